@@ -1,0 +1,44 @@
+/** Every error that the API can answer with, and the status it carries. */
+export const errorStatus = {
+  api_does_not_exists: 400,
+  unauthorized: 401,
+  account_suspended: 401,
+  payment_required: 402,
+  already_exists: 403,
+  is_blank: 403,
+  invalid_format: 403,
+  resource_temporary_unavailable: 403,
+  is_reserved: 403,
+  not_found: 404,
+} as const;
+
+export type ErrorCode = keyof typeof errorStatus;
+
+/** Codes by field name; `generic` stands for the request as a whole. */
+export type FieldErrors = Record<string, ErrorCode[]>;
+
+export class ApiError extends Error {
+  readonly status: number;
+  readonly fields: FieldErrors;
+
+  constructor(code: ErrorCode, field = 'generic') {
+    super(`${field}: ${code}`);
+    this.name = 'ApiError';
+    this.fields = { [field]: [code] };
+    this.status = errorStatus[code];
+  }
+
+  /** Several fields are wrong at once. */
+  static ofFields(fields: FieldErrors): ApiError {
+    const codes = Object.values(fields).flat();
+    // A missing thing beside a malformed one: the request has to be mended first, so 403 leads.
+    const leading = codes.find((code) => errorStatus[code] === 403) ?? codes[0] ?? 'invalid_format';
+    const error = new ApiError(leading);
+    Object.assign(error, { fields, message: JSON.stringify(fields) });
+    return error;
+  }
+
+  get body(): { error: FieldErrors } {
+    return { error: this.fields };
+  }
+}

@@ -1,0 +1,64 @@
+import { argon2, hash, randomBytes, timingSafeEqual, type Argon2Parameters } from 'node:crypto';
+import { promisify } from 'node:util';
+
+const derive = promisify(argon2);
+
+/** OWASP's first recommendation for argon2id: 19 MiB, two passes, one lane. */
+const cost = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
+
+/** Hashes with argon2id, in the PHC string form, so that the cost can change without losing old passwords. */
+export async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(16);
+  const tag = await derive('argon2id', parameters(password, salt, cost));
+  const { memory, passes, parallelism } = cost;
+  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(salt)}$${unpadded(tag)}`;
+}
+
+export async function verifyPassword(password: string, stored: string): Promise<boolean> {
+  const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([^$]+)\$([^$]+)$/.exec(stored);
+  if (!parts) return false;
+  const [, memory, passes, parallelism, salt = '', tag = ''] = parts;
+  const expected = Buffer.from(tag, 'base64');
+  const storedCost = {
+    memory: Number(memory),
+    passes: Number(passes),
+    parallelism: Number(parallelism),
+    tagLength: expected.length,
+  };
+  const actual = await derive('argon2id', parameters(password, Buffer.from(salt, 'base64'), storedCost));
+  return timingSafeEqual(actual, expected);
+}
+
+function parameters(password: string, nonce: Buffer, costs: typeof cost): Argon2Parameters {
+  return { message: password, nonce, ...costs };
+}
+
+function unpadded(bytes: Buffer): string {
+  return bytes.toString('base64').replaceAll('=', '');
+}
+
+/** A password for a person to copy once: 120 bits, no characters that look alike. */
+export function randomPassword(): string {
+  const alphabet = 'abcdefghijkmnpqrstuvwxyz23456789';
+  const letters = Array.from(randomBytes(24), (byte) => alphabet[byte % alphabet.length]);
+  return letters.join('').replace(/(.{6})(?=.)/g, '$1-');
+}
+
+/**
+ * A bearer secret: 256 random bits behind a prefix that tells what it is. Because nobody can guess it,
+ * one round of SHA-256 keeps it as safe in the store as a slow hash would, and is cheap on every request.
+ */
+export function randomSecret(prefix: string): string {
+  return `${prefix}_${randomBytes(32).toString('base64url')}`;
+}
+
+export function hashSecret(secret: string): string {
+  return hash('sha256', secret, 'base64url');
+}
+
+/** Compares in constant time a secret that a caller sent with the hash in the store. */
+export function secretMatches(secret: string, storedHash: string): boolean {
+  const sent = hash('sha256', secret, 'buffer');
+  const stored = Buffer.from(storedHash, 'base64url');
+  return stored.length === sent.length && timingSafeEqual(sent, stored);
+}

@@ -1,0 +1,56 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+
+/**
+ * An Ed25519 key pair in OpenSSH's own formats. Node writes PKCS#8, which the ssh of Debian 12 does not
+ * read for Ed25519; running ssh-keygen would put the private key on disk.
+ */
+export function generateSshKeyPair(comment: string): { publicKey: string; privateKey: string } {
+  const pair = generateKeyPairSync('ed25519');
+  const { x = '', d = '' } = pair.privateKey.export({ format: 'jwk' });
+  const point = Buffer.from(x, 'base64url');
+  const seed = Buffer.from(d, 'base64url');
+  const publicBlob = Buffer.concat([field('ssh-ed25519'), field(point)]);
+  return {
+    publicKey: `ssh-ed25519 ${publicBlob.toString('base64')} ${comment}`,
+    privateKey: privateKeyFile(publicBlob, point, seed, comment),
+  };
+}
+
+/** The layout is described in OpenSSH's PROTOCOL.key. */
+function privateKeyFile(publicBlob: Buffer, point: Buffer, seed: Buffer, comment: string): string {
+  const check = randomBytes(4); // the same number twice: how a reader sees that it decrypted correctly
+  const secrets = Buffer.concat([
+    check,
+    check,
+    field('ssh-ed25519'),
+    field(point),
+    field(Buffer.concat([seed, point])),
+    field(comment),
+  ]);
+  const blockSize = 8;
+  const padding = Buffer.from(
+    Array.from({ length: (blockSize - (secrets.length % blockSize)) % blockSize }, (_, i) => i + 1),
+  );
+  const body = Buffer.concat([
+    Buffer.from('openssh-key-v1\0'),
+    field('none'), // cipher
+    field('none'), // key derivation
+    field(''),
+    uint32(1), // number of keys
+    field(publicBlob),
+    field(Buffer.concat([secrets, padding])),
+  ]);
+  const lines = body.toString('base64').match(/.{1,70}/g) ?? [];
+  return ['-----BEGIN OPENSSH PRIVATE KEY-----', ...lines, '-----END OPENSSH PRIVATE KEY-----', ''].join('\n');
+}
+
+function field(content: string | Buffer): Buffer {
+  const bytes = Buffer.from(content);
+  return Buffer.concat([uint32(bytes.length), bytes]);
+}
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}

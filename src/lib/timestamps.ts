@@ -1,0 +1,8 @@
+/** The API's form of a moment: ISO 8601 in UTC, whole seconds, with its offset spelled out. */
+export function timestamp(ms: bigint | number): string {
+  return `${new Date(Number(ms)).toISOString().slice(0, 19)}+00:00`;
+}
+
+export function timestampOrNull(ms: bigint | null): string | null {
+  return ms === null ? null : timestamp(ms);
+}

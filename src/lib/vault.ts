@@ -1,0 +1,144 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
+import { chmodSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+
+/**
+ * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over where the value
+ * belongs, so that neither a changed byte nor a value moved to another row opens.
+ *
+ * Sealed form: version (1) · key number (4) · IV (16) · ciphertext · MAC (32).
+ *
+ * The master keys are lines of a file, `<number in hex>:<base64>`. The first seals, the others only open:
+ * that is what makes rotation possible while servers run. A server looks at the file again when it
+ * meets a key it does not know, and before it seals if the file has changed.
+ */
+export interface Vault {
+  seal(text: string, place: string): Uint8Array;
+  open(sealed: Uint8Array, place: string): string;
+  /** Whether the value is sealed with a key other than the current one. */
+  isStale(sealed: Uint8Array): boolean;
+}
+
+export class BrokenSealError extends Error {
+  constructor(place: string, why: string) {
+    super(`the sealed value at ${place} cannot be opened: ${why}`);
+    this.name = 'BrokenSealError';
+  }
+}
+
+const version = 1;
+const headerLength = 5;
+const ivLength = 16;
+const macLength = 32;
+
+interface MasterKey {
+  number: number;
+  secret: Buffer;
+}
+interface WorkingKeys {
+  number: number;
+  cipher: Buffer;
+  mac: Buffer;
+}
+
+export function openVault(file: string): Vault {
+  let keys: WorkingKeys[] = [];
+  let seen = '';
+  const refresh = (): WorkingKeys => {
+    const { mtimeMs, ino } = statSync(file);
+    const stamp = `${ino}:${mtimeMs}`;
+    if (stamp !== seen) {
+      keys = readMasterKeys(file).map(derive);
+      seen = stamp;
+    }
+    const [current] = keys;
+    if (!current) throw new Error(`${file} holds no master key`);
+    return current;
+  };
+  refresh();
+  const find = (number: number): WorkingKeys | undefined => keys.find((key) => key.number === number);
+
+  return {
+    seal(text, place) {
+      const key = refresh();
+      const iv = randomBytes(ivLength);
+      const cipher = createCipheriv('aes-256-cbc', key.cipher, iv);
+      const header = Buffer.alloc(headerLength);
+      header.writeUInt8(version);
+      header.writeUInt32BE(key.number, 1);
+      const body = Buffer.concat([header, iv, cipher.update(text, 'utf8'), cipher.final()]);
+      return Buffer.concat([body, authenticate(key, body, place)]);
+    },
+    open(sealed, place) {
+      const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
+      if (bytes.length < headerLength + ivLength + macLength || bytes.readUInt8() !== version) {
+        throw new BrokenSealError(place, 'it is not a sealed value');
+      }
+      const number = bytes.readUInt32BE(1);
+      if (!find(number)) refresh();
+      const key = find(number);
+      if (!key) throw new BrokenSealError(place, `master key ${number.toString(16)} is missing`);
+      const body = bytes.subarray(0, -macLength);
+      if (!timingSafeEqual(authenticate(key, body, place), bytes.subarray(-macLength))) {
+        throw new BrokenSealError(place, 'it was changed or moved');
+      }
+      const iv = body.subarray(headerLength, headerLength + ivLength);
+      const decipher = createDecipheriv('aes-256-cbc', key.cipher, iv);
+      return decipher.update(body.subarray(headerLength + ivLength), undefined, 'utf8') + decipher.final('utf8');
+    },
+    isStale(sealed) {
+      return Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength).readUInt32BE(1) !== refresh().number;
+    },
+  };
+}
+
+function authenticate(key: WorkingKeys, body: Buffer, place: string): Buffer {
+  return createHmac('sha256', key.mac).update(body).update(place).digest();
+}
+
+function derive({ number, secret }: MasterKey): WorkingKeys {
+  const expand = (purpose: string): Buffer => Buffer.from(hkdfSync('sha256', secret, '', `headrace ${purpose}`, 32));
+  return { number, cipher: expand('encrypt'), mac: expand('authenticate') };
+}
+
+function readMasterKeys(file: string): MasterKey[] {
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !line.startsWith('#'))
+    .map((line, index) => {
+      const [number = '', secret = ''] = line.trim().split(':');
+      const bytes = Buffer.from(secret, 'base64');
+      if (!/^[0-9a-f]{8}$/.test(number) || bytes.length !== 32) {
+        throw new Error(`${file}: key ${index + 1} is malformed`); // the line itself is a secret
+      }
+      return { number: Number.parseInt(number, 16), secret: bytes };
+    });
+}
+
+export function createMasterKey(file: string): void {
+  if (!existsSync(file)) writeMasterKeys(file, [randomMasterKey()]);
+}
+
+/** Puts a new key in front: from now on it seals, while the older ones still open. */
+export function addMasterKey(file: string): void {
+  writeMasterKeys(file, [randomMasterKey(), ...readMasterKeys(file)]);
+}
+
+/** Forgets every key but the current one. What is still sealed with another is lost. */
+export function dropOldMasterKeys(file: string): void {
+  writeMasterKeys(file, readMasterKeys(file).slice(0, 1));
+}
+
+function randomMasterKey(): MasterKey {
+  return { number: randomBytes(4).readUInt32BE(), secret: randomBytes(32) };
+}
+
+function writeMasterKeys(file: string, keys: MasterKey[]): void {
+  const lines = keys.map(
+    ({ number, secret }) => `${number.toString(16).padStart(8, '0')}:${secret.toString('base64')}\n`,
+  );
+  const text = `# Headrace's master keys. Whoever has this file and the database can read every stored secret.\n${lines.join('')}`;
+  const fresh = `${file}.new`;
+  writeFileSync(fresh, text, { mode: 0o600, flush: true });
+  chmodSync(fresh, 0o600);
+  renameSync(fresh, file);
+}
