@@ -1,0 +1,44 @@
+import { sql } from 'kysely';
+import type { Database, Transaction } from './open.ts';
+import { migrations } from './migrations/index.ts';
+
+export interface MigrationStep {
+  name: string;
+  apply(trx: Transaction, types: ColumnTypes): Promise<void>;
+}
+
+/** The only column types that the two databases do not spell alike. */
+export interface ColumnTypes {
+  bytes: 'blob' | 'bytea';
+}
+
+/**
+ * Brings the tables up to this program, in one transaction: either all steps are applied or none.
+ * Servers that start together wait for each other here. Answers what was applied.
+ */
+export async function migrate(db: Database): Promise<string[]> {
+  return db.transaction(async (trx) => {
+    if (db.kind === 'postgres') await sql`select pg_advisory_xact_lock(4927715)`.execute(trx);
+    await trx.schema
+      .createTable('applied_migrations')
+      .ifNotExists()
+      .addColumn('name', 'text', (column) => column.primaryKey())
+      .addColumn('applied_at', 'bigint', (column) => column.notNull())
+      .execute();
+    const rows = await trx.selectFrom('applied_migrations').select('name').execute();
+    const applied = new Set(rows.map((row) => row.name));
+    const unknown = [...applied].filter((name) => !migrations.some((step) => step.name === name));
+    if (unknown.length > 0) {
+      throw new Error(`the database is newer than this program: it has ${unknown.join(', ')}. Start a newer headrace.`);
+    }
+    const missing = migrations.filter((step) => !applied.has(step.name));
+    for (const step of missing) {
+      await step.apply(trx, { bytes: db.kind === 'postgres' ? 'bytea' : 'blob' });
+      await trx
+        .insertInto('applied_migrations')
+        .values({ name: step.name, applied_at: BigInt(Date.now()) })
+        .execute();
+    }
+    return missing.map((step) => step.name);
+  });
+}

@@ -1,0 +1,5 @@
+import type { MigrationStep } from '../migrate.ts';
+import { foundation } from './0001-foundation.ts';
+
+/** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
+export const migrations: readonly MigrationStep[] = [{ name: '0001-foundation', apply: foundation }];

@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto';
+import { sql, type RawBuilder } from 'kysely';
+import { createIds, nodeCount, type IdSource, type NodeIds } from '../lib/ids.ts';
+import type { Database } from './open.ts';
+
+/**
+ * A node number for identifiers, leased from the database so that no two processes use one at a time.
+ *
+ * The row of a number says until when it is leased and up to which time it may have been used in
+ * identifiers. Whoever takes it over starts above that mark, so a clock that was wrong, or that differs
+ * between machines, cannot make an identifier twice. The lease is renewed at a third of its length; a process
+ * that was stopped for longer finds it lapsed and makes no identifier until it holds one again.
+ */
+export interface NodeLease {
+  readonly ids: IdSource;
+  close(): Promise<void>;
+}
+
+export class LeaseLapsedError extends Error {
+  constructor() {
+    super('the lease on this server’s node number has lapsed; it is being renewed');
+    this.name = 'LeaseLapsedError';
+  }
+}
+
+const leaseLength = 60_000;
+
+interface Terms {
+  node: number;
+  usedUntil: number;
+  /** How far into the future identifiers may reach: what the row promises to the next holder. */
+  mark: number;
+  /** On this process's monotonic clock. */
+  lapsesAt: number;
+}
+
+export async function leaseNode(db: Database, onTrouble: (error: unknown) => void): Promise<NodeLease> {
+  const holder = randomUUID();
+  let terms = await take(db, holder);
+  let ids = idsUnder(() => terms);
+  let renewal: Promise<void> | undefined;
+
+  const renew = async (): Promise<void> => {
+    try {
+      const extended = await extend(db, holder, terms);
+      if (extended) {
+        terms = extended;
+      } else {
+        terms = await take(db, holder);
+        ids = idsUnder(() => terms);
+      }
+    } catch (error) {
+      onTrouble(error);
+    } finally {
+      renewal = undefined;
+    }
+  };
+  const timer = setInterval(() => void (renewal ??= renew()), leaseLength / 3);
+  timer.unref();
+
+  return {
+    ids: { next: () => ids.next() },
+    async close() {
+      clearInterval(timer);
+      await renewal;
+      await db.transaction((trx) =>
+        trx
+          .updateTable('id_nodes')
+          .set({ leased_until: 0n, used_until: BigInt(ids.lastUsed()) })
+          .where('node', '=', terms.node)
+          .where('holder', '=', holder)
+          .execute(),
+      );
+    },
+  };
+}
+
+function idsUnder(terms: () => Terms): NodeIds {
+  const { node, usedUntil } = terms();
+  return createIds({
+    node,
+    usedUntil,
+    mayUse(time) {
+      if (performance.now() > terms().lapsesAt || time > terms().mark) throw new LeaseLapsedError();
+    },
+  });
+}
+
+async function take(db: Database, holder: string): Promise<Terms> {
+  for (;;) {
+    const lapsesAt = performance.now() + leaseLength;
+    const terms = await db.transaction(async (trx) => {
+      const rows = await trx
+        .selectFrom('id_nodes')
+        .select(['node', 'used_until', 'leased_until', db.clock.as('now')])
+        .orderBy('used_until')
+        .execute();
+      const choice = chooseNode(rows);
+      const usedUntil = Number(choice.row?.used_until ?? 0n);
+      const mark = Math.max(Date.now(), usedUntil) + 2 * leaseLength;
+      const values = { holder, used_until: BigInt(mark), leased_until: leaseEnd(db) };
+      // Between two who want the same number, the second finds the row changed and looks again.
+      const { numInsertedOrUpdatedRows: changed } = await trx
+        .insertInto('id_nodes')
+        .values({ node: choice.node, ...values })
+        .onConflict((conflict) =>
+          conflict
+            .column('node')
+            .doUpdateSet(values)
+            .where('id_nodes.leased_until', '=', choice.row?.leased_until ?? -1n),
+        )
+        .executeTakeFirst();
+      return changed === 1n ? { node: choice.node, usedUntil, mark, lapsesAt } : undefined;
+    });
+    if (terms) return terms;
+  }
+}
+
+type NodeRow = { node: number; used_until: bigint; leased_until: bigint; now: bigint };
+
+/** A number whose mark has passed, else one never used, else the one whose mark lies least far ahead. */
+function chooseNode(rows: NodeRow[]): { node: number; row?: NodeRow } {
+  const free = rows.filter((row) => row.leased_until < row.now);
+  const [best] = free;
+  if (best && best.used_until <= BigInt(Date.now())) return { node: best.node, row: best };
+  if (rows.length < nodeCount) return { node: rows.length };
+  if (best) return { node: best.node, row: best };
+  throw new Error(`all ${nodeCount} node numbers are leased`);
+}
+
+async function extend(db: Database, holder: string, { node, usedUntil, mark }: Terms): Promise<Terms | undefined> {
+  const lapsesAt = performance.now() + leaseLength;
+  const farther = Math.max(mark, Date.now() + 2 * leaseLength);
+  const { numUpdatedRows } = await db.transaction((trx) =>
+    trx
+      .updateTable('id_nodes')
+      .set({ used_until: BigInt(farther), leased_until: leaseEnd(db) })
+      .where('node', '=', node)
+      .where('holder', '=', holder)
+      .executeTakeFirst(),
+  );
+  return numUpdatedRows === 1n ? { node, usedUntil, mark: farther, lapsesAt } : undefined;
+}
+
+function leaseEnd(db: Database): RawBuilder<bigint> {
+  return sql<bigint>`${db.clock} + ${BigInt(leaseLength)}`;
+}

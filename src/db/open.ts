@@ -1,0 +1,70 @@
+import { Kysely, sql, type RawBuilder, type Transaction as KyselyTransaction } from 'kysely';
+import type { Schema } from './schema.ts';
+import { postgresDialect } from './postgres.ts';
+import { sqliteDialect } from './sqlite.ts';
+
+/** Something that queries can be run on: the database outside a transaction, or a transaction. */
+export type Queries = Kysely<Schema>;
+export type Transaction = KyselyTransaction<Schema>;
+
+export interface Database {
+  readonly kind: 'sqlite' | 'postgres';
+  /** For reading. Everything that writes is a transaction: on SQLite this side is read-only. */
+  readonly read: Queries;
+  /** Resolves once what `work` wrote is durable. */
+  transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
+  /** The database's own clock in milliseconds: the one that servers who share it agree on. */
+  readonly clock: RawBuilder<bigint>;
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  /** A postgres:// address, or the path of an SQLite file. */
+  url: string;
+  onLost?: (error: Error) => void;
+}
+
+/** PostgreSQL ended these to break a tie; running them again is what it asks for. */
+const tieBreaks = new Set(['40001', '40P01']);
+const tieBreakTries = 5;
+
+export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
+  const isPostgres = /^postgres(ql)?:/.test(url);
+  const dialect = isPostgres ? await postgresDialect(url, onLost) : sqliteDialect(url);
+  const read = new Kysely<Schema>({ dialect });
+  return {
+    kind: isPostgres ? 'postgres' : 'sqlite',
+    read,
+    clock: isPostgres
+      ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
+      : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
+    async transaction(work) {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await read.transaction().execute(work);
+        } catch (error) {
+          if (attempt === tieBreakTries || !tieBreaks.has(codeOf(error))) throw error;
+        }
+      }
+    },
+    close: () => read.destroy(),
+  };
+}
+
+/** Another row already has a value that must be unique. */
+export function isUniqueViolation(error: unknown): boolean {
+  return codeOf(error) === '23505' || /UNIQUE constraint failed/.test(sqliteMessage(error));
+}
+
+/** The row that a new one belongs to is gone, or one that must stay is still referred to. */
+export function isForeignKeyViolation(error: unknown): boolean {
+  return codeOf(error) === '23503' || /FOREIGN KEY constraint failed/.test(sqliteMessage(error));
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+function sqliteMessage(error: unknown): string {
+  return error instanceof Error && codeOf(error) === 'ERR_SQLITE_ERROR' ? error.message : '';
+}

@@ -1,0 +1,38 @@
+import { CompiledQuery, type Compilable } from 'kysely';
+import type { Queries } from './open.ts';
+
+/**
+ * A query that is put into SQL once and then only run: for the few that every request makes. Kysely would
+ * build the same text anew each time, which costs more than SQLite takes to answer.
+ */
+export function prepared<Values extends Record<string, unknown>, Row>(
+  build: (db: Queries, value: <Name extends keyof Values & string>(name: Name) => Values[Name]) => Compilable<Row>,
+): (db: Queries, values: Values) => Promise<Row[]> {
+  const compiledFor = new Map<string, { query: CompiledQuery<Row>; names: string[] }>();
+
+  return async (db, values) => {
+    const dialect = db.getExecutor().adapter.constructor.name;
+    let compiled = compiledFor.get(dialect);
+    if (!compiled) {
+      const query = build(db, (name) => new Blank(name) as never).compile();
+      const names = query.parameters.map((parameter) => {
+        if (parameter instanceof Blank) return parameter.name;
+        throw new Error('a prepared query takes its values by name');
+      });
+      compiled = { query, names };
+      compiledFor.set(dialect, compiled);
+    }
+    const parameters = compiled.names.map((name) => values[name]);
+    const { rows } = await db.executeQuery<Row>({ ...compiled.query, parameters });
+    return rows;
+  };
+}
+
+/** Stands where a value will be. */
+class Blank {
+  readonly name: string;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * The tables as TypeScript sees them. `bigint` columns hold identifiers and moments (milliseconds since 1970);
+ * `Uint8Array` columns are sealed (see lib/vault.ts); flags are 0 or 1, because SQLite has no booleans.
+ * Each table is written by one module alone.
+ */
+export interface Schema {
+  users: UserRow;
+  projects: ProjectRow;
+  collaborators: CollaboratorRow;
+  suites: SuiteRow;
+  suite_rules: SuiteRuleRow;
+  suite_dependencies: SuiteDependencyRow;
+  environment_variables: EnvironmentVariableRow;
+  dependencies: DependencyRow;
+  dependency_relations: DependencyRelationRow;
+  deploy_strategies: DeployStrategyRow;
+  deploys: DeployRow;
+  notifications: NotificationRow;
+  deliveries: DeliveryRow;
+  delivery_attempts: DeliveryAttemptRow;
+  build_requests: BuildRequestRow;
+  commits: CommitRow;
+  builds: BuildRow;
+  idempotency_keys: IdempotencyKeyRow;
+  id_nodes: IdNodeRow;
+  applied_migrations: AppliedMigrationRow;
+}
+
+export interface UserRow {
+  id: bigint;
+  email: string;
+  /** null until an invited person has set one. */
+  password_hash: string | null;
+  api_key_hash: string | null;
+  kind: string;
+  suspended: number;
+  billing: string;
+  created_at: bigint;
+}
+
+export interface ProjectRow {
+  id: bigint;
+  owner_id: bigint;
+  name: string;
+  description: string;
+  repository_url: string;
+  build_state: string;
+  ssh_public_key: Uint8Array;
+  ssh_private_key: Uint8Array;
+  created_at: bigint;
+}
+
+export interface CollaboratorRow {
+  id: bigint;
+  project_id: bigint;
+  user_id: bigint;
+  created_at: bigint;
+}
+
+export interface SuiteRow {
+  id: bigint;
+  project_id: bigint;
+  name: string;
+  description: string;
+  command: string;
+}
+
+export interface SuiteRuleRow {
+  id: bigint;
+  suite_id: bigint;
+  subject: string;
+  operator: string;
+  value: string;
+}
+
+/** The order of `id` is the order in which dependencies were attached, and so that in which they are laid over each other. */
+export interface SuiteDependencyRow {
+  id: bigint;
+  suite_id: bigint;
+  dependency_id: bigint;
+}
+
+export interface EnvironmentVariableRow {
+  id: bigint;
+  suite_id: bigint;
+  name: string;
+  content: Uint8Array;
+}
+
+export interface DependencyRow {
+  id: bigint;
+  owner_id: bigint;
+  name: string;
+  description: string;
+  command: string;
+  prefix: string;
+  source: string;
+  launch_command: string;
+  state: string;
+  archive_content_type: string | null;
+  archive_file_size: bigint | null;
+  created_at: bigint;
+}
+
+export interface DependencyRelationRow {
+  id: bigint;
+  dependency_id: bigint;
+  related_id: bigint;
+}
+
+export interface DeployStrategyRow {
+  id: bigint;
+  project_id: bigint;
+  name: string;
+  strategy_type: string;
+  repository_url: string;
+  local_branch: string;
+  remote_branch: string;
+}
+
+export interface DeployRow {
+  id: bigint;
+  project_id: bigint;
+  deploy_strategy_id: bigint;
+  commit_id: bigint;
+  state: string;
+  created_by: bigint;
+  started_at: bigint | null;
+  finished_at: bigint | null;
+}
+
+export interface NotificationRow {
+  id: bigint;
+  project_id: bigint;
+  name: string;
+  notifiable_type: string;
+  url: string;
+  secret: Uint8Array;
+}
+
+export interface DeliveryRow {
+  id: bigint;
+  notification_id: bigint;
+  event_type: string;
+  payload: string;
+  state: string;
+  created_at: bigint;
+}
+
+export interface DeliveryAttemptRow {
+  id: bigint;
+  delivery_id: bigint;
+  status: number | null;
+  duration_ms: number;
+  answer: string;
+  created_at: bigint;
+}
+
+export interface BuildRequestRow {
+  id: bigint;
+  project_id: bigint;
+  commit_ref: string;
+  commit_id: bigint | null;
+  build_state: string;
+  created_by: bigint;
+  created_at: bigint;
+}
+
+/** Dates of the SCM are kept as text because they keep the offset their author had. Lists are JSON. */
+export interface CommitRow {
+  id: bigint;
+  project_id: bigint;
+  ref: string;
+  version: number;
+  build_state: string;
+  message: string;
+  scm_author_name: string;
+  scm_author_email: string;
+  scm_authored_date: string;
+  scm_committer_name: string;
+  scm_committer_email: string;
+  scm_committed_date: string;
+  branches: string;
+  tags: string;
+  files: string;
+}
+
+/** Suites can be deleted; what they built stays. */
+export interface BuildRow {
+  id: bigint;
+  project_id: bigint;
+  build_request_id: bigint;
+  commit_id: bigint;
+  suite_id: bigint;
+  build_state: string;
+  attempt: number;
+  exit_status: number | null;
+  failure_reason: string;
+  created_at: bigint;
+  started_at: bigint | null;
+  finished_at: bigint | null;
+}
+
+export interface IdempotencyKeyRow {
+  id: bigint;
+  user_id: bigint;
+  key: string;
+  request_hash: string;
+  status: number;
+  answer: Uint8Array;
+  created_at: bigint;
+}
+
+export interface IdNodeRow {
+  node: number;
+  holder: string;
+  leased_until: bigint;
+  used_until: bigint;
+}
+
+export interface AppliedMigrationRow {
+  name: string;
+  applied_at: bigint;
+}
+
+/** Every column that holds a sealed value, for rotating the master key. All these tables have an `id`. */
+export const sealedColumns = [
+  { table: 'projects', column: 'ssh_public_key' },
+  { table: 'projects', column: 'ssh_private_key' },
+  { table: 'environment_variables', column: 'content' },
+  { table: 'notifications', column: 'secret' },
+  { table: 'idempotency_keys', column: 'answer' },
+] as const;
+
+/** The place that a sealed value is bound to. */
+export function sealedPlace(place: (typeof sealedColumns)[number], id: bigint): string {
+  return `${place.table}.${place.column}:${id}`;
+}

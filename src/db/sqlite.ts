@@ -1,0 +1,277 @@
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import {
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type QueryResult,
+} from 'kysely';
+
+/**
+ * SQLite through Node's own binding, for Kysely.
+ *
+ * Two connections: a read-only one for everything outside a transaction (a reader sees the last commit and
+ * never waits), and one writer. Transactions take turns on the writer, and those that arrive together
+ * share one commit: each runs in a savepoint, and all are acknowledged once the disk has the batch. A
+ * commit costs a flush, so this is what lets many small writes through without giving up durability.
+ */
+export function sqliteDialect(file: string): Dialect {
+  return {
+    createAdapter: () => new SqliteAdapter(),
+    createDriver: () => new SqliteDriver(file),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
+  };
+}
+
+/** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
+const largestBatch = 128;
+const statementsKept = 512;
+
+class SqliteDriver implements Driver {
+  readonly #file: string;
+  #reader: Connection | undefined;
+  #writer: Writer | undefined;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  async init(): Promise<void> {
+    const writer = new DatabaseSync(this.#file, { readBigInts: true, timeout: 10_000 });
+    writer.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;');
+    this.#writer = new Writer(new Connection(writer));
+    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: 10_000 });
+    this.#reader = new Connection(reader);
+  }
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    return new Session(this.#readerConnection());
+  }
+
+  async beginTransaction(session: DatabaseConnection): Promise<void> {
+    const writer = this.#openWriter();
+    await writer.enter();
+    Object.assign(session, { connection: writer.connection, holdsTurn: true });
+  }
+
+  async commitTransaction(session: DatabaseConnection): Promise<void> {
+    Object.assign(session, { holdsTurn: false });
+    await this.#openWriter().keep();
+  }
+
+  async rollbackTransaction(session: DatabaseConnection): Promise<void> {
+    // Kysely also asks for this after a commit that failed, when the turn is somebody else's already.
+    if (!(session as Session).holdsTurn) return;
+    Object.assign(session, { holdsTurn: false });
+    this.#openWriter().undo();
+  }
+
+  async releaseConnection(session: DatabaseConnection): Promise<void> {
+    (session as Session).connection = this.#readerConnection();
+  }
+
+  async destroy(): Promise<void> {
+    this.#reader?.close();
+    this.#writer?.connection.close();
+  }
+
+  #readerConnection(): Connection {
+    if (!this.#reader) throw new Error('the database is not open');
+    return this.#reader;
+  }
+
+  #openWriter(): Writer {
+    if (!this.#writer) throw new Error('the database is not open');
+    return this.#writer;
+  }
+}
+
+/** What Kysely holds during a query or a transaction; it moves to the writer when a transaction begins. */
+class Session implements DatabaseConnection {
+  connection: Connection;
+  holdsTurn = false;
+
+  constructor(connection: Connection) {
+    this.connection = connection;
+  }
+
+  async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    return this.connection.execute<R>(query);
+  }
+
+  async *streamQuery<R>(query: CompiledQuery): AsyncIterableIterator<QueryResult<R>> {
+    for (const row of this.connection.iterate<R>(query)) yield { rows: [row] };
+  }
+}
+
+/** Lets transactions in one at a time and commits them in batches. */
+class Writer {
+  readonly connection: Connection;
+  readonly #waiting: (() => void)[] = [];
+  #busy = false;
+  #batch: PromiseWithResolvers<void> | undefined;
+  #batchSize = 0;
+
+  constructor(connection: Connection) {
+    this.connection = connection;
+  }
+
+  async enter(): Promise<void> {
+    if (this.#busy) {
+      const turn = Promise.withResolvers<void>();
+      this.#waiting.push(turn.resolve);
+      await turn.promise;
+    }
+    this.#busy = true;
+    try {
+      if (!this.#batch) {
+        this.connection.exec('begin immediate');
+        this.#batch = Promise.withResolvers<void>();
+        this.#batch.promise.catch(() => {}); // a batch in which everybody rolled back has no one to tell
+        this.#batchSize = 0;
+      }
+      this.connection.exec('savepoint turn');
+      this.#batchSize += 1;
+    } catch (error) {
+      this.#leave();
+      throw error;
+    }
+  }
+
+  async keep(): Promise<void> {
+    const committed = this.#batch?.promise;
+    this.#endTurn('release turn');
+    await committed;
+  }
+
+  undo(): void {
+    this.#endTurn('rollback to turn; release turn');
+  }
+
+  #endTurn(sql: string): void {
+    try {
+      this.connection.exec(sql);
+    } catch (error) {
+      // A full disk and the like make SQLite drop the whole transaction, and with it the turns before this one.
+      if (this.connection.inTransaction) this.connection.exec('rollback');
+      this.#batch?.reject(error);
+      this.#batch = undefined;
+    } finally {
+      this.#leave();
+    }
+  }
+
+  #leave(): void {
+    if (this.#batch && this.#batchSize >= largestBatch) this.#commit();
+    const next = this.#waiting.shift();
+    if (next) {
+      next(); // stays busy: the turn goes over without a gap
+      return;
+    }
+    this.#busy = false;
+    // Requests that the event loop has already received get to join before the disk is made to flush.
+    setImmediate(() => {
+      if (!this.#busy) this.#commit();
+    });
+  }
+
+  #commit(): void {
+    const batch = this.#batch;
+    if (!batch) return;
+    this.#batch = undefined;
+    try {
+      this.connection.exec('commit');
+      batch.resolve();
+    } catch (error) {
+      if (this.connection.inTransaction) this.connection.exec('rollback');
+      batch.reject(error);
+    }
+  }
+}
+
+/** One SQLite connection with its prepared statements. */
+class Connection {
+  readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, Statement>();
+
+  constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  get inTransaction(): boolean {
+    return this.#database.isTransaction;
+  }
+
+  exec(sql: string): void {
+    this.#database.exec(sql);
+  }
+
+  execute<R>({ sql, parameters }: CompiledQuery): QueryResult<R> {
+    return this.#prepare(sql).execute<R>(parameters);
+  }
+
+  *iterate<R>({ sql, parameters }: CompiledQuery): Iterable<R> {
+    yield* this.#prepare(sql).iterate<R>(parameters);
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #prepare(sql: string): Statement {
+    const kept = this.#statements.get(sql);
+    if (kept) return kept;
+    const statement = new Statement(this.#database.prepare(sql));
+    if (this.#statements.size >= statementsKept) {
+      const [oldest = ''] = this.#statements.keys();
+      this.#statements.delete(oldest);
+    }
+    this.#statements.set(sql, statement);
+    return statement;
+  }
+}
+
+type Parameters = (null | number | bigint | string | Uint8Array)[];
+
+/** A prepared statement whose rows have the types that the other database gives: bigint only for 64-bit columns. */
+class Statement {
+  readonly #statement: StatementSync;
+  readonly #reads: boolean;
+  readonly #smallIntegers: string[];
+
+  constructor(statement: StatementSync) {
+    this.#statement = statement;
+    const columns = statement.columns();
+    this.#reads = columns.length > 0;
+    this.#smallIntegers = columns.filter((column) => column.type === 'INTEGER').map((column) => column.name);
+  }
+
+  execute<R>(parameters: readonly unknown[]): QueryResult<R> {
+    const values = parameters as Parameters;
+    if (this.#reads) {
+      const rows = this.#statement.all(...values);
+      if (this.#smallIntegers.length > 0) for (const row of rows) this.#narrow(row);
+      return { rows: rows as R[], numAffectedRows: BigInt(rows.length) };
+    }
+    const { changes } = this.#statement.run(...values);
+    return { rows: [], numAffectedRows: BigInt(changes) };
+  }
+
+  *iterate<R>(parameters: readonly unknown[]): Iterable<R> {
+    for (const row of this.#statement.iterate(...(parameters as Parameters))) {
+      this.#narrow(row);
+      yield row as R;
+    }
+  }
+
+  #narrow(row: Record<string, unknown>): void {
+    for (const name of this.#smallIntegers) {
+      const value = row[name];
+      if (typeof value === 'bigint') row[name] = Number(value);
+    }
+  }
+}
