@@ -1,0 +1,99 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { parse as parseLosslessJson } from 'lossless-json';
+import { fromJson, RawCollector, unreadable, type RawGroup } from './raw.ts';
+
+export const largestBody = 1024 * 1024;
+
+/** Teaches the server the three kinds of body. What is none of them, or is broken, is one clear error. */
+export function readBodies(server: FastifyInstance): void {
+  const read = (type: string, parse: (request: FastifyRequest, body: Buffer) => Promise<RawGroup | undefined>): void =>
+    server.addContentTypeParser(type, { parseAs: 'buffer' }, parse);
+  server.removeAllContentTypeParsers();
+  read('application/x-www-form-urlencoded', async (_, body) => parseForm(utf8(body)));
+  read('application/json', async (_, body) => parseJson(utf8(body)));
+  read('multipart/form-data', parseMultipart);
+  read('*', async (_, body) => {
+    if (body.length > 0) throw unreadable();
+    return undefined;
+  });
+}
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
+
+function utf8(bytes: Buffer): string {
+  try {
+    return strictUtf8.decode(bytes);
+  } catch {
+    throw unreadable();
+  }
+}
+
+export function parseForm(text: string): RawGroup {
+  const collector = new RawCollector();
+  for (const pair of text.split('&', 2000)) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const name = equals < 0 ? pair : pair.slice(0, equals);
+    collector.add(decode(name), equals < 0 ? '' : decode(pair.slice(equals + 1)));
+  }
+  return collector.root;
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    throw unreadable();
+  }
+}
+
+/** Numbers stay text to the last digit; a name that stands twice in one object is refused by the parser. */
+export function parseJson(text: string): RawGroup {
+  if (text.trim() === '') return fromJson({});
+  if (!isShallow(text)) throw unreadable();
+  let value: unknown;
+  try {
+    value = parseLosslessJson(text, undefined, (digits) => digits);
+  } catch {
+    throw unreadable();
+  }
+  return fromJson(value);
+}
+
+/** The parser recurses: a body of nothing but brackets must not get as far as the end of the stack. */
+function isShallow(text: string): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at];
+    if (inString) {
+      if (character === '\\') at += 1;
+      else if (character === '"') inString = false;
+    } else if (character === '"') {
+      inString = true;
+    } else if (character === '[' || character === '{') {
+      depth += 1;
+      if (depth > 32) return false;
+    } else if (character === ']' || character === '}') {
+      depth -= 1;
+    }
+  }
+  return true;
+}
+
+/** Node's own parser; parts that are files have no place in any request. */
+async function parseMultipart(request: FastifyRequest, body: Buffer): Promise<RawGroup> {
+  const collector = new RawCollector();
+  let parts: FormData;
+  try {
+    parts = await new Response(body, { headers: { 'content-type': request.headers['content-type'] ?? '' } }).formData();
+  } catch {
+    throw unreadable();
+  }
+  for (const [name, value] of parts) {
+    // The parser puts this character in the place of broken UTF-8.
+    if (typeof value !== 'string' || `${name}${value}`.includes('\uFFFD')) throw unreadable();
+    collector.add(name, value);
+  }
+  return collector.root;
+}

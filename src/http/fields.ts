@@ -1,0 +1,170 @@
+import { ApiError, type FieldErrors } from '../errors.ts';
+import { parseId } from '../lib/ids.ts';
+import { isGroup, repeated, type Raw, type RawGroup } from './raw.ts';
+import type { JsonSchema } from './schema.ts';
+
+/** How one field is read. `parse` throws an ApiError whose code is then reported under the field's name. */
+export interface Field<T> {
+  readonly required: boolean;
+  /** What an optional field is when it was not sent, or sent blank. */
+  readonly fallback: T;
+  readonly schema: JsonSchema;
+  /** Whether white space alone is a value like any other. */
+  readonly takesBlank?: boolean;
+  parse(raw: Raw): T;
+}
+
+/** Fields by name; brackets nest (`options[url]`), and `[]` at the end makes a list. */
+export type FieldSet = Record<string, Field<unknown>>;
+
+export type NoFields = Record<string, never>;
+
+export type ValuesOf<F extends FieldSet> = { [Name in keyof F]: F[Name] extends Field<infer T> ? T : never };
+
+export interface Reading<F extends FieldSet> {
+  /** Those that could be read. */
+  values: Partial<ValuesOf<F>>;
+  errors: FieldErrors;
+}
+
+/**
+ * Reads every field and reports all that are wrong. When something is created, what was not sent takes its
+ * fallback; when something is changed, what was not sent is left out of the values.
+ */
+export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpose: 'create' | 'change'): Reading<F> {
+  const values: Record<string, unknown> = {};
+  const errors: FieldErrors = {};
+  for (const [name, field] of Object.entries(fields)) {
+    const raw = lookUp(sent, name);
+    if (raw === undefined && purpose === 'change') continue;
+    if (raw === undefined || (isBlank(raw) && !field.takesBlank)) {
+      if (field.required) errors[fieldName(name)] = ['is_blank'];
+      else values[name] = field.fallback;
+      continue;
+    }
+    try {
+      values[name] = field.parse(raw);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      errors[fieldName(name)] = Object.values(error.fields).flat();
+    }
+  }
+  return { values: values as Partial<ValuesOf<F>>, errors };
+}
+
+/** Errors in a list are those of the list, whichever way it was spelled. */
+function fieldName(name: string): string {
+  return name.endsWith('[]') ? name.slice(0, -2) : name;
+}
+
+function lookUp(sent: RawGroup, name: string): Raw | undefined {
+  let at: Raw | undefined = sent;
+  for (const part of fieldName(name).split(/[[\]]+/)) {
+    if (part === '') continue;
+    if (!isGroup(at)) return at === repeated ? repeated : undefined;
+    at = at[part];
+  }
+  return at;
+}
+
+function isBlank(raw: Raw): boolean {
+  return typeof raw === 'string' && raw.trim() === '';
+}
+
+function invalid(): ApiError {
+  return new ApiError('invalid_format');
+}
+
+export interface TextRules {
+  /** In characters (UTF-16 code units, as JavaScript counts). */
+  max: number;
+  /** Whether line breaks may stand in it. */
+  lines?: 'one' | 'many';
+  pattern?: RegExp;
+  check?: (value: string) => boolean;
+  description?: string;
+}
+
+export function text(rules: TextRules): Field<string> {
+  // One line: no control characters at all. Many: NUL alone is out, because no database and no process can hold it.
+  const unfit = rules.lines === 'many' ? /\0/ : /\p{Cc}/u;
+  const schema: JsonSchema = { type: 'string', maxLength: rules.max };
+  if (rules.pattern) schema.pattern = rules.pattern.source;
+  if (rules.description) schema.description = rules.description;
+  return optional('', schema, (raw) => {
+    if (typeof raw !== 'string' || raw.length > rules.max || !raw.isWellFormed() || unfit.test(raw)) throw invalid();
+    if (rules.pattern && !rules.pattern.test(raw)) throw invalid();
+    if (rules.check && !rules.check(raw)) throw invalid();
+    return raw;
+  });
+}
+
+export function oneOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice> {
+  const [first] = choices;
+  if (first === undefined) throw new Error('a choice of nothing');
+  return optional<Choice>(first, { type: 'string', enum: [...choices] }, (raw) => {
+    const choice = choices.find((one) => one === raw);
+    if (choice === undefined) throw invalid();
+    return choice;
+  });
+}
+
+export function flag(): Field<boolean> {
+  return optional(false, { type: 'boolean', default: false }, (raw) => {
+    if (raw === 'true' || raw === '1') return true;
+    if (raw === 'false' || raw === '0') return false;
+    throw invalid();
+  });
+}
+
+export function identifier(): Field<bigint | undefined> {
+  return optional<bigint | undefined>(undefined, { type: 'integer', format: 'int64' }, (raw) => {
+    const id = typeof raw === 'string' ? parseId(raw) : undefined;
+    if (id === undefined) throw invalid();
+    return id;
+  });
+}
+
+export function requiredIdentifier(): Field<bigint> {
+  return { ...(identifier() as Field<bigint>), required: true };
+}
+
+/** A list of identifiers, in the order sent; blank entries (how a form empties a list) do not count. */
+export function identifiers(most: number): Field<bigint[]> {
+  const schema: JsonSchema = { type: 'array', items: { type: 'integer', format: 'int64' }, maxItems: most };
+  return optional([], schema, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const ids = raw
+      .filter((item) => !isBlank(item))
+      .map((item) => (typeof item === 'string' ? parseId(item) : undefined));
+    const known = ids.filter((id) => id !== undefined);
+    if (known.length !== ids.length || known.length > most || new Set(known).size !== known.length) throw invalid();
+    return known;
+  });
+}
+
+export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
+  return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
+    if (typeof raw !== 'string' || !/^[0-9]{1,9}$/.test(raw)) throw invalid();
+    const value = Number(raw);
+    if (value < min || value > max) throw invalid();
+    return value;
+  });
+}
+
+export function required<T>(field: Field<T>): Field<T> {
+  return { ...field, required: true };
+}
+
+export function withDefault<T>(field: Field<T>, fallback: T): Field<T> {
+  return { ...field, fallback, schema: { ...field.schema, default: fallback } };
+}
+
+/** White space alone is kept as it was sent, and so is the empty text. */
+export function takingBlank<T>(field: Field<T>): Field<T> {
+  return { ...field, takesBlank: true };
+}
+
+function optional<T>(fallback: T, schema: JsonSchema, parse: (raw: Raw) => T): Field<T> {
+  return { required: false, fallback, schema, parse };
+}

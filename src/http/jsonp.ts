@@ -1,0 +1,32 @@
+import { ApiError } from '../errors.ts';
+
+const identifier = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*`;
+const identifierPath = new RegExp(String.raw`^${identifier}(\.${identifier})*$`, 'u');
+const longest = 256;
+
+/** Words that may not be a variable's name: calling one would be a syntax error, or worse, mean something. */
+const reserved = new Set(
+  (
+    'await break case catch class const continue debugger default delete do else enum export extends false finally for ' +
+    'function if implements import in instanceof interface let new null package private protected public return static ' +
+    'super switch this throw true try typeof var void while with yield'
+  ).split(' '),
+);
+
+/** Reads the `callback` of a request; undefined when there is none. */
+export function readCallback(raw: unknown): string | undefined {
+  if (raw === undefined) return undefined;
+  if (typeof raw !== 'string' || raw.length > longest || !identifierPath.test(raw)) throw refused();
+  const [first = ''] = raw.split('.', 1);
+  if (reserved.has(first)) throw refused();
+  return raw;
+}
+
+/** Two characters may stand in JSON but, in older engines, not in a script. */
+export function wrapInCallback(callback: string, json: string): string {
+  return `${callback}(${json.replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')})`;
+}
+
+function refused(): ApiError {
+  return new ApiError('invalid_format', 'callback');
+}

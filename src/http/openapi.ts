@@ -1,0 +1,183 @@
+import { errorStatus, type ErrorCode } from '../errors.ts';
+import type { FieldSet } from './fields.ts';
+import { pageFields } from './paging.ts';
+import { scopes, type RouteDescription } from './route.ts';
+import { envelope } from './server.ts';
+import type { JsonSchema } from './schema.ts';
+
+/** The OpenAPI 3.1 document, made of nothing but the routes themselves. */
+export function openApiDocument(routes: readonly RouteDescription[]): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}');
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Headrace',
+      version: '1',
+      summary: 'Continuous integration on your own machine',
+      description:
+        'Identifiers are 64-bit integers; the twin with `_str` (in some answers `_ref`) holds the same as text. ' +
+        'Every GET takes `callback` and then answers as JSON-P. A POST that creates takes an `Idempotency-Key` header.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    paths,
+    components: { schemas: { Error: errorSchema }, responses: errorResponses(), securitySchemes },
+  };
+}
+
+function operation(route: RouteDescription): object {
+  const fields = Object.entries(route.body ?? {});
+  return {
+    operationId: operationId(route),
+    summary: route.summary,
+    tags: [tagOf(route.path)],
+    description: `Access: ${accessInWords[route.access]}. Scope: ${route.scope}.`,
+    security: securityOf(route),
+    parameters: [...pathParameters(route.path), ...queryParameters(route), ...headerParameters(route)],
+    ...(fields.length > 0 ? { requestBody: requestBody(route) } : {}),
+    responses: {
+      [route.status]: {
+        description: route.status === 201 ? 'Created' : 'Done',
+        content: { 'application/json': { schema: envelope(route.answer) } },
+      },
+      ...Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/Error${status}` }])),
+    },
+  };
+}
+
+const accessInWords = {
+  none: 'anybody',
+  authenticated: 'anybody with valid credentials',
+  users: 'users',
+  both: 'users and collaborators',
+} satisfies Record<RouteDescription['access'], string>;
+
+function operationId({ method, path }: RouteDescription): string {
+  const words = path
+    .split('/')
+    .filter((word) => word !== '')
+    .map((word) => word.replace(':', 'by_'));
+  return [method.toLowerCase(), ...words].join('_');
+}
+
+/** The resource that a path is about: its last word that is no parameter and no verb below one. */
+function tagOf(path: string): string {
+  const words = path.split('/').filter((word) => word !== '' && !word.startsWith(':'));
+  return (words.length > 1 && words[0] === 'projects' ? words[1] : words[0]) ?? 'service';
+}
+
+function securityOf(route: RouteDescription): object[] {
+  if (route.access === 'none') return [];
+  const needed = route.scope === 'any' || route.scope === 'none' ? [] : [route.scope];
+  return [{ basic: [] }, { oauth2: needed }];
+}
+
+const securitySchemes = {
+  basic: { type: 'http', scheme: 'basic', description: 'E-mail address and API key' },
+  oauth2: {
+    type: 'oauth2',
+    flows: {
+      authorizationCode: { authorizationUrl: '/oauth2/authorize', tokenUrl: '/oauth2/access_token', scopes },
+      implicit: { authorizationUrl: '/oauth2/authorize', scopes },
+    },
+  },
+};
+
+function pathParameters(path: string): object[] {
+  return Array.from(path.matchAll(/:([a-z_]+)/g), ([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'integer', format: 'int64' },
+  }));
+}
+
+function queryParameters(route: RouteDescription): object[] {
+  const fields: FieldSet = { ...route.query, ...(route.paged ? pageFields : {}) };
+  const parameters = Object.entries(fields).map(([name, field]) => ({
+    name,
+    in: 'query',
+    required: field.required,
+    schema: field.schema,
+  }));
+  const callback = { name: 'callback', in: 'query', required: false, schema: { type: 'string' } };
+  return route.method === 'GET' ? [...parameters, callback] : parameters;
+}
+
+function headerParameters(route: RouteDescription): object[] {
+  if (route.method !== 'POST' || route.status !== 201) return [];
+  return [{ name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', maxLength: 255 } }];
+}
+
+/** Fields are named as a form names them; JSON nests the same names. */
+function requestBody(route: RouteDescription): object {
+  const isChange = route.method === 'PUT';
+  const form: JsonSchema = { type: 'object', properties: {}, required: [] };
+  const json: JsonSchema = { type: 'object', properties: {}, required: [] };
+  for (const [name, field] of Object.entries(route.body ?? {})) {
+    addProperty(form, name, field.schema, field.required && !isChange);
+    let group = json;
+    const path = name.split(/[[\]]+/).filter((part) => part !== '');
+    for (const part of path.slice(0, -1)) group = subgroup(group, part, field.required && !isChange);
+    addProperty(group, path.at(-1) ?? name, field.schema, field.required && !isChange);
+  }
+  return {
+    required: !isChange,
+    content: {
+      'application/x-www-form-urlencoded': { schema: form },
+      'multipart/form-data': { schema: form },
+      'application/json': { schema: json },
+    },
+  };
+}
+
+function addProperty(group: JsonSchema, name: string, schema: JsonSchema, isRequired: boolean): void {
+  group.properties = { ...group.properties, [name]: schema };
+  if (isRequired && !group.required?.includes(name)) group.required = [...(group.required ?? []), name];
+}
+
+function subgroup(group: JsonSchema, name: string, isRequired: boolean): JsonSchema {
+  const present = group.properties?.[name] ?? { type: 'object', properties: {}, required: [] };
+  addProperty(group, name, present, isRequired);
+  return present;
+}
+
+const errorSchema: JsonSchema = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      description: 'Error codes by field; `generic` stands for the request as a whole.',
+      additionalProperties: { type: 'array', items: { type: 'string', enum: Object.keys(errorStatus) } },
+    },
+  },
+};
+
+const statuses = [...new Set<number>([...Object.values(errorStatus), 500])];
+
+function errorResponses(): Record<string, object> {
+  return Object.fromEntries(statuses.map((status) => [`Error${status}`, errorResponse(status)]));
+}
+
+function errorResponse(status: number): object {
+  const codes = (Object.keys(errorStatus) as ErrorCode[]).filter((code) => errorStatus[code] === status);
+  return {
+    description:
+      codes.length > 0 ? codes.join(', ') : 'Something went wrong here; the log has it under the x-request-id.',
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/Error' },
+        examples: Object.fromEntries(
+          codes.length > 0
+            ? codes.map((code) => [code, { value: { error: { generic: [code] } } }])
+            : [['internal', { value: { error: { generic: [] } } }]],
+        ),
+      },
+    },
+  };
+}

@@ -1,0 +1,41 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { ApiError } from '../errors.ts';
+import type { Metrics } from './metrics.ts';
+
+export interface Operations {
+  document: object;
+  metrics: Metrics;
+  metricsToken: string | undefined;
+  isHealthy(): Promise<boolean>;
+}
+
+/** The addresses for machines that look after the service. Their answers have no envelope. */
+export function addOperations(server: FastifyInstance, operations: Operations): void {
+  const document = JSON.stringify(operations.document);
+  server.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(document));
+
+  server.get('/healthz', async (_request, reply) => {
+    const healthy = await operations.isHealthy().catch(() => false);
+    return reply.status(healthy ? 200 : 503).send({ status: healthy ? 'ok' : 'unavailable' });
+  });
+
+  server.get('/metrics', async (request, reply) => {
+    if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
+    return reply.type(operations.metrics.contentType).send(await operations.metrics.text());
+  });
+}
+
+/** From this machine itself, and not through a proxy on it: that would let the whole world in. */
+function isLocal(request: FastifyRequest): boolean {
+  const forwarded = request.headers['x-forwarded-for'] ?? request.headers.forwarded;
+  const address = request.socket.remoteAddress ?? '';
+  return forwarded === undefined && /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/.test(address);
+}
+
+function hasToken(request: FastifyRequest, token: string | undefined): boolean {
+  if (token === undefined) return false;
+  const sent = Buffer.from(request.headers.authorization ?? '');
+  const expected = Buffer.from(`Bearer ${token}`);
+  return sent.length === expected.length && timingSafeEqual(sent, expected);
+}

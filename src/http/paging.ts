@@ -1,0 +1,51 @@
+import { identifier, wholeNumber, type ValuesOf } from './fields.ts';
+
+/** Query parameters of a list that grows without end: newest first, cut by identifiers and not by counting rows. */
+export const pageFields = {
+  limit: wholeNumber({ min: 1, max: 1000, fallback: 100 }),
+  before: identifier(),
+  after: identifier(),
+};
+
+export type Page = ValuesOf<typeof pageFields>;
+
+/** One page of a list, and whether there is more on either side. */
+export interface PageOf<T> {
+  items: T[];
+  older: boolean;
+  newer: boolean;
+}
+
+/** How many rows to ask for: one more than shown, which tells whether another page follows. */
+export function rowsToAsk(page: Page): number {
+  return page.limit + 1;
+}
+
+/** Whether rows are to be asked for from the oldest on: those right after the cursor are wanted. */
+export function readsUpwards(page: Page): boolean {
+  return page.after !== undefined && page.before === undefined;
+}
+
+/** Makes the page of the rows that were found, in the order in which they were asked for. */
+export function pageOf<T>(page: Page, rows: T[]): PageOf<T> {
+  const more = rows.length > page.limit;
+  const items = more ? rows.slice(0, page.limit) : rows;
+  if (readsUpwards(page)) return { items: items.reverse(), older: true, newer: more };
+  return { items, older: more, newer: page.before !== undefined };
+}
+
+/** The `Link` header; `url` is the list's own, with its filters and nothing else. */
+export function linkHeader<T extends { id: bigint }>(url: URL, page: PageOf<T>): string | undefined {
+  const [newest] = page.items;
+  const oldest = page.items.at(-1);
+  const links = [];
+  if (page.older && oldest) links.push(link(url, 'before', oldest.id, 'next'));
+  if (page.newer && newest) links.push(link(url, 'after', newest.id, 'prev'));
+  return links.length > 0 ? links.join(', ') : undefined;
+}
+
+function link(url: URL, cursor: 'before' | 'after', id: bigint, relation: string): string {
+  const target = new URL(url);
+  target.searchParams.set(cursor, String(id));
+  return `<${target.href}>; rel="${relation}"`;
+}

@@ -1,0 +1,96 @@
+import { ApiError } from '../errors.ts';
+
+/**
+ * What a caller sent, before anybody knows what it means: texts, lists and groups, the same whether it came as a
+ * form, as multipart or as JSON. Groups have no prototype, so that no name in them is special.
+ */
+export type Raw = string | Raw[] | RawGroup | typeof repeated;
+export interface RawGroup {
+  [name: string]: Raw;
+}
+
+/** Stands for a field that was sent more than once: which of the values was meant, nobody can say. */
+export const repeated = Symbol('sent more than once');
+
+const mostFields = 1000;
+const deepest = 4;
+const refusedNames = new Set(['__proto__', 'constructor', 'prototype']);
+
+/** The body as a whole cannot be understood. */
+export function unreadable(): ApiError {
+  return new ApiError('invalid_format');
+}
+
+export function isGroup(raw: Raw | undefined): raw is RawGroup {
+  return typeof raw === 'object' && !Array.isArray(raw);
+}
+
+export function emptyGroup(): RawGroup {
+  return Object.create(null) as RawGroup;
+}
+
+/** Collects named values whose brackets nest: `options[url]`, `ids[]`. */
+export class RawCollector {
+  readonly root = emptyGroup();
+  #count = 0;
+
+  add(name: string, value: string): void {
+    this.#count += 1;
+    if (this.#count > mostFields) throw unreadable();
+    const [first = '', ...rest] = splitName(name);
+    this.#put(this.root, first, rest, value);
+  }
+
+  #put(group: RawGroup, name: string, rest: string[], value: string): void {
+    const present = group[name];
+    const [next] = rest;
+    if (next === undefined) {
+      group[name] = present === undefined ? value : repeated;
+    } else if (next === '' && rest.length === 1) {
+      if (present === undefined) group[name] = [value];
+      else if (Array.isArray(present)) present.push(value);
+      else group[name] = repeated;
+    } else if (present === undefined || isGroup(present)) {
+      const inner = present ?? emptyGroup();
+      group[name] = inner;
+      this.#put(inner, next, rest.slice(1), value);
+    } else {
+      group[name] = repeated;
+    }
+  }
+}
+
+function splitName(name: string): string[] {
+  const match = /^([^[\]]+)((?:\[[^[\]]*\])*)$/.exec(name);
+  if (!match) throw unreadable();
+  const [, first = '', brackets = ''] = match;
+  const path = [first, ...Array.from(brackets.matchAll(/\[([^[\]]*)\]/g), ([, inner = '']) => inner)];
+  if (path.length > deepest || path.slice(0, -1).includes('') || path.some((part) => refusedNames.has(part))) {
+    throw unreadable();
+  }
+  return path;
+}
+
+/** Turns parsed JSON into the same shape. Numbers arrive as their own text, so that no digit is lost. */
+export function fromJson(value: unknown): RawGroup {
+  const budget = { fields: mostFields };
+  const raw = convert(value, 1, budget);
+  if (!isGroup(raw)) throw unreadable();
+  return raw;
+}
+
+function convert(value: unknown, depth: number, budget: { fields: number }): Raw {
+  budget.fields -= 1;
+  if (budget.fields < 0 || depth > deepest + 1) throw unreadable();
+  if (typeof value === 'string') return value;
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'boolean') return value ? 'true' : 'false';
+  if (Array.isArray(value)) return value.map((item) => convert(item, depth + 1, budget));
+  if (typeof value !== 'object') throw unreadable();
+  const group = emptyGroup();
+  for (const [name, item] of Object.entries(value)) {
+    if (refusedNames.has(name)) throw unreadable();
+    group[name] = convert(item, depth + 1, budget);
+  }
+  return group;
+}

@@ -1,0 +1,66 @@
+import type { FieldSet } from './fields.ts';
+import type { Page, PageOf } from './paging.ts';
+import type { RawGroup } from './raw.ts';
+import type { JsonSchema } from './schema.ts';
+
+/**
+ * Who may call a route: anybody; anybody with valid credentials; users alone (the owner, where a project is
+ * concerned); or users and collaborators.
+ */
+export type Access = 'none' | 'authenticated' | 'users' | 'both';
+
+/** What a token must allow, and how a person is told about it. */
+export const scopes = {
+  user: 'See your e-mail address',
+  projects: 'See, create, change and delete your projects and their collaborators',
+  build_requests: 'See build requests and their logs',
+  build_requests_create: 'Start, cancel and repeat builds',
+  commits: 'See commits, their builds and their logs',
+  suites: 'See and change suites, their rules, dependencies and environment variables in clear',
+  dependencies: 'See, upload, change, share and delete your dependencies',
+  deploys: 'See and change deploy strategies, and deploy',
+  notifications: 'See and change notifications and what was delivered',
+} as const;
+
+export type Scope = keyof typeof scopes;
+
+/** `any` takes a token whatever it allows; `none` needs no credentials. */
+export type RouteScope = Scope | 'any' | 'none';
+
+/** What the world is told of a route; the OpenAPI document is made of these. */
+export interface RouteDescription {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Parameters as `:name`; all of them are identifiers. */
+  path: string;
+  access: Access;
+  scope: RouteScope;
+  summary: string;
+  body?: FieldSet;
+  query?: FieldSet;
+  /** Whether the answer is one page of a list. */
+  paged?: boolean;
+  /** 201 where something is created. */
+  status: 200 | 201;
+  /** What stands under `response`. */
+  answer: JsonSchema;
+}
+
+/** A request as an endpoint sees it. */
+export interface Incoming {
+  readonly id: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: RawGroup;
+  readonly body: RawGroup;
+  readonly headers: NodeJS.Dict<string | string[]>;
+}
+
+/** What an endpoint answers: a record (or list), or a page; `json` when the text is there already. */
+export type Answer = { record: unknown } | { page: PageOf<{ id: bigint }> } | { json: string };
+
+/** A route ready to be served. `admit` runs before the body is read, so that a stranger's body costs nothing. */
+export interface Endpoint<Admitted = unknown> extends RouteDescription {
+  admit(request: Incoming): Promise<Admitted>;
+  perform(request: Incoming, admitted: Admitted): Promise<Answer & { status?: number }>;
+}
+
+export type { Page };

@@ -1,0 +1,37 @@
+/** The part of JSON Schema that answers are described with: for the serializer and for the OpenAPI document alike. */
+export interface JsonSchema {
+  type?: string | string[];
+  format?: string;
+  description?: string;
+  pattern?: string;
+  enum?: string[];
+  const?: unknown;
+  default?: unknown;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+  maxItems?: number;
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  required?: string[];
+  additionalProperties?: boolean | JsonSchema;
+}
+
+export const string: JsonSchema = { type: 'string' };
+export const boolean: JsonSchema = { type: 'boolean' };
+export const integer: JsonSchema = { type: 'integer' };
+export const id: JsonSchema = { type: 'integer', format: 'int64' };
+export const dateTime: JsonSchema = { type: 'string', format: 'date-time' };
+
+export function nullable(schema: JsonSchema): JsonSchema {
+  return { ...schema, type: [...[schema.type ?? 'null'].flat(), 'null'] };
+}
+
+/** A record with exactly these fields. */
+export function record(properties: Record<string, JsonSchema>): JsonSchema {
+  return { type: 'object', properties, required: Object.keys(properties), additionalProperties: false };
+}
+
+export function listOf(items: JsonSchema): JsonSchema {
+  return { type: 'array', items };
+}
