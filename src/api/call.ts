@@ -1,0 +1,54 @@
+import type { Caller } from '../auth/callers.ts';
+import type { VisibleProject } from '../auth/projects.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { FieldSet, ValuesOf } from '../http/fields.ts';
+import type { Page } from '../http/paging.ts';
+import type { RouteDescription } from '../http/route.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+
+/** What every handler can rely on being there. */
+export interface Services {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+}
+
+type Method = RouteDescription['method'];
+
+/** Routes that write get a transaction, and are answered once it is durable. */
+export type Store<M extends Method> = M extends 'GET' ? Queries : Transaction;
+
+/** A change holds only what was sent. */
+export type Input<M extends Method, Body extends FieldSet> = M extends 'PUT' ? Partial<ValuesOf<Body>> : ValuesOf<Body>;
+
+/** The names behind the colons of a path. */
+export type ParamNames<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | ParamNames<Rest>
+  : Path extends `${string}:${infer Name}`
+    ? Name
+    : never;
+
+/** What a handler is given. */
+export interface Call<
+  M extends Method = Method,
+  Path extends string = string,
+  Body extends FieldSet = FieldSet,
+  Query extends FieldSet = FieldSet,
+> {
+  db: Store<M>;
+  ids: IdSource;
+  vault: Vault;
+  params: Record<ParamNames<Path>, bigint>;
+  input: Input<M, Body>;
+  query: ValuesOf<Query>;
+  page: Page;
+}
+
+export interface WithCaller {
+  caller: Caller;
+}
+
+export interface WithProject extends WithCaller {
+  project: VisibleProject;
+}

@@ -1,0 +1,92 @@
+import { hash } from 'node:crypto';
+import { ApiError } from '../errors.ts';
+import type { Database, Transaction } from '../db/open.ts';
+import { sealedPlace } from '../db/schema.ts';
+import type { Answer, Incoming } from '../http/route.ts';
+import { exactJson } from '../lib/exact-json.ts';
+import type { Services } from './call.ts';
+
+/**
+ * A request that creates something can carry an Idempotency-Key. The first one with a key reserves it in the
+ * transaction that creates, and leaves its answer there; whoever repeats the request gets that answer and nothing
+ * is made twice, also when both run at the same time (the second waits for the first at the unique key). A request
+ * that failed leaves nothing behind and may be tried again. Answers can hold secrets, so they are sealed.
+ */
+const lifetime = 24 * 60 * 60 * 1000;
+
+const answerPlace = { table: 'idempotency_keys', column: 'answer' } as const;
+
+export function readIdempotencyKey(headers: Incoming['headers']): string | undefined {
+  const key = headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key))
+    throw new ApiError('invalid_format', 'idempotency_key');
+  return key;
+}
+
+interface Attempt {
+  userId: bigint;
+  key: string;
+  /** What was asked for, all of it: the same key for something else is a mistake. */
+  asked: unknown;
+  status: number;
+}
+
+export async function onlyOnce(
+  trx: Transaction,
+  { ids, vault }: Services,
+  { userId, key, asked, status }: Attempt,
+  work: () => Promise<Answer>,
+): Promise<Answer & { status?: number }> {
+  const now = BigInt(Date.now());
+  const requestHash = hash('sha256', JSON.stringify(asked), 'base64url');
+  await trx
+    .deleteFrom('idempotency_keys')
+    .where('user_id', '=', userId)
+    .where('key', '=', key)
+    .where('created_at', '<', now - BigInt(lifetime))
+    .execute();
+
+  const id = ids.next();
+  const reservation = {
+    id,
+    user_id: userId,
+    key,
+    request_hash: requestHash,
+    status,
+    answer: new Uint8Array(),
+    created_at: now,
+  };
+  const { numInsertedOrUpdatedRows: reserved } = await trx
+    .insertInto('idempotency_keys')
+    .values(reservation)
+    .onConflict((conflict) => conflict.columns(['user_id', 'key']).doNothing())
+    .executeTakeFirst();
+
+  if (reserved !== 1n) {
+    const first = await trx
+      .selectFrom('idempotency_keys')
+      .selectAll()
+      .where('user_id', '=', userId)
+      .where('key', '=', key)
+      .executeTakeFirstOrThrow();
+    if (first.request_hash !== requestHash) throw new ApiError('already_exists', 'idempotency_key');
+    return { json: vault.open(first.answer, sealedPlace(answerPlace, first.id)), status: first.status };
+  }
+
+  const answer = await work();
+  if (!('record' in answer)) throw new Error('what creates answers with a record');
+  const json = exactJson({ response: answer.record });
+  await trx
+    .updateTable('idempotency_keys')
+    .set({ answer: vault.seal(json, sealedPlace(answerPlace, id)) })
+    .where('id', '=', id)
+    .execute();
+  return { json };
+}
+
+/** Forgets the keys whose day has passed. */
+export async function forgetOldKeys(db: Database): Promise<void> {
+  const limit = BigInt(Date.now() - lifetime);
+  await db.transaction((trx) => trx.deleteFrom('idempotency_keys').where('created_at', '<', limit).execute());
+}

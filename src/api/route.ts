@@ -1,0 +1,69 @@
+import type { FieldErrors } from '../errors.ts';
+import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
+import type { RouteDescription } from '../http/route.ts';
+import type { Call, WithCaller, WithProject } from './call.ts';
+
+/** A route of the API. Plain data: what it needs to work comes with each call. */
+export interface Route extends RouteDescription {
+  /** What the caller is admitted to before the handler runs. */
+  concerns: 'nobody' | 'account' | 'project';
+  /** A POST that makes something: answered with 201, and safe to repeat under an Idempotency-Key. */
+  creates: boolean;
+  load?(call: never): Promise<object>;
+  verify?(call: never, values: never): Promise<FieldErrors>;
+  handle(call: never): Promise<unknown>;
+}
+
+type Method = RouteDescription['method'];
+
+interface Definition<
+  M extends Method,
+  Path extends string,
+  Body extends FieldSet,
+  Query extends FieldSet,
+  Context,
+  Loaded,
+> extends Omit<RouteDescription, 'status' | 'body' | 'query'> {
+  method: M;
+  path: Path;
+  body?: Body;
+  query?: Query;
+  creates?: M extends 'POST' ? boolean : never;
+  /** Finds what the path names below the project or account; what it answers is added to the call. */
+  load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
+  /**
+   * Looks in the store for what is wrong with the values that could be read, so that a caller hears of a taken name
+   * and a malformed address in one answer.
+   */
+  verify?(call: Call<M, Path, Body, Query> & Context & Loaded, values: Partial<ValuesOf<Body>>): Promise<FieldErrors>;
+  /** Answers the record or list; a page where the route is paged. */
+  handle(call: Call<M, Path, Body, Query> & Context & Loaded): Promise<unknown>;
+}
+
+/** Makes routes whose handlers are given `Context` beside the call itself. */
+interface RouteConstructor<Context> {
+  <
+    M extends Method,
+    Path extends string,
+    Body extends FieldSet = NoFields,
+    Query extends FieldSet = NoFields,
+    Loaded extends object = object,
+  >(
+    definition: Definition<M, Path, Body, Query, Context, Loaded>,
+  ): Route;
+}
+
+/** Needs no credentials. */
+export const openRoute: RouteConstructor<object> = (definition) => complete(definition, 'nobody');
+/** Concerns the caller's own account. */
+export const accountRoute: RouteConstructor<WithCaller> = (definition) => complete(definition, 'account');
+/** Concerns the project in its path. */
+export const projectRoute: RouteConstructor<WithProject> = (definition) => complete(definition, 'project');
+
+function complete(
+  definition: Omit<Route, 'status' | 'creates' | 'concerns'> & { creates?: boolean },
+  concerns: Route['concerns'],
+): Route {
+  const creates = definition.creates ?? false;
+  return { ...definition, concerns, creates, status: creates ? 201 : 200 };
+}

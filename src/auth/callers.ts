@@ -1,0 +1,50 @@
+import { ApiError } from '../errors.ts';
+import type { Queries } from '../db/open.ts';
+import type { UserRow } from '../db/schema.ts';
+import type { Incoming, RouteScope, Scope } from '../http/route.ts';
+import { secretMatches } from '../lib/passwords.ts';
+import { findUserByEmail, normalizeEmail } from './users.ts';
+
+/** Who is calling, and what the credentials they used allow. */
+export interface Caller {
+  readonly id: bigint;
+  readonly email: string;
+  readonly kind: 'user' | 'collaborator';
+  /** Trial ended or invoices overdue: nothing owned can be used, what is shared with them can. */
+  readonly unpaid: boolean;
+  readonly scopes: 'all' | ReadonlySet<Scope>;
+}
+
+/** Finds out who calls. Whatever is wrong with the credentials themselves is one and the same answer. */
+export async function authenticate(request: Incoming, db: Queries): Promise<Caller> {
+  const basic = readBasic(request.headers.authorization);
+  const email = basic && normalizeEmail(basic.username);
+  if (!basic || !email) throw new ApiError('unauthorized');
+  const [user] = await findUserByEmail(db, { email });
+  if (!user?.api_key_hash || !secretMatches(basic.password, user.api_key_hash)) throw new ApiError('unauthorized');
+  return callerFor(user, 'all');
+}
+
+/** Only someone who proved who they are learns that their account is suspended. */
+function callerFor(user: UserRow, allowed: Caller['scopes']): Caller {
+  if (user.suspended) throw new ApiError('account_suspended');
+  return {
+    id: user.id,
+    email: user.email,
+    kind: user.kind === 'collaborator' ? 'collaborator' : 'user',
+    unpaid: user.billing !== 'ok',
+    scopes: allowed,
+  };
+}
+
+export function requireScope(caller: Caller, scope: RouteScope): void {
+  if (caller.scopes === 'all' || scope === 'any' || scope === 'none') return;
+  if (!caller.scopes.has(scope)) throw new ApiError('unauthorized');
+}
+
+function readBasic(header: string | string[] | undefined): { username: string; password: string } | undefined {
+  if (typeof header !== 'string' || !/^basic /i.test(header)) return undefined;
+  const text = Buffer.from(header.slice(6).trim(), 'base64').toString('utf8');
+  const colon = text.indexOf(':');
+  return colon < 0 ? undefined : { username: text.slice(0, colon), password: text.slice(colon + 1) };
+}

@@ -1,0 +1,78 @@
+import { ApiError } from '../errors.ts';
+import { isUniqueViolation, type Queries, type Transaction } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import type { UserRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { hashPassword, hashSecret, randomPassword, randomSecret } from '../lib/passwords.ts';
+
+/** An account of its own, or one that only works on what others own. */
+export type UserKind = 'user' | 'collaborator';
+export const billingStates = ['ok', 'trial_ended', 'overdue'] as const;
+export type Billing = (typeof billingStates)[number];
+
+export interface Credentials {
+  email: string;
+  password: string;
+  api_key: string;
+}
+
+/** As strict as an address has to be to be one: the rest is for the mail server of its domain to say. */
+const emailForm = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
+export const longestEmail = 254;
+
+/** Addresses are kept in lower case: nobody means two accounts by two spellings. */
+export function normalizeEmail(text: string): string | undefined {
+  const email = text.trim().toLowerCase();
+  return email.length <= longestEmail && emailForm.test(email) ? email : undefined;
+}
+
+export const findUserByEmail = prepared<{ email: string }, UserRow>((db, value) =>
+  db.selectFrom('users').selectAll().where('email', '=', value('email')),
+);
+
+export async function findUser(db: Queries, email: string): Promise<UserRow | undefined> {
+  const [user] = await findUserByEmail(db, { email });
+  return user;
+}
+
+/** Fresh secrets and what of them is stored. The slow hash is computed before any transaction begins. */
+export async function makeCredentials(email: string): Promise<{ credentials: Credentials; stored: StoredSecrets }> {
+  const password = randomPassword();
+  const apiKey = randomSecret('hrk');
+  return {
+    credentials: { email, password, api_key: apiKey },
+    stored: { password_hash: await hashPassword(password), api_key_hash: hashSecret(apiKey) },
+  };
+}
+
+interface StoredSecrets {
+  password_hash: string | null;
+  api_key_hash: string | null;
+}
+
+export interface NewUser {
+  email: string;
+  kind: UserKind;
+  secrets: StoredSecrets;
+}
+
+export async function insertUser(trx: Transaction, ids: IdSource, { email, kind, secrets }: NewUser): Promise<bigint> {
+  const id = ids.next();
+  const row = { id, email, kind, ...secrets, suspended: 0, billing: 'ok', created_at: BigInt(Date.now()) };
+  try {
+    await trx.insertInto('users').values(row).execute();
+  } catch (error) {
+    if (isUniqueViolation(error)) throw new ApiError('already_exists', 'email');
+    throw error;
+  }
+  return id;
+}
+
+export async function updateUser(
+  trx: Transaction,
+  email: string,
+  change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'password_hash' | 'api_key_hash'>>,
+): Promise<boolean> {
+  const result = await trx.updateTable('users').set(change).where('email', '=', email).executeTakeFirst();
+  return result.numUpdatedRows === 1n;
+}
