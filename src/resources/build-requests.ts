@@ -1,0 +1,94 @@
+import { onPage } from '../api/pages.ts';
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow } from '../db/schema.ts';
+import { required } from '../http/fields.ts';
+import { pageOf } from '../http/paging.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { idTwin, orNotFound, twin } from './common.ts';
+import { commitRef } from './forms.ts';
+
+const answer = schema.record({
+  ...idTwin,
+  build_state: schema.string,
+  commit_ref: schema.string,
+  commit_id: schema.nullable(schema.id),
+  commit_id_str: schema.string,
+  created_by: schema.string,
+  created_at: schema.dateTime,
+});
+
+type Shown = BuildRequestRow & { created_by_email: string };
+
+function view(request: Shown): { id: bigint } {
+  return {
+    ...twin('id', request.id),
+    build_state: request.build_state,
+    commit_ref: request.commit_ref,
+    commit_id: request.commit_id,
+    commit_id_str: request.commit_id === null ? '' : String(request.commit_id),
+    created_by: request.created_by_email,
+    created_at: timestamp(request.created_at),
+  } as { id: bigint };
+}
+
+function requestsOf(db: Queries, projectId: bigint) {
+  return db
+    .selectFrom('build_requests')
+    .innerJoin('users', 'users.id', 'build_requests.created_by')
+    .selectAll('build_requests')
+    .select('users.email as created_by_email')
+    .where('build_requests.project_id', '=', projectId);
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/build_requests',
+    access: 'both',
+    scope: 'build_requests',
+    summary: 'List the build requests of a project',
+    paged: true,
+    answer: schema.listOf(answer),
+    async handle({ db, project, page }) {
+      const rows = await onPage(requestsOf(db, project.id), 'build_requests.id', page).execute();
+      return pageOf(page, rows.map(view));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/build_requests',
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'Ask for a commit to be built: a branch, a tag, or a full or short SHA',
+    body: { commit_ref: required(commitRef()) },
+    creates: true,
+    answer,
+    async handle({ db, project, caller, ids, input }) {
+      const row: BuildRequestRow = {
+        id: ids.next(),
+        project_id: project.id,
+        commit_ref: input.commit_ref,
+        commit_id: null,
+        build_state: 'enqueued',
+        created_by: caller.id,
+        created_at: BigInt(Date.now()),
+      };
+      await db.insertInto('build_requests').values(row).execute();
+      return view({ ...row, created_by_email: caller.email });
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/build_requests/:build_request_id',
+    access: 'both',
+    scope: 'build_requests',
+    summary: 'Fetch a build request',
+    answer,
+    async handle({ db, project, params }) {
+      const query = requestsOf(db, project.id).where('build_requests.id', '=', params.build_request_id);
+      return view(orNotFound(await query.executeTakeFirst()));
+    },
+  }),
+];

@@ -1,0 +1,81 @@
+import { projectRoute } from '../api/route.ts';
+import { findUser, insertUser, longestEmail, normalizeEmail } from '../auth/users.ts';
+import type { CollaboratorRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import { required, text } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { orTaken } from './names.ts';
+
+const answer = schema.record({ ...idTwin, email: schema.string, created_at: schema.dateTime });
+
+function view(collaborator: CollaboratorRow & { email: string }): object {
+  const { id, email, created_at: createdAt } = collaborator;
+  return { ...twin('id', id), email, created_at: timestamp(createdAt) };
+}
+
+const email = text({ max: longestEmail, check: (value) => normalizeEmail(value) !== undefined });
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/collaborators',
+    access: 'users',
+    scope: 'projects',
+    summary: 'List the people who work on a project with you',
+    answer: schema.listOf(answer),
+    async handle({ db, project }) {
+      const rows = await db
+        .selectFrom('collaborators')
+        .innerJoin('users', 'users.id', 'collaborators.user_id')
+        .selectAll('collaborators')
+        .select('users.email')
+        .where('collaborators.project_id', '=', project.id)
+        .orderBy('collaborators.id')
+        .execute();
+      return rows.map(view);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/collaborators',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Let a person work on a project; one without an account is invited',
+    body: { email: required(email) },
+    creates: true,
+    answer,
+    async handle({ db, project, caller, ids, input }) {
+      const address = normalizeEmail(input.email) ?? input.email;
+      if (address === caller.email) throw new ApiError('already_exists', 'email'); // the owner is on it already
+      const known = await findUser(db, address);
+      const invited = {
+        email: address,
+        kind: 'collaborator' as const,
+        secrets: { password_hash: null, api_key_hash: null },
+      };
+      const userId = known?.id ?? (await insertUser(db, ids, invited));
+      const row = { id: ids.next(), project_id: project.id, user_id: userId, created_at: BigInt(Date.now()) };
+      await orTaken(db.insertInto('collaborators').values(row).execute(), 'email');
+      return view({ ...row, email: address });
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/collaborators/:collaborator_id',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Take a person off a project',
+    answer: destroyedAnswer,
+    async handle({ db, project, params }) {
+      const result = await db
+        .deleteFrom('collaborators')
+        .where('id', '=', params.collaborator_id)
+        .where('project_id', '=', project.id)
+        .executeTakeFirst();
+      orNotFound(result.numDeletedRows === 1n ? result : undefined);
+      return destroyed;
+    },
+  }),
+];

@@ -1,0 +1,84 @@
+import { onPage } from '../api/pages.ts';
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { DeliveryAttemptRow, DeliveryRow } from '../db/schema.ts';
+import { pageOf } from '../http/paging.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { idTwin, orNotFound, twin } from './common.ts';
+import { loadNotification } from './notifications.ts';
+
+const answer = schema.record({
+  ...idTwin,
+  type: schema.string,
+  state: schema.string,
+  created_at: schema.dateTime,
+  attempts: schema.listOf(
+    schema.record({
+      status: schema.nullable(schema.integer),
+      duration_ms: schema.integer,
+      answer: schema.string,
+      created_at: schema.dateTime,
+    }),
+  ),
+});
+
+function view(delivery: DeliveryRow, attempts: DeliveryAttemptRow[]) {
+  return {
+    ...twin('id', delivery.id),
+    type: delivery.event_type,
+    state: delivery.state,
+    created_at: timestamp(delivery.created_at),
+    attempts: attempts
+      .filter((attempt) => attempt.delivery_id === delivery.id)
+      .map(({ status, duration_ms, answer, created_at }) => ({
+        status,
+        duration_ms,
+        answer,
+        created_at: timestamp(created_at),
+      })),
+  };
+}
+
+async function attemptsAt(db: Queries, deliveries: DeliveryRow[]): Promise<DeliveryAttemptRow[]> {
+  if (deliveries.length === 0) return [];
+  const ids = deliveries.map((delivery) => delivery.id);
+  return db.selectFrom('delivery_attempts').selectAll().where('delivery_id', 'in', ids).orderBy('id').execute();
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/notifications/:notification_id/deliveries',
+    access: 'both',
+    scope: 'notifications',
+    summary: 'List what was sent, with every attempt and what the receiver answered',
+    paged: true,
+    answer: schema.listOf(answer),
+    load: loadNotification,
+    async handle({ db, notification, page }) {
+      const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', notification.id);
+      const deliveries = await onPage(query, 'id', page).execute();
+      const attempts = await attemptsAt(db, deliveries);
+      return pageOf(
+        page,
+        deliveries.map((delivery) => view(delivery, attempts)),
+      );
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/notifications/:notification_id/deliveries/:delivery_id/redeliver',
+    access: 'both',
+    scope: 'notifications',
+    summary: 'Send a delivery again, under its own identifier',
+    answer,
+    load: loadNotification,
+    async handle({ db, notification, params }) {
+      const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', notification.id);
+      const delivery = orNotFound(await query.where('id', '=', params.delivery_id).executeTakeFirst());
+      await db.updateTable('deliveries').set({ state: 'pending' }).where('id', '=', delivery.id).execute();
+      return view({ ...delivery, state: 'pending' }, await attemptsAt(db, [delivery]));
+    },
+  }),
+];

@@ -1,0 +1,51 @@
+import { ApiError } from '../errors.ts';
+import { identifiers, required, text, withDefault, type Field } from '../http/fields.ts';
+import { command, description, name } from './forms.ts';
+
+/** Directories that the sandbox itself needs: a dependency can stand neither there nor below. */
+const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'build']);
+
+function isReserved(prefix: string): boolean {
+  const [top = ''] = prefix.split('/').filter((part) => part !== '');
+  return top === '' || top.startsWith('lib') || sandboxDirectories.has(top);
+}
+
+/** An absolute path in its plainest spelling, so that two spellings cannot mean one place. */
+function prefix(): Field<string> {
+  const form = text({ max: 1024, pattern: /^\/(?!.*\/\/)[^\0]*$/, description: 'an absolute path' });
+  return {
+    ...form,
+    parse(raw) {
+      const value = form.parse(raw);
+      const plain = value.length > 1 && value.endsWith('/') ? value.slice(0, -1) : value;
+      if (plain.split('/').some((part) => part === '.' || part === '..')) throw new ApiError('invalid_format');
+      if (isReserved(plain)) throw new ApiError('is_reserved');
+      return plain;
+    },
+  };
+}
+
+/** A directory inside the archive. */
+const source = text({
+  max: 1024,
+  check: (value) => !value.startsWith('/') && !value.split('/').includes('..'),
+});
+
+export const dependencyFields = {
+  name: required(name()),
+  command: required(command()),
+  prefix: withDefault(prefix(), '/srv/dependency'),
+  source,
+  launch_command: command(),
+  description: description(),
+  'related_dependencies[]': identifiers(64),
+};
+
+/** Whether the command names the prefix as a path of its own, and not only one that begins like it. */
+export function namesPrefix(command: string, prefix: string): boolean {
+  for (let at = command.indexOf(prefix); at >= 0; at = command.indexOf(prefix, at + 1)) {
+    const next = command[at + prefix.length] ?? '';
+    if (!/[A-Za-z0-9._-]/.test(next)) return true;
+  }
+  return false;
+}

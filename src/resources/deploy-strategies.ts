@@ -1,0 +1,142 @@
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { DeployStrategyRow } from '../db/schema.ts';
+import { oneOf, required, type ValuesOf } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { branch, name, repositoryUrl } from './forms.ts';
+import { checkName, orTaken } from './names.ts';
+
+const itemFields = { ...idTwin, name: schema.string, strategy_type: schema.string };
+
+const answer = schema.record({
+  ...itemFields,
+  options: schema.record({
+    repository_url: schema.string,
+    local_branch: schema.string,
+    remote_branch: schema.string,
+  }),
+});
+
+function itemView({ id, name, strategy_type }: DeployStrategyRow) {
+  return { ...twin('id', id), name, strategy_type };
+}
+
+function view(strategy: DeployStrategyRow) {
+  const { repository_url, local_branch, remote_branch } = strategy;
+  return { ...itemView(strategy), options: { repository_url, local_branch, remote_branch } };
+}
+
+async function loadStrategy(call: StrategyInPath): Promise<{ strategy: DeployStrategyRow }> {
+  return { strategy: orNotFound(await findStrategy(call.db, call.project.id, call.params.deploy_strategy_id)) };
+}
+
+interface StrategyInPath {
+  db: Queries;
+  project: { id: bigint };
+  params: { deploy_strategy_id: bigint };
+}
+
+export async function findStrategy(db: Queries, projectId: bigint, id: bigint): Promise<DeployStrategyRow | undefined> {
+  const strategies = db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', projectId);
+  return strategies.where('id', '=', id).executeTakeFirst();
+}
+
+const fields = {
+  name: required(name()),
+  strategy_type: required(oneOf(['git'])),
+  'options[repository_url]': required(repositoryUrl()),
+  'options[local_branch]': required(branch()),
+  'options[remote_branch]': required(branch()),
+};
+
+/** The columns of the fields that were sent. */
+function columns(input: Partial<ValuesOf<typeof fields>>): Partial<DeployStrategyRow> {
+  const sent = {
+    name: input.name,
+    strategy_type: input.strategy_type,
+    repository_url: input['options[repository_url]'],
+    local_branch: input['options[local_branch]'],
+    remote_branch: input['options[remote_branch]'],
+  };
+  return Object.fromEntries(Object.entries(sent).filter(([, value]) => value !== undefined));
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/deploy_strategies',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'List the deploy strategies of a project',
+    answer: schema.listOf(schema.record(itemFields)),
+    async handle({ db, project }) {
+      const strategies = db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', project.id);
+      return (await strategies.orderBy('id').execute()).map(itemView);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/deploy_strategies',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'Create a deploy strategy; the receiving repository must take pushes with the project’s SSH key',
+    body: fields,
+    creates: true,
+    answer,
+    verify: ({ db, project }, values) => checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
+    async handle({ db, project, ids, input }) {
+      const strategy = {
+        id: ids.next(),
+        project_id: project.id,
+        name: input.name,
+        strategy_type: input.strategy_type,
+        repository_url: input['options[repository_url]'],
+        local_branch: input['options[local_branch]'],
+        remote_branch: input['options[remote_branch]'],
+      };
+      await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
+      return view(strategy);
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/deploy_strategies/:deploy_strategy_id',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'Fetch a deploy strategy',
+    answer,
+    load: loadStrategy,
+    handle: async ({ strategy }) => view(strategy),
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/deploy_strategies/:deploy_strategy_id',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'Change a deploy strategy',
+    body: fields,
+    answer,
+    load: loadStrategy,
+    verify: ({ db, strategy }, values) =>
+      checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),
+    async handle({ db, strategy, input }) {
+      const changed = { ...strategy, ...columns(input) };
+      await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
+      return view(changed);
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/deploy_strategies/:deploy_strategy_id',
+    access: 'users',
+    scope: 'deploys',
+    summary: 'Delete a deploy strategy; deploys that used it stay',
+    answer: destroyedAnswer,
+    load: loadStrategy,
+    async handle({ db, strategy }) {
+      await db.deleteFrom('deploy_strategies').where('id', '=', strategy.id).execute();
+      return destroyed;
+    },
+  }),
+];

@@ -1,0 +1,142 @@
+import { onPage } from '../api/pages.ts';
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { DeployRow } from '../db/schema.ts';
+import type { FieldErrors } from '../errors.ts';
+import { identifier, requiredIdentifier, type ValuesOf } from '../http/fields.ts';
+import { pageOf } from '../http/paging.ts';
+import * as schema from '../http/schema.ts';
+import { timestampOrNull } from '../lib/timestamps.ts';
+import { idTwin, orNotFound, twin } from './common.ts';
+import { findStrategy } from './deploy-strategies.ts';
+
+const itemFields = { ...idTwin, state: schema.string, created_by: schema.string };
+
+const answer = schema.record({
+  ...itemFields,
+  deploy_strategy_id: schema.id,
+  deploy_strategy_id_str: schema.string,
+  commit_id: schema.id,
+  commit_id_str: schema.string,
+  deploy_started_at: schema.nullable(schema.dateTime),
+  deploy_finished_at: schema.nullable(schema.dateTime),
+});
+
+type Shown = DeployRow & { created_by_email: string };
+
+function itemView({ id, state, created_by_email }: Shown) {
+  return { ...twin('id', id), state, created_by: created_by_email };
+}
+
+function view(deploy: Shown) {
+  return {
+    ...itemView(deploy),
+    ...twin('deploy_strategy_id', deploy.deploy_strategy_id),
+    ...twin('commit_id', deploy.commit_id),
+    deploy_started_at: timestampOrNull(deploy.started_at),
+    deploy_finished_at: timestampOrNull(deploy.finished_at),
+  };
+}
+
+function deploysOf(db: Queries, projectId: bigint) {
+  return db
+    .selectFrom('deploys')
+    .innerJoin('users', 'users.id', 'deploys.created_by')
+    .selectAll('deploys')
+    .select('users.email as created_by_email')
+    .where('deploys.project_id', '=', projectId);
+}
+
+/** The commit that was named, or the newest that passed. */
+async function commitToDeploy(
+  db: Queries,
+  projectId: bigint,
+  id: bigint | undefined,
+): Promise<{ id: bigint } | undefined> {
+  const commits = db.selectFrom('commits').select('id').where('project_id', '=', projectId);
+  if (id !== undefined) return commits.where('id', '=', id).executeTakeFirst();
+  return commits.where('build_state', '=', 'passed').orderBy('id', 'desc').limit(1).executeTakeFirst();
+}
+
+/** Whether a commit that could be deployed may yet come of what was asked for. */
+async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> {
+  const unfinished = db
+    .selectFrom('build_requests')
+    .select('id')
+    .where('project_id', '=', projectId)
+    .where('build_state', 'in', ['enqueued', 'fetching', 'building']);
+  return (await unfinished.limit(1).executeTakeFirst()) !== undefined;
+}
+
+const fields = { deploy_strategy_id: requiredIdentifier(), commit_id: identifier() };
+
+/** Names every reference that leads nowhere. */
+async function checkReferences(
+  db: Queries,
+  projectId: bigint,
+  values: Partial<ValuesOf<typeof fields>>,
+): Promise<FieldErrors> {
+  const errors: FieldErrors = {};
+  const { deploy_strategy_id: strategyId, commit_id: commitId } = values;
+  if (strategyId !== undefined && !(await findStrategy(db, projectId, strategyId)))
+    errors.deploy_strategy_id = ['not_found'];
+  if ('commit_id' in values && !(await commitToDeploy(db, projectId, commitId))) {
+    const waiting = commitId === undefined && (await isCommitComing(db, projectId));
+    errors.commit_id = [waiting ? 'resource_temporary_unavailable' : 'not_found'];
+  }
+  return errors;
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/deploys',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'List the deploys of a project',
+    paged: true,
+    answer: schema.listOf(schema.record(itemFields)),
+    async handle({ db, project, page }) {
+      const rows = await onPage(deploysOf(db, project.id), 'deploys.id', page).execute();
+      return pageOf(page, rows.map(itemView));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/deploys',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'Deploy a commit; by default the newest one that passed',
+    body: fields,
+    creates: true,
+    answer,
+    verify: ({ db, project }, values) => checkReferences(db, project.id, values),
+    async handle({ db, project, caller, ids, input }) {
+      const commit = orNotFound(await commitToDeploy(db, project.id, input.commit_id), 'commit_id');
+      const deploy: DeployRow = {
+        id: ids.next(),
+        project_id: project.id,
+        deploy_strategy_id: input.deploy_strategy_id,
+        commit_id: commit.id,
+        state: 'enqueued',
+        created_by: caller.id,
+        started_at: null,
+        finished_at: null,
+      };
+      await db.insertInto('deploys').values(deploy).execute();
+      return view({ ...deploy, created_by_email: caller.email });
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/deploys/:deploy_id',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'Fetch a deploy',
+    answer,
+    async handle({ db, project, params }) {
+      const query = deploysOf(db, project.id).where('deploys.id', '=', params.deploy_id);
+      return view(orNotFound(await query.executeTakeFirst()));
+    },
+  }),
+];

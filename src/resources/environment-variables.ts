@@ -1,0 +1,110 @@
+import { projectRoute } from '../api/route.ts';
+import { sealedPlace, type EnvironmentVariableRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import { required, takingBlank, text, type Field } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import type { Vault } from '../lib/vault.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { checkName, orTaken } from './names.ts';
+import { loadSuite } from './suites.ts';
+
+const answer = schema.record({ ...idTwin, name: schema.string, content: schema.string });
+
+function view(variable: EnvironmentVariableRow, vault: Vault): object {
+  const content = vault.open(variable.content, contentPlace(variable.id));
+  return { ...twin('id', variable.id), name: variable.name, content };
+}
+
+const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
+
+async function loadVariable(call: VariableInPath): Promise<{ variable: EnvironmentVariableRow }> {
+  const { suite } = await loadSuite(call);
+  const query = call.db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id);
+  const found = query.where('id', '=', call.params.environment_variable_id).executeTakeFirst();
+  return { variable: orNotFound(await found) };
+}
+
+type VariableInPath = Parameters<typeof loadSuite>[0] & { params: { environment_variable_id: bigint } };
+
+/** A name that a shell can use. Those the service sets itself are not for the taking. */
+function variableName(): Field<string> {
+  const form = text({ max: 255, pattern: /^[A-Za-z_][A-Za-z0-9_]*$/ });
+  return {
+    ...form,
+    parse(raw) {
+      const name = form.parse(raw);
+      if (name === 'CI' || name.startsWith('HEADRACE')) throw new ApiError('is_reserved');
+      return name;
+    },
+  };
+}
+
+const fields = { name: required(variableName()), content: takingBlank(text({ max: 65_536, lines: 'many' })) };
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/suites/:suite_id/environment_variables',
+    access: 'both',
+    scope: 'suites',
+    summary: 'List the environment variables of a suite, in clear',
+    answer: schema.listOf(answer),
+    load: loadSuite,
+    async handle({ db, suite, vault }) {
+      const query = db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id).orderBy('id');
+      return (await query.execute()).map((variable) => view(variable, vault));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/suites/:suite_id/environment_variables',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Add an environment variable to a suite; it is stored encrypted',
+    body: fields,
+    creates: true,
+    answer,
+    load: loadSuite,
+    verify: ({ db, suite }, values) => checkName(db, 'environment_variables', { within: suite.id, name: values.name }),
+    async handle({ db, suite, ids, vault, input }) {
+      const id = ids.next();
+      const content = vault.seal(input.content, contentPlace(id));
+      const variable = { id, suite_id: suite.id, name: input.name, content };
+      await orTaken(db.insertInto('environment_variables').values(variable).execute());
+      return view(variable, vault);
+    },
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Change an environment variable',
+    body: fields,
+    answer,
+    load: loadVariable,
+    verify: ({ db, variable }, values) =>
+      checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),
+    async handle({ db, variable, vault, input }) {
+      const changed = {
+        name: input.name ?? variable.name,
+        content: input.content === undefined ? variable.content : vault.seal(input.content, contentPlace(variable.id)),
+      };
+      await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
+      return view({ ...variable, ...changed }, vault);
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Remove an environment variable',
+    answer: destroyedAnswer,
+    load: loadVariable,
+    async handle({ db, variable }) {
+      await db.deleteFrom('environment_variables').where('id', '=', variable.id).execute();
+      return destroyed;
+    },
+  }),
+];

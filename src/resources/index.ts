@@ -1,0 +1,33 @@
+import type { Route } from '../api/route.ts';
+import * as buildRequests from './build-requests.ts';
+import * as builds from './builds.ts';
+import * as collaborators from './collaborators.ts';
+import * as commits from './commits.ts';
+import * as deliveries from './deliveries.ts';
+import * as dependencies from './dependencies.ts';
+import * as deployStrategies from './deploy-strategies.ts';
+import * as deploys from './deploys.ts';
+import * as environmentVariables from './environment-variables.ts';
+import * as notifications from './notifications.ts';
+import * as projects from './projects.ts';
+import * as service from './service.ts';
+import * as suiteDependencies from './suite-dependencies.ts';
+import * as suites from './suites.ts';
+
+/** Every route of the API. */
+export const routes: readonly Route[] = [
+  service,
+  projects,
+  collaborators,
+  buildRequests,
+  commits,
+  builds,
+  suites,
+  suiteDependencies,
+  environmentVariables,
+  deployStrategies,
+  deploys,
+  notifications,
+  deliveries,
+  dependencies,
+].flatMap((resource) => resource.routes);

@@ -1,0 +1,141 @@
+import { randomBytes } from 'node:crypto';
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import { sealedPlace, type NotificationRow } from '../db/schema.ts';
+import { oneOf, required, text } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+
+const ownFields = {
+  ...idTwin,
+  name: schema.string,
+  options: schema.record({ url: schema.string }),
+  notifiable_type: schema.string,
+};
+
+const answer = schema.record({ ...ownFields, project_id: schema.id, project_id_str: schema.string });
+const createdAnswer = schema.record({ ...ownFields, secret: schema.string });
+
+function ownView(notification: NotificationRow) {
+  const { id, name, url, notifiable_type } = notification;
+  return { ...twin('id', id), name, options: { url }, notifiable_type };
+}
+
+function view(notification: NotificationRow) {
+  return { ...ownView(notification), ...twin('project_id', notification.project_id) };
+}
+
+export async function loadNotification(call: NotificationInPath): Promise<{ notification: NotificationRow }> {
+  const query = call.db.selectFrom('notifications').selectAll().where('id', '=', call.params.notification_id);
+  return { notification: orNotFound(await query.where('project_id', '=', call.project.id).executeTakeFirst()) };
+}
+
+interface NotificationInPath {
+  db: Queries;
+  project: { id: bigint };
+  params: { notification_id: bigint };
+}
+
+/** A web address without credentials in it: those would be stored and shown in clear. */
+function isWebAddress(value: string): boolean {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  return (
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    url.hostname !== '' &&
+    url.username === '' &&
+    url.password === ''
+  );
+}
+
+const fields = {
+  notifiable_type: required(oneOf(['build', 'dependency'])),
+  name: required(oneOf(['webhook'])),
+  'options[url]': required(text({ max: 2048, check: isWebAddress })),
+};
+
+/** In the form that the Standard Webhooks libraries take. */
+function randomWebhookSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/notifications',
+    access: 'both',
+    scope: 'notifications',
+    summary: 'List the notifications of a project',
+    answer: schema.listOf(answer),
+    async handle({ db, project }) {
+      const query = db.selectFrom('notifications').selectAll().where('project_id', '=', project.id).orderBy('id');
+      return (await query.execute()).map(view);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/notifications',
+    access: 'both',
+    scope: 'notifications',
+    summary: 'Be told of what happens; the secret that signs the calls is in this answer alone',
+    body: fields,
+    creates: true,
+    answer: createdAnswer,
+    async handle({ db, project, ids, vault, input }) {
+      const id = ids.next();
+      const secret = randomWebhookSecret();
+      const notification = {
+        id,
+        project_id: project.id,
+        name: input.name,
+        notifiable_type: input.notifiable_type,
+        url: input['options[url]'],
+        secret: vault.seal(secret, sealedPlace({ table: 'notifications', column: 'secret' }, id)),
+      };
+      await db.insertInto('notifications').values(notification).execute();
+      return { ...ownView(notification), secret };
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/notifications/:notification_id',
+    access: 'both',
+    scope: 'notifications',
+    summary: 'Fetch a notification',
+    answer,
+    load: loadNotification,
+    handle: async ({ notification }) => view(notification),
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/notifications/:notification_id',
+    access: 'both',
+    scope: 'notifications',
+    summary: 'Change a notification; its secret stays',
+    body: fields,
+    answer,
+    load: loadNotification,
+    async handle({ db, notification, input }) {
+      const changed = {
+        name: input.name ?? notification.name,
+        notifiable_type: input.notifiable_type ?? notification.notifiable_type,
+        url: input['options[url]'] ?? notification.url,
+      };
+      await db.updateTable('notifications').set(changed).where('id', '=', notification.id).execute();
+      return view({ ...notification, ...changed });
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/notifications/:notification_id',
+    access: 'users',
+    scope: 'notifications',
+    summary: 'Delete a notification; nothing more is sent',
+    answer: destroyedAnswer,
+    load: loadNotification,
+    async handle({ db, notification }) {
+      await db.deleteFrom('notifications').where('id', '=', notification.id).execute();
+      return destroyed;
+    },
+  }),
+];

@@ -1,0 +1,24 @@
+import { accountRoute, openRoute } from '../api/route.ts';
+import * as schema from '../http/schema.ts';
+
+/** Is anybody there, and who am I? */
+export const routes = [
+  openRoute({
+    method: 'GET',
+    path: '/ping',
+    access: 'none',
+    scope: 'none',
+    summary: 'Check that the service answers',
+    answer: schema.string,
+    handle: async () => 'pong',
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/whoami',
+    access: 'authenticated',
+    scope: 'any',
+    summary: 'Check credentials and see whose they are',
+    answer: schema.record({ email: schema.string }),
+    handle: async ({ caller }) => ({ email: caller.email }),
+  }),
+];

@@ -1,0 +1,111 @@
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { SuiteRow } from '../db/schema.ts';
+import { required } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { command, description, name } from './forms.ts';
+import { checkName, orTaken } from './names.ts';
+
+const answer = schema.record({
+  ...idTwin,
+  name: schema.string,
+  description: schema.string,
+  command: schema.string,
+});
+
+function view(suite: SuiteRow): object {
+  return { ...twin('id', suite.id), name: suite.name, description: suite.description, command: suite.command };
+}
+
+/** The suite that a path names, if it is one of the project's. */
+export async function loadSuite(call: SuiteInPath): Promise<{ suite: SuiteRow }> {
+  const { db, project, params } = call;
+  const query = db.selectFrom('suites').selectAll().where('id', '=', params.suite_id);
+  return { suite: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
+}
+
+interface SuiteInPath {
+  db: Queries;
+  project: { id: bigint };
+  params: { suite_id: bigint };
+}
+
+const fields = { name: required(name()), command: required(command()), description: description() };
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/suites',
+    access: 'both',
+    scope: 'suites',
+    summary: 'List the suites of a project',
+    answer: schema.listOf(answer),
+    async handle({ db, project }) {
+      const suites = await db
+        .selectFrom('suites')
+        .selectAll()
+        .where('project_id', '=', project.id)
+        .orderBy('id')
+        .execute();
+      return suites.map(view);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/suites',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Create a suite',
+    body: fields,
+    creates: true,
+    answer,
+    verify: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
+    async handle({ db, project, ids, input }) {
+      const suite = { id: ids.next(), project_id: project.id, ...input };
+      await orTaken(db.insertInto('suites').values(suite).execute());
+      return view(suite);
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/suites/:suite_id',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Fetch a suite',
+    answer,
+    load: loadSuite,
+    handle: async ({ suite }) => view(suite),
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/suites/:suite_id',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Change a suite',
+    body: fields,
+    answer,
+    load: loadSuite,
+    verify: ({ db, suite }, values) =>
+      checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
+    async handle({ db, suite, input }) {
+      if (Object.keys(input).length > 0) {
+        await orTaken(db.updateTable('suites').set(input).where('id', '=', suite.id).execute());
+      }
+      return view({ ...suite, ...input });
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/suites/:suite_id',
+    access: 'users',
+    scope: 'suites',
+    summary: 'Delete a suite; what it built stays',
+    answer: destroyedAnswer,
+    load: loadSuite,
+    async handle({ db, suite }) {
+      await db.deleteFrom('suites').where('id', '=', suite.id).execute();
+      return destroyed;
+    },
+  }),
+];
