@@ -1,0 +1,72 @@
+import { parseArgs } from 'node:util';
+import { readConfig, type Config } from '../config.ts';
+
+/** A command of the command line, as data: its words, what follows them, and what it does. */
+export interface Command {
+  /** As a person types it: capitals are values, brackets are optional. */
+  usage: string;
+  about: string;
+  run(call: CommandCall): Promise<void>;
+}
+
+export interface CommandCall {
+  config: Config;
+  /** The values in place of the words in capitals. */
+  values: string[];
+  /** Flags of this command alone, without their dashes. */
+  flags: Record<string, string | undefined>;
+}
+
+/** The command line was wrong; the message and the usage are for the person who typed it. */
+export class UsageError extends Error {}
+
+/** Where every command finds the store. */
+const common = ['--data-dir D', '--config F'];
+
+export async function runCommand(commands: readonly Command[], argv: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const command = find(commands, argv);
+  if (!command) throw new UsageError(usageOf(commands));
+  const words = wordsOf(command.usage);
+  const options = Object.fromEntries(
+    flagsOf(command.usage).map(({ name, takesValue }) => [name, { type: takesValue ? 'string' : 'boolean' } as const]),
+  );
+  let parsed;
+  try {
+    parsed = parseArgs({ args: argv.slice(words.length), options, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError(`${error instanceof Error ? error.message : String(error)}\n${usageOf([command])}`);
+  }
+  const wanted = valuesOf(command.usage);
+  if (parsed.positionals.length !== wanted.length) throw new UsageError(usageOf([command]));
+  const flags = Object.fromEntries(
+    Object.entries(parsed.values).map(([name, value]) => [
+      name.replaceAll('-', '_'),
+      value === undefined ? undefined : String(value),
+    ]),
+  );
+  await command.run({ config: readConfig({ flags, env }), values: parsed.positionals, flags });
+}
+
+function find(commands: readonly Command[], argv: string[]): Command | undefined {
+  return commands.find((command) => wordsOf(command.usage).every((word, at) => argv[at] === word));
+}
+
+/** `admin user create EMAIL [--collaborator]` begins with three words. */
+function wordsOf(usage: string): string[] {
+  return /^[a-z -]+?(?= (?:[A-Z[-]|[a-z|]+\|)|$)/.exec(usage)?.[0].split(' ') ?? [];
+}
+
+function valuesOf(usage: string): string[] {
+  const rest = usage.slice(wordsOf(usage).join(' ').length).replaceAll(/\[[^\]]*\]|--[a-z-]+ [A-Z]+/g, '');
+  return rest.split(' ').filter((word) => word !== '');
+}
+
+function flagsOf(usage: string): { name: string; takesValue: boolean }[] {
+  const matches = `${usage} ${common.map((flag) => `[${flag}]`).join(' ')}`.matchAll(/--([a-z-]+)( [A-Z])?/g);
+  return Array.from(matches, ([, name = '', value]) => ({ name, takesValue: value !== undefined }));
+}
+
+export function usageOf(commands: readonly Command[]): string {
+  const lines = commands.map(({ usage, about }) => `  headrace ${usage}\n      ${about}`);
+  return ['usage:', ...lines, `Every command takes ${common.join(' and ')}.`].join('\n');
+}

@@ -1,0 +1,61 @@
+import { chmodSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Services } from '../api/call.ts';
+import type { Config } from '../config.ts';
+import { migrate } from '../db/migrate.ts';
+import { leaseNode } from '../db/node-lease.ts';
+import { openDatabase, type Database } from '../db/open.ts';
+import { createMasterKey, openVault } from '../lib/vault.ts';
+
+export interface Store extends Services {
+  close(): Promise<void>;
+}
+
+/** Everything that outlives a process: the data folder, the master key, the database. Made where it is missing. */
+export async function openStore(config: Config, onTrouble: (error: unknown) => void): Promise<Store> {
+  const db = await openMigrated(config, onTrouble);
+  try {
+    const keyFile = masterKeyFile(config);
+    createMasterKey(keyFile);
+    const vault = openVault(keyFile);
+    const lease = await leaseNode(db, onTrouble);
+    return {
+      db,
+      vault,
+      ids: lease.ids,
+      async close() {
+        await lease.close();
+        await db.close();
+      },
+    };
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+export async function openMigrated(config: Config, onTrouble: (error: unknown) => void): Promise<Database> {
+  makeDataFolder(config.data_dir);
+  const db = await openDatabase({ url: databaseUrl(config), onLost: onTrouble });
+  try {
+    await migrate(db);
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+  return db;
+}
+
+export function databaseUrl(config: Config): string {
+  return config.database_url ?? join(config.data_dir, 'headrace.db');
+}
+
+export function masterKeyFile(config: Config): string {
+  return config.master_key_file ?? join(config.data_dir, 'master.key');
+}
+
+/** Nobody else on the machine has any business in it. */
+export function makeDataFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+}

@@ -1,0 +1,169 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { cpus, totalmem } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parse as parseToml } from 'smol-toml';
+
+/**
+ * One table of every setting. A value comes from a flag, else from the environment, else from headrace.toml in the
+ * data folder, else it is the default. What is unknown or wrong stops the start and is named.
+ */
+export class ConfigError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'ConfigError';
+  }
+}
+
+interface Setting<T> {
+  /** What the value must be, for the message when it is not. */
+  expects: string;
+  read(text: string): T | undefined;
+  fallback: T;
+}
+
+function setting<T>(fallback: T, expects: string, read: (text: string) => T | undefined): Setting<T> {
+  return { fallback, expects, read };
+}
+
+const text = (fallback: string): Setting<string> =>
+  setting(fallback, 'some text', (value) => (value === '' ? undefined : value));
+const optionalText = (expects: string, fits: (value: string) => boolean = () => true): Setting<string | undefined> =>
+  setting<string | undefined>(undefined, expects, (value) => (value !== '' && fits(value) ? value : undefined));
+const whole = (fallback: number, min: number, max: number): Setting<number> =>
+  setting(fallback, `a whole number from ${min} to ${max}`, (value) => {
+    const number = /^[0-9]{1,15}$/.test(value) ? Number(value) : Number.NaN;
+    return number >= min && number <= max ? number : undefined;
+  });
+const choice = <const C extends string>(fallback: C, choices: readonly C[]): Setting<C> =>
+  setting(fallback, `one of ${choices.join(', ')}`, (value) => choices.find((one) => one === value));
+
+const megabyte = 1024 * 1024;
+
+/** By their names in headrace.toml. In the environment they are HEADRACE_ and the name in capitals. */
+const settings = {
+  host: text('127.0.0.1'),
+  port: whole(8443, 0, 65_535),
+  base_url: optionalText(
+    'an https:// or http:// address',
+    (value) => /^https?:\/\/[^\s/]+/.test(value) && URL.canParse(value),
+  ),
+  database_url: optionalText('a postgres:// address', (value) => /^postgres(ql)?:\/\//.test(value)),
+  blob_url: optionalText('an s3:// address or a path'),
+  master_key_file: optionalText('a path'),
+  ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
+  tls: choice('on', ['on', 'off']),
+  tls_cert: optionalText('the path of a certificate in PEM form', existsSync),
+  tls_key: optionalText('the path of a private key in PEM form', existsSync),
+  log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
+  metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
+  webhook_allow: setting<string[]>([], 'a list of CIDR ranges', readRanges),
+  sandbox: choice('on', ['on', 'off']),
+  build_network: choice('internet', ['none', 'internet', 'host']),
+  build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
+  build_processes: whole(4096, 8, 4_000_000),
+  build_timeout: whole(3600, 1, 30 * 24 * 3600),
+  concurrency: whole(cpus().length, 1, 1024),
+};
+
+type SettingName = keyof typeof settings;
+type Values = { [Name in SettingName]: (typeof settings)[Name] extends Setting<infer T> ? T : never };
+
+export interface Config extends Values {
+  data_dir: string;
+}
+
+function readRanges(value: string): string[] | undefined {
+  const ranges = value.split(/[\s,]+/).filter((range) => range !== '');
+  return ranges.every((range) => /^[0-9a-f.:]+\/[0-9]{1,3}$/i.test(range)) ? ranges : undefined;
+}
+
+/** What a build finds in its environment. A Headrace that is tested inside a build must not take it for settings. */
+const buildVariables = new Set(
+  ['', '_PROJECT_ID', '_BUILD_ID', '_SUITE', '_COMMIT', '_REF', '_BRANCH'].map((name) => `HEADRACE${name}`),
+);
+
+/** Where a setting was found, for the message when it is wrong. */
+interface Source {
+  label: string;
+  value: string;
+}
+
+export interface ConfigSources {
+  /** By the names of settings, plus `data_dir` and `config`. */
+  flags: Record<string, string | undefined>;
+  env: NodeJS.ProcessEnv;
+}
+
+export function readConfig({ flags, env }: ConfigSources): Config {
+  const dataDir = resolve(flags.data_dir ?? env.HEADRACE_DATA_DIR ?? 'data');
+  const file = flags.config ?? join(dataDir, 'headrace.toml');
+  if (flags.config !== undefined && !existsSync(file)) throw new ConfigError(`--config ${file}: there is no such file`);
+  const found = new Map<string, Source>([...fromFile(file), ...fromEnvironment(env), ...fromFlags(flags)]);
+  const values = Object.entries(settings).map(([name, definition]) => [name, readOne(definition, found.get(name))]);
+  const config = { ...(Object.fromEntries(values) as Values), data_dir: dataDir };
+  refuseContradictions(config);
+  return config;
+}
+
+function readOne(definition: Setting<unknown>, source: Source | undefined): unknown {
+  if (!source) return definition.fallback;
+  const value = definition.read(source.value.trim());
+  // The value itself is left out: it may be a secret, such as a password in a database's address.
+  if (value === undefined) throw new ConfigError(`${source.label} must be ${definition.expects}`);
+  return value;
+}
+
+function fromFlags(flags: ConfigSources['flags']): [string, Source][] {
+  return Object.entries(flags).flatMap(([name, value]) =>
+    value !== undefined && name in settings ? [[name, { label: `--${name.replaceAll('_', '-')}`, value }]] : [],
+  );
+}
+
+function fromEnvironment(env: NodeJS.ProcessEnv): [string, Source][] {
+  const known = Object.entries(env).filter(
+    ([label]) => label.startsWith('HEADRACE') && !buildVariables.has(label) && label !== 'HEADRACE_DATA_DIR',
+  );
+  return known.map(([label, value = '']) => {
+    const name = label.slice('HEADRACE_'.length).toLowerCase();
+    if (!(name in settings)) throw new ConfigError(`${label} is not a setting`);
+    return [name, { label, value }];
+  });
+}
+
+function fromFile(file: string): [string, Source][] {
+  if (!existsSync(file)) return [];
+  let table: Record<string, unknown>;
+  try {
+    table = parseToml(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new ConfigError(`${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  return Object.entries(table).map(([name, value]) => {
+    const label = `${name} in ${file}`;
+    if (!(name in settings)) throw new ConfigError(`${label} is not a setting`);
+    if (Array.isArray(value)) return [name, { label, value: value.join(',') }];
+    if (typeof value === 'string') return [name, { label, value }];
+    if (typeof value === 'number' || typeof value === 'boolean') return [name, { label, value: String(value) }];
+    throw new ConfigError(`${label} must be ${settings[name as SettingName].expects}`);
+  });
+}
+
+function refuseContradictions(config: Config): void {
+  if ((config.tls_cert === undefined) !== (config.tls_key === undefined)) {
+    throw new ConfigError('tls_cert and tls_key belong together: one of them is missing');
+  }
+  if (config.tls === 'off' && !isSocketPath(config.host) && !isLoopback(config.host)) {
+    throw new ConfigError(
+      `tls = off is for a proxy on the same machine: host must be a loopback address or a socket, not ${config.host}`,
+    );
+  }
+}
+
+/** A host that begins with a slash is the path of a Unix socket. */
+export function isSocketPath(host: string): boolean {
+  return host.startsWith('/');
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}

@@ -1,0 +1,18 @@
+import { admin } from './cli/admin.ts';
+import { runCommand, UsageError, usageOf, type Command } from './cli/commands.ts';
+import { migrateCommand } from './cli/migrate.ts';
+import { serve } from './cli/serve.ts';
+
+const commands: Command[] = [serve, ...admin, migrateCommand];
+
+const [first, ...rest] = process.argv.slice(2);
+if (first === undefined || first === 'help' || first === '--help') {
+  console.log(usageOf(commands));
+} else {
+  try {
+    await runCommand(commands, [first, ...rest], process.env);
+  } catch (error) {
+    console.error(`headrace: ${error instanceof Error ? error.message : String(error)}`);
+    process.exitCode = error instanceof UsageError ? 2 : 1;
+  }
+}

@@ -1,0 +1,85 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { AddressInfo } from 'node:net';
+import { readFileSync } from 'node:fs';
+import { endpointsOf } from './api/endpoints.ts';
+import { forgetOldKeys } from './api/idempotency.ts';
+import type { Services } from './api/call.ts';
+import { isSocketPath, type Config } from './config.ts';
+import { isForeignKeyViolation } from './db/open.ts';
+import { LeaseLapsedError } from './db/node-lease.ts';
+import { ApiError } from './errors.ts';
+import { ownCertificate, type TlsFiles } from './http/certificate.ts';
+import { createMetrics } from './http/metrics.ts';
+import { openApiDocument } from './http/openapi.ts';
+import { addOperations } from './http/operations.ts';
+import { createServer } from './http/server.ts';
+import { routes } from './resources/index.ts';
+
+export interface RunningServer {
+  /** As the line `listening on …` names it. */
+  address: string;
+  close(): Promise<void>;
+}
+
+export interface ServerParts {
+  config: Config;
+  store: Services;
+  log: FastifyBaseLogger;
+}
+
+const hour = 60 * 60 * 1000;
+
+/** Puts the service together and starts to listen. */
+export async function startServer({ config, store, log }: ServerParts): Promise<RunningServer> {
+  const metrics = createMetrics();
+  const tls = await tlsFor(config);
+  const server = createServer({
+    endpoints: endpointsOf(routes, store),
+    ...(tls ? { tls } : {}),
+    baseUrl: config.base_url,
+    log,
+    translate,
+    onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
+  });
+  addOperations(server, {
+    document: openApiDocument(routes),
+    metrics,
+    metricsToken: config.metrics_token,
+    isHealthy: async () =>
+      (await store.db.read.selectFrom('applied_migrations').select('name').limit(1).execute()).length > 0,
+  });
+  await server.listen(isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  const sweep = setInterval(() => {
+    forgetOldKeys(store.db).catch((error: unknown) =>
+      log.error({ err: error }, 'old idempotency keys were not removed'),
+    );
+  }, hour);
+
+  return {
+    address: addressOf(config, server.server.address()),
+    async close() {
+      clearInterval(sweep);
+      await server.close();
+    },
+  };
+}
+
+async function tlsFor(config: Config): Promise<TlsFiles | undefined> {
+  if (config.tls === 'off') return undefined;
+  if (config.tls_key === undefined || config.tls_cert === undefined) return ownCertificate(config.data_dir);
+  return { key: readFileSync(config.tls_key, 'utf8'), cert: readFileSync(config.tls_cert, 'utf8') };
+}
+
+/** What a lower layer means for a caller. */
+function translate(error: unknown): ApiError | undefined {
+  // The thing that a new one was to belong to was deleted in between.
+  if (isForeignKeyViolation(error)) return new ApiError('not_found');
+  if (error instanceof LeaseLapsedError) return new ApiError('resource_temporary_unavailable');
+  return undefined;
+}
+
+function addressOf(config: Config, bound: AddressInfo | string | null): string {
+  if (typeof bound !== 'object' || bound === null) return `unix:${config.host}`;
+  const host = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  return `${config.tls === 'off' ? 'http' : 'https'}://${host}:${bound.port}`;
+}
