@@ -131,8 +131,8 @@ function sizeOf(expression: string): number {
       size = 0;
       last = 0;
     } else if (token === ')') {
-      last = size;
-      size += outer.pop() ?? 0;
+      last = size + 1; // what an empty group repeats is the group
+      size = last + (outer.pop() ?? 0);
     } else if (least !== undefined) {
       const times = Math.max(1, Number(least), Number(most ?? 0));
       size += last * (times - 1);
@@ -142,5 +142,5 @@ function sizeOf(expression: string): number {
       last = 1;
     }
   }
-  return outer.reduce((sum, open) => sum + open, size);
+  return size;
 }

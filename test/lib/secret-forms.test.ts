@@ -116,6 +116,15 @@ describe('the forms of a secret', () => {
     );
   });
 
+  it('names none below eight bytes for a value that base64 breaks just before its end either', () => {
+    for (let length = 40; length < 130; length++) {
+      assert.ok(
+        secretForms(['x'.repeat(length)]).every((form) => form.length >= 8),
+        `${length} characters`,
+      );
+    }
+  });
+
   it('hides any value in the encodings of the platform', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 8, maxLength: 200 }), (value) => {

@@ -40,7 +40,9 @@ function logOf(size: number): Buffer {
 
 async function readWhole(file: Buffer): Promise<Buffer> {
   const seekable = await openFile(file);
-  return collect(seekable.read(0, seekable.size));
+  const content = await collect(seekable.read(0, seekable.size));
+  assert.equal(content.length, seekable.size);
+  return content;
 }
 
 async function* broken() {
@@ -224,7 +226,28 @@ describe('a damaged seekable zstd file', () => {
       await assert.rejects(readWhole(file.subarray(0, length)), CorruptSeekableError);
       await assert.rejects(readWhole(file.subarray(file.length - length)), CorruptSeekableError);
     }
-    await assert.rejects(openSeekable(from(file.subarray(0, -100)), file.length), CorruptSeekableError);
+  });
+
+  it('is refused when it is opened, if its table does not fit', async () => {
+    const file = await pack(raw, 4000);
+    await assert.rejects(openFile(file.subarray(1)), /do not fill it/);
+    await assert.rejects(openFile(Buffer.concat([Buffer.from('junk'), file])), /do not fill it/);
+    const endless = Buffer.from(file);
+    endless.writeUInt32LE(0xffffff, endless.length - 9);
+    await assert.rejects(openFile(endless), /longer than the file/);
+    const unknown = Buffer.from(file);
+    unknown.writeUInt8(0x04, unknown.length - 5);
+    await assert.rejects(openFile(unknown), /unknown kind/);
+  });
+
+  it('is an error when it gives less than it has', async () => {
+    const file = await pack(raw, 4000);
+    const seekable = await openSeekable(
+      async (offset, length) => (offset === 0 && length < file.length ? file.subarray(0, 10) : file.subarray(offset)),
+      file.length,
+    );
+    const read = collect(seekable.read(0, 1));
+    await assert.rejects(read, { name: 'CorruptSeekableError', message: /gave 10 bytes/ });
   });
 
   it('is an error when it is something else altogether', async () => {

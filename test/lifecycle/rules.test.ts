@@ -171,6 +171,7 @@ describe('a rule that is offered', () => {
     for (const value of [
       '.{0,1000}'.repeat(3),
       '(abcdefghij){200}',
+      '(){900}(){900}',
       '((a{10}b{10}){10}){10}',
       `${'\\pL{500}'.repeat(3)}\\Q(\\E`,
       `\\Q[\\E${'.{1000}'.repeat(3)}]`,
