@@ -57,8 +57,11 @@ export interface CommitFacts {
 
 export const LONGEST_VALUE = 1000;
 
-/** In atoms after repetitions are written out. What people write has some dozens. */
-const LARGEST_EXPRESSION = 1000;
+/**
+ * In atoms after repetitions are written out. What people write has some dozens; the worst that can be written with
+ * this many takes some tens of microseconds per character of the text, and with more it takes more.
+ */
+export const LARGEST_EXPRESSION = 300;
 
 /** The fields of a rule that are not as they should be; none when it can be stored. */
 export function wrongFields(subject: string, operator: string, value: string): (keyof Rule)[] {
