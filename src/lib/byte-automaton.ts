@@ -113,7 +113,7 @@ function linkFallbacks(tree: Tree, nodes: number): void {
  * they stand in none, only the second of them can be a match's first byte.
  */
 function jumps(patterns: readonly Buffer[]): Pick<Automaton, 'window' | 'jump'> {
-  const window = Math.min(255, ...patterns.map((pattern) => pattern.length));
+  const window = patterns.reduce((shortest, pattern) => Math.min(shortest, pattern.length), 255);
   const jump = new Uint8Array(65536).fill(window - 1);
   for (const pattern of patterns) {
     for (let at = 0; at + 1 < window; at++) {
