@@ -6,7 +6,7 @@ import type { Access } from '../http/route.ts';
 import type { Caller } from './callers.ts';
 
 /** A project that the caller may see. Its private key is for the work that needs it alone. */
-export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key'> {
+export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key' | 'last_event'> {
   owned: boolean;
 }
 

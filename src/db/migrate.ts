@@ -4,7 +4,12 @@ import { migrations } from './migrations/index.ts';
 
 export interface MigrationStep {
   name: string;
-  apply(trx: Transaction): Promise<void>;
+  apply(trx: Transaction, types: ColumnTypes): Promise<void>;
+}
+
+/** The only column type that the two databases do not spell alike. */
+export interface ColumnTypes {
+  bytes: 'blob' | 'bytea';
 }
 
 /**
@@ -28,7 +33,7 @@ export async function migrate(db: Database): Promise<string[]> {
     }
     const missing = migrations.filter((step) => !applied.has(step.name));
     for (const step of missing) {
-      await step.apply(trx);
+      await step.apply(trx, { bytes: db.kind === 'postgres' ? 'bytea' : 'blob' });
       await trx
         .insertInto('applied_migrations')
         .values({ name: step.name, applied_at: BigInt(Date.now()) })

@@ -1,6 +1,7 @@
-import { Kysely, sql, type RawBuilder, type Transaction as KyselyTransaction } from 'kysely';
+import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import type { Schema } from './schema.ts';
-import { postgresDialect } from './postgres.ts';
+import { localAnnouncements } from './announcements.ts';
+import { openPostgres } from './postgres.ts';
 import { readDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
 
@@ -16,6 +17,18 @@ export interface Database {
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
   readonly clock: RawBuilder<bigint>;
+  /** Locks the rows that a query of a transaction finds and passes over those that others hold. One writer needs no locks. */
+  skipLocked<Tables extends keyof Schema, Row>(
+    query: SelectQueryBuilder<Schema, Tables, Row>,
+    table: Tables & string,
+  ): SelectQueryBuilder<Schema, Tables, Row>;
+  /**
+   * Says, once the transaction is durable, that something about `topic` has changed, to every server on this
+   * database. A hint that saves waiting: it can be lost, so whoever listens also looks by itself now and then.
+   */
+  announce(trx: Transaction, topic: string): Promise<void>;
+  /** Calls back on every announcement until the answer is called. */
+  listen(heard: (topic: string) => void): () => void;
   close(): Promise<void>;
 }
 
@@ -32,8 +45,10 @@ const tieBreakTries = 5;
 export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
   const isPostgres = /^postgres(ql)?:/.test(url);
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
-  const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? (await postgresDialect(url, onLost)) });
+  const postgres = sqlite ? undefined : await openPostgres(url, onLost);
+  const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
   if (sqlite) readDirectly(read, sqlite.readNow);
+  const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
@@ -43,14 +58,28 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
     async transaction(work) {
       for (let attempt = 1; ; attempt += 1) {
         try {
-          return await read.transaction().execute(work);
+          const { result, done } = await read
+            .transaction()
+            .execute(async (trx) => ({ result: await work(trx), done: trx }));
+          announcements.committed(done);
+          return result;
         } catch (error) {
           if (attempt === tieBreakTries || !tieBreaks.has(codeOf(error))) throw error;
         }
       }
     },
-    close: () => read.destroy(),
+    skipLocked: (query, table) => (isPostgres ? query.forUpdate(table as never).skipLocked() : query),
+    announce: (trx, topic) => announcements.announce(trx, topic),
+    listen: (heard) => announcements.listen(heard),
+    async close() {
+      await announcements.close();
+      await read.destroy();
+    },
   };
+}
+
+function unreachable(): never {
+  throw new Error('there is one database or the other');
 }
 
 /** Another row already has a value that must be unique. */

@@ -1,11 +1,67 @@
-import { PostgresDialect, type Dialect } from 'kysely';
+import { PostgresDialect, sql, type Dialect } from 'kysely';
+import type { Client, ClientConfig } from 'pg';
+import { Listeners, type Announcements } from './announcements.ts';
+
+const channel = 'headrace';
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
-export async function postgresDialect(url: string, onLost: (error: Error) => void): Promise<Dialect> {
+export async function openPostgres(
+  url: string,
+  onLost: (error: Error) => void,
+): Promise<{ dialect: Dialect; announcements: Announcements }> {
   const { default: pg } = await import('pg');
   const types = new pg.TypeOverrides();
   types.setTypeParser(pg.types.builtins.INT8, BigInt);
-  const pool = new pg.Pool({ connectionString: url, types, max: 16, application_name: 'headrace' });
+  const options = { connectionString: url, types, application_name: 'headrace' };
+  const pool = new pg.Pool({ ...options, max: 16 });
   pool.on('error', onLost); // an idle connection that breaks is replaced; without a listener it would end the process
-  return new PostgresDialect({ pool });
+  return { dialect: new PostgresDialect({ pool }), announcements: overNotify(pg.Client, options, onLost) };
+}
+
+/** NOTIFY inside the transaction goes out with its commit. Listening takes a connection of its own, made anew when it breaks. */
+function overNotify(
+  PgClient: new (config: ClientConfig) => Client,
+  options: ClientConfig,
+  onLost: (error: Error) => void,
+): Announcements {
+  const listeners = new Listeners();
+  let client: Client | undefined;
+  let closed = false;
+  let reconnect: NodeJS.Timeout | undefined;
+
+  const connect = async (): Promise<void> => {
+    const fresh = new PgClient(options);
+    const lost = (error: Error): void => {
+      if (client !== fresh || closed) return;
+      client = undefined;
+      onLost(error);
+      reconnect = setTimeout(() => void connect(), 1000);
+    };
+    client = fresh;
+    fresh.on('error', lost);
+    fresh.on('end', () => lost(new Error('the connection that listens was closed')));
+    fresh.on('notification', ({ payload }) => listeners.tell(payload ?? ''));
+    try {
+      await fresh.connect();
+      await fresh.query(`listen ${channel}`);
+    } catch (error) {
+      lost(error instanceof Error ? error : new Error(String(error)));
+    }
+  };
+
+  return {
+    async announce(trx, topic) {
+      await sql`select pg_notify(${channel}, ${topic})`.execute(trx);
+    },
+    committed: () => {},
+    listen(heard) {
+      if (!client && !closed) void connect();
+      return listeners.add(heard);
+    },
+    async close() {
+      closed = true;
+      clearTimeout(reconnect);
+      await client?.end();
+    },
+  };
 }

@@ -21,6 +21,13 @@ export interface Schema {
   build_requests: BuildRequestRow;
   commits: CommitRow;
   builds: BuildRow;
+  jobs: JobRow;
+  queue_turns: QueueTurnRow;
+  events: EventRow;
+  logs: LogRow;
+  log_chunks: LogChunkRow;
+  built_refs: BuiltRefRow;
+  runners: RunnerRow;
   idempotency_keys: IdempotencyKeyRow;
   id_nodes: IdNodeRow;
   applied_migrations: AppliedMigrationRow;
@@ -50,6 +57,8 @@ export interface ProjectRow {
   ssh_public_key: Sealed;
   ssh_private_key: Sealed;
   created_at: bigint;
+  /** The sequence of its newest event. */
+  last_event: bigint;
 }
 
 export interface CollaboratorRow {
@@ -166,6 +175,10 @@ export interface BuildRequestRow {
   build_state: string;
   created_by: bigint;
   created_at: bigint;
+  /** How far the fetch has come; see lifecycle/rollup.ts. */
+  fetch: string;
+  /** What HEADRACE_BRANCH says; known once the commit is fetched. */
+  branch: string;
 }
 
 /** Dates of the SCM are kept as text because they keep the offset their author had. Lists are JSON. */
@@ -201,6 +214,70 @@ export interface BuildRow {
   created_at: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
+}
+
+/** Work that waits for somebody, or that somebody has claimed. What is done has no row. */
+export interface JobRow {
+  id: bigint;
+  kind: string;
+  subject_id: bigint;
+  account_id: bigint;
+  /** Jobs with the same lane are done one after the other, in their order. */
+  lane: string | null;
+  /** How often it was claimed. */
+  tries: number;
+  run_after: bigint;
+  claim: string | null;
+  holder: string | null;
+  claimed_until: bigint | null;
+  cancelled: number;
+}
+
+/** Whose turn it is: accounts are served in the order of `turn`. */
+export interface QueueTurnRow {
+  account_id: bigint;
+  turn: bigint;
+}
+
+export interface EventRow {
+  id: bigint;
+  project_id: bigint;
+  sequence: bigint;
+  subject_id: bigint;
+  type: string;
+  state: string;
+  created_at: bigint;
+}
+
+/** The log of a build, a fetch, a compile or a deploy has that record's identifier. */
+export interface LogRow {
+  id: bigint;
+  project_id: bigint | null;
+  size: bigint;
+  complete: number;
+  /** Where it lies once it is complete and packed. */
+  blob: string | null;
+}
+
+export interface LogChunkRow {
+  log_id: bigint;
+  start: bigint;
+  bytes: Uint8Array;
+}
+
+/** Which commit a branch or tag pointed to when it was last built. */
+export interface BuiltRefRow {
+  id: bigint;
+  project_id: bigint;
+  name: string;
+  commit_id: bigint;
+}
+
+export interface RunnerRow {
+  id: bigint;
+  name: string;
+  token_hash: string;
+  created_at: bigint;
 }
 
 export interface IdempotencyKeyRow {

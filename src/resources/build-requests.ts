@@ -74,6 +74,8 @@ export const routes = [
         build_state: 'enqueued',
         created_by: caller.id,
         created_at: BigInt(Date.now()),
+        fetch: 'waiting',
+        branch: '',
       };
       await db.insertInto('build_requests').values(row).execute();
       return view({ ...row, created_by_email: caller.email });

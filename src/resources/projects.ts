@@ -86,6 +86,7 @@ export const routes = [
         ssh_public_key: vault.seal(keys.publicKey, publicKeyPlace(id)),
         ssh_private_key: vault.seal(keys.privateKey, privateKeyPlace(id)),
         created_at: BigInt(Date.now()),
+        last_event: 0n,
       };
       await orTaken(db.insertInto('projects').values(project).execute());
       return view({ ...project, owned: true }, vault);

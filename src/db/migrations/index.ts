@@ -1,5 +1,9 @@
 import type { MigrationStep } from '../migrate.ts';
 import { foundation } from './0001-foundation.ts';
+import { work } from './0002-work.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
-export const migrations: readonly MigrationStep[] = [{ name: '0001-foundation', apply: foundation }];
+export const migrations: readonly MigrationStep[] = [
+  { name: '0001-foundation', apply: foundation },
+  { name: '0002-work', apply: work },
+];

@@ -1,0 +1,41 @@
+import type { Transaction } from './open.ts';
+
+/** How servers hear of each other's commits. The topics of a transaction go out when it is durable, each once. */
+export interface Announcements {
+  announce(trx: Transaction, topic: string): Promise<void>;
+  /** Called when the transaction is durable. */
+  committed(trx: Transaction): void;
+  listen(heard: (topic: string) => void): () => void;
+  close(): Promise<void>;
+}
+
+/** Listeners of one process. */
+export class Listeners {
+  readonly #listeners = new Set<(topic: string) => void>();
+
+  add(heard: (topic: string) => void): () => void {
+    this.#listeners.add(heard);
+    return () => this.#listeners.delete(heard);
+  }
+
+  tell(topic: string): void {
+    for (const heard of this.#listeners) heard(topic);
+  }
+}
+
+/** For SQLite, where all who listen are in this process. */
+export function localAnnouncements(): Announcements {
+  const listeners = new Listeners();
+  const pending = new WeakMap<Transaction, Set<string>>();
+  return {
+    async announce(trx, topic) {
+      const topics = pending.get(trx) ?? new Set();
+      pending.set(trx, topics.add(topic));
+    },
+    committed(trx) {
+      for (const topic of pending.get(trx) ?? []) listeners.tell(topic);
+    },
+    listen: (heard) => listeners.add(heard),
+    close: async () => {},
+  };
+}

@@ -1,0 +1,185 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Services } from '../api/call.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Hub } from '../db/hub.ts';
+import type { Transaction } from '../db/open.ts';
+import * as protocol from '../protocol.ts';
+import type { LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
+import * as queue from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+import { appendLog, findLog, packLog } from '../streams/logs.ts';
+import { fetchCommit } from './fetch-commit.ts';
+import type { Bench, BuildLimits, Kind } from './kind.ts';
+import { runSuite } from './run-suite.ts';
+
+const kinds: Record<WorkKind, Kind> = { fetch_commit: fetchCommit, run_suite: runSuite };
+
+export interface DispatchParts extends Services {
+  hub: Hub;
+  blobs: Blobs;
+  limits: BuildLimits;
+  log: FastifyBaseLogger;
+}
+
+/**
+ * The server's half of the conversation with runners. `holder` is who they are. What it does is in the store when it
+ * answers; it keeps nothing of its own, so any server can answer any runner.
+ */
+export interface Dispatch {
+  next(holder: string, signal: AbortSignal): Promise<Order | undefined>;
+  log(holder: string, chunk: LogChunk): Promise<Receipt>;
+  extend(holder: string, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
+  finish(holder: string, claim: string, outcome: Outcome, logSize: number): Promise<Receipt>;
+  /** Everything a holder had is lost, and known to be. */
+  gone(holder: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+const sweepEvery = 2000;
+
+export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
+  const { db, ids, vault, hub, blobs, limits, log } = parts;
+  const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits });
+  const packing = new Set<Promise<void>>();
+
+  // Nobody could extend a claim while no server was there.
+  await queue.renewAll(db, protocol.claimSeconds + protocol.holdSeconds);
+
+  /** Packing is work of its own: it is in the queue, so that a crash does not leave a log unpacked for ever. */
+  const pack = async (): Promise<void> => {
+    const job = await db.transaction((trx) =>
+      queue.claim(db, trx, { holder: 'server', kinds: ['pack_log'], seconds: 600, turn: ids.next() }),
+    );
+    if (!job) return;
+    await packLog(db, blobs, job.subject_id);
+    await db.transaction((trx) => queue.remove(trx, job));
+  };
+  const packSoon = (): void => {
+    const work = pack().catch((error: unknown) => log.error({ err: error }, 'a log was not packed'));
+    packing.add(work);
+    void work.finally(() => packing.delete(work));
+  };
+
+  const orderNow = async (holder: string): Promise<Order | undefined | 'again'> =>
+    db.transaction(async (trx) => {
+      const claimed = { holder, kinds: protocol.workKinds, seconds: protocol.claimSeconds, turn: ids.next() };
+      const job = await queue.claim(db, trx, claimed);
+      if (!job) return undefined;
+      const work = await kinds[job.kind as WorkKind].order(bench(trx), job);
+      if (!work) {
+        await queue.remove(trx, job);
+        return 'again';
+      }
+      const offset = (await findLog(trx, job.subject_id))?.size ?? 0n;
+      return { claim: job.claim, work, logOffset: Number(offset) };
+    });
+
+  /** The job is over: whatever state that led to, its log is complete and can be packed. */
+  const conclude = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
+    await queue.remove(trx, job);
+    if (kinds[job.kind as WorkKind].keepsLogOpen) return;
+    await queue.enqueue(db, trx, ids, { kind: 'pack_log', subjectId: job.subject_id, accountId: job.account_id });
+  };
+
+  const lose = async (lost: ClaimedJob): Promise<void> => {
+    await db.transaction(async (trx) => {
+      const job = await queue.jobOf(trx, lost.claim);
+      if (!job) return;
+      const { retry } = await kinds[job.kind as WorkKind].lose(bench(trx), job);
+      if (retry) await queue.release(db, trx, job);
+      else await conclude(trx, job);
+    });
+  };
+
+  const sweep = async (): Promise<void> => {
+    for (const job of await queue.lapsed(db)) {
+      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'a runner is gone');
+      if (job.kind === 'pack_log') await db.transaction((trx) => queue.release(db, trx, job));
+      else await lose(job);
+    }
+    if (await queue.isWaiting(db.read, ['pack_log'])) packSoon();
+  };
+  let sweeping: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    sweeping ??= sweep()
+      .catch((error: unknown) => log.error({ err: error }, 'the queue was not swept'))
+      .finally(() => (sweeping = undefined));
+  }, sweepEvery);
+
+  return {
+    async next(holder, signal) {
+      using watch = hub.watch(queue.queueTopic);
+      const deadline = Date.now() + protocol.holdSeconds * 1000;
+      for (;;) {
+        if (await queue.isWaiting(db.read, protocol.workKinds)) {
+          const order = await orderNow(holder);
+          if (order === 'again') continue;
+          if (order) return order;
+        }
+        const left = deadline - Date.now();
+        if (left <= 0 || signal.aborted) return undefined;
+        await watch.changed(Math.min(left, 1000), signal);
+        if (signal.aborted) return undefined;
+      }
+    },
+
+    log: (holder, { claim, offset, bytes }) =>
+      db.transaction(async (trx) => {
+        const job = await queue.jobOf(trx, claim);
+        if (job?.holder !== holder) return { gone: true };
+        const appended = await appendLog(db, trx, job.subject_id, BigInt(offset), bytes);
+        return 'stored' in appended ? { taken: true } : { expected: Number(appended.expected) };
+      }),
+
+    async extend(holder, claims, signal) {
+      using watch = hub.watch(queue.claimsTopic);
+      const deadline = Date.now() + protocol.holdSeconds * 1000;
+      for (;;) {
+        const extending = { holder, claims, seconds: protocol.claimSeconds };
+        const jobs = await db.transaction((trx) => queue.extend(db, trx, extending));
+        const words: Record<string, Word> = {};
+        for (const claim of claims) {
+          const job = jobs.find((one) => one.claim === claim);
+          if (!job) words[claim] = 'gone';
+          else if (job.cancelled) words[claim] = 'cancel';
+        }
+        const left = deadline - Date.now();
+        if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
+        await watch.changed(left, signal);
+      }
+    },
+
+    async finish(holder, claim, outcome, logSize) {
+      const receipt = await db.transaction(async (trx): Promise<Receipt> => {
+        const job = await queue.jobOf(trx, claim);
+        if (job?.holder !== holder) return { gone: true };
+        const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
+        if (stored !== logSize) return { expected: stored };
+        const kind = kinds[job.kind as WorkKind];
+        if (outcome.kind === 'lost') {
+          log.error({ holder, kind: job.kind, why: outcome.message }, 'a runner could not do its work');
+          const { retry } = await kind.lose(bench(trx), job);
+          if (retry) await queue.release(db, trx, job);
+          else await conclude(trx, job);
+        } else {
+          await kind.settle(bench(trx), job, outcome);
+          await conclude(trx, job);
+        }
+        return { taken: true };
+      });
+      packSoon();
+      return receipt;
+    },
+
+    async gone(holder) {
+      await queue.lapse(db, holder);
+      await sweep();
+    },
+
+    async close() {
+      clearInterval(timer);
+      await sweeping;
+      await Promise.all(packing);
+    },
+  };
+}

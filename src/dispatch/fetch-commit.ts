@@ -1,0 +1,126 @@
+import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
+import { moveFetch, startSuites } from '../lifecycle/requests.ts';
+import { mostTries } from '../lifecycle/builds.ts';
+import type { CommitReport } from '../protocol.ts';
+import { sourceOf } from './sources.ts';
+import type { Bench, Kind } from './kind.ts';
+
+/** A request's commit is looked for in the repository; when it is there, its suites start. */
+export const fetchCommit: Kind = {
+  keepsLogOpen: true, // a request that is run again fetches again, and tells on in the same log
+
+  async order(bench, job) {
+    const request = await requestOf(bench, job.subject_id);
+    if (!request) return undefined;
+    await moveFetch(bench, request.id, 'running');
+    const project = await projectOf(bench, request.project_id);
+    return {
+      kind: 'fetch_commit',
+      source: sourceOf(bench, project),
+      commitRef: request.commit_ref,
+      previous: await previousOf(bench, request),
+    };
+  },
+
+  async settle(bench, job, outcome) {
+    const request = await requestOf(bench, job.subject_id);
+    if (!request) return;
+    if (outcome.kind === 'cancelled') await moveFetch(bench, request.id, 'cancelled');
+    else if (outcome.kind !== 'fetched') await moveFetch(bench, request.id, 'errored');
+    else {
+      const project = await projectOf(bench, request.project_id);
+      const commit = await recordCommit(bench, request.project_id, outcome.commit);
+      await startSuites(bench, project, request, commit, outcome.commit.branch ?? '');
+    }
+  },
+
+  async lose(bench, job) {
+    if (job.cancelled) await moveFetch(bench, job.subject_id, 'cancelled');
+    else if (job.tries < mostTries) return { retry: true };
+    else await moveFetch(bench, job.subject_id, 'errored');
+    return { retry: false };
+  },
+};
+
+async function requestOf({ trx }: Bench, id: bigint): Promise<BuildRequestRow | undefined> {
+  return trx.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirst();
+}
+
+async function projectOf({ trx }: Bench, id: bigint) {
+  return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+}
+
+/** What the refs that the request may mean pointed to when they were last built. */
+async function previousOf({ trx }: Bench, request: BuildRequestRow): Promise<Record<string, string>> {
+  const { commit_ref: ref } = request;
+  const rows = await trx
+    .selectFrom('built_refs')
+    .innerJoin('commits', 'commits.id', 'built_refs.commit_id')
+    .select(['built_refs.name', 'commits.ref'])
+    .where('built_refs.project_id', '=', request.project_id)
+    .$if(ref !== 'HEAD', (query) =>
+      query.where('built_refs.name', 'in', [ref, `refs/heads/${ref}`, `refs/tags/${ref}`]),
+    )
+    .orderBy('built_refs.id', 'desc')
+    .limit(100)
+    .execute();
+  return Object.fromEntries(rows.map((row) => [row.name, row.ref]));
+}
+
+/** The record of a commit: made the first time it is seen; what may change around it is brought up to date. */
+async function recordCommit(bench: Bench, projectId: bigint, report: CommitReport): Promise<CommitRow> {
+  const { trx, ids } = bench;
+  const surroundings = {
+    branches: JSON.stringify(report.branches),
+    tags: JSON.stringify(report.tags),
+    files: JSON.stringify(report.files),
+  };
+  const known = await trx
+    .selectFrom('commits')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .where('ref', '=', report.sha)
+    .executeTakeFirst();
+  const commit: CommitRow = known
+    ? { ...known, ...surroundings }
+    : {
+        id: ids.next(),
+        project_id: projectId,
+        ref: report.sha,
+        version: await versionOf(bench, projectId, report),
+        build_state: 'waiting_for_builds',
+        message: report.message,
+        scm_author_name: report.authorName,
+        scm_author_email: report.authorEmail,
+        scm_authored_date: report.authoredDate,
+        scm_committer_name: report.committerName,
+        scm_committer_email: report.committerEmail,
+        scm_committed_date: report.committedDate,
+        ...surroundings,
+      };
+  if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
+  else await trx.insertInto('commits').values(commit).execute();
+  if (report.ref !== null) await rememberRef(bench, projectId, report.ref, commit.id);
+  return commit;
+}
+
+/** One more than that of the commit whose place it took by force. */
+async function versionOf({ trx }: Bench, projectId: bigint, report: CommitReport): Promise<number> {
+  if (!report.overwritten || report.ref === null) return 1;
+  const overwritten = await trx
+    .selectFrom('built_refs')
+    .innerJoin('commits', 'commits.id', 'built_refs.commit_id')
+    .select('commits.version')
+    .where('built_refs.project_id', '=', projectId)
+    .where('built_refs.name', '=', report.ref)
+    .executeTakeFirst();
+  return (overwritten?.version ?? 0) + 1;
+}
+
+async function rememberRef({ trx, ids }: Bench, projectId: bigint, name: string, commitId: bigint): Promise<void> {
+  await trx
+    .insertInto('built_refs')
+    .values({ id: ids.next(), project_id: projectId, name, commit_id: commitId })
+    .onConflict((conflict) => conflict.columns(['project_id', 'name']).doUpdateSet({ commit_id: commitId }))
+    .execute();
+}

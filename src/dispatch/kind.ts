@@ -1,0 +1,28 @@
+import type { Vault } from '../lib/vault.ts';
+import type { Life } from '../lifecycle/life.ts';
+import type { Outcome, Work } from '../protocol.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+
+/** The limits that orders carry. */
+export interface BuildLimits {
+  memoryBytes: number;
+  processes: number;
+  timeoutSeconds: number;
+}
+
+export interface Bench extends Life {
+  vault: Vault;
+  limits: BuildLimits;
+}
+
+/** The server's half of one kind of work; the runner's half has the same name. */
+export interface Kind {
+  /** What is asked of the runner, and that it has begun; undefined when there is nothing left to do. */
+  order(bench: Bench, job: ClaimedJob): Promise<Work | undefined>;
+  /** What the outcome means. */
+  settle(bench: Bench, job: ClaimedJob, outcome: Outcome): Promise<void>;
+  /** The runner is gone, or could not do its part: `retry` says whether the job stays in the queue to go on. */
+  lose(bench: Bench, job: ClaimedJob): Promise<{ retry: boolean }>;
+  /** Whether the log stays open for more once the work is over. */
+  keepsLogOpen?: boolean;
+}

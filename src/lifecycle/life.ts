@@ -1,0 +1,44 @@
+import type { Database, Transaction } from '../db/open.ts';
+import type { IdSource } from '../lib/ids.ts';
+
+/** One transaction in which states change, and what a change needs at hand. */
+export interface Life {
+  db: Database;
+  trx: Transaction;
+  ids: IdSource;
+}
+
+/** Announced when a record's state changes. */
+export const subjectTopic = (id: bigint): string => `subject:${id}`;
+/** Announced when anything in a project changes. */
+export const projectTopic = (id: bigint): string => `project:${id}`;
+
+export interface Happening {
+  projectId: bigint;
+  subjectId: bigint;
+  type: 'build' | 'commit' | 'build_request';
+  state: string;
+}
+
+/**
+ * Writes down that something happened. Sequences are given out under the lock of the project's row, so within a
+ * project they stand in the order of the commits: who reads from one on misses nothing.
+ */
+export async function happened(
+  { db, trx, ids }: Life,
+  { projectId, subjectId, type, state }: Happening,
+): Promise<void> {
+  const { last_event: sequence } = await trx
+    .updateTable('projects')
+    .set((of) => ({ last_event: of('last_event', '+', 1n) }))
+    .where('id', '=', projectId)
+    .returning('last_event')
+    .executeTakeFirstOrThrow();
+  const event = { id: ids.next(), project_id: projectId, sequence, subject_id: subjectId, type, state };
+  await trx
+    .insertInto('events')
+    .values({ ...event, created_at: BigInt(Date.now()) })
+    .execute();
+  await db.announce(trx, subjectTopic(subjectId));
+  await db.announce(trx, projectTopic(projectId));
+}

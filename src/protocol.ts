@@ -1,0 +1,120 @@
+/**
+ * What the server and a runner say to each other.
+ *
+ * A runner has a number of executors, and each lives the same life: it asks for the *next* order and the server holds
+ * the request until there is one; it does the work and sends what the work says as *log* chunks; it reports how it
+ * ended with *finish*, and asks again. Beside them, one request is always held: *extend* names the claims that the
+ * runner works on, which is how the server knows that it lives, and is answered at once when one of them is to be
+ * dropped.
+ *
+ * An order comes with a claim: the right to do this piece of work, until it is finished or lost. The claim lapses when
+ * it was not extended for a while (`claimSeconds`). Then somebody else gets the work, and whatever the first one still
+ * sends under its claim is answered with `gone`: it stops, and nothing it did counts.
+ *
+ * When the server is away, the runner goes on. It keeps the log on its disk within a bound, knocks until the server
+ * answers, sends what it kept and then the outcome. A server that comes back gives every claim time to be extended
+ * before it lets any lapse.
+ *
+ * A log chunk carries the offset of its first byte. One that overlaps what is stored is stored from the overlap on; one
+ * that leaves a gap is refused with the offset that is expected. So a resend changes nothing and nothing is missing.
+ *
+ * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
+ * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
+ */
+
+/** A claim that is not extended for this long has lapsed. */
+export const claimSeconds = 15;
+/** How long the server holds a request for the next order, and for a word about claims. */
+export const holdSeconds = 5;
+
+export const workKinds = ['fetch_commit', 'run_suite'] as const;
+export type WorkKind = (typeof workKinds)[number];
+
+export interface Source {
+  projectId: string;
+  repositoryUrl: string;
+  privateKey: string;
+}
+
+export interface FetchOrder {
+  kind: 'fetch_commit';
+  source: Source;
+  commitRef: string;
+  /** What refs pointed to when they were last built, by their full names. */
+  previous: Record<string, string>;
+}
+
+export interface SuiteOrder {
+  kind: 'run_suite';
+  source: Source;
+  sha: string;
+  command: string;
+  environment: Record<string, string>;
+  /** What must not be seen in the log. */
+  secrets: string[];
+  limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
+}
+
+export type Work = FetchOrder | SuiteOrder;
+
+export interface Order {
+  claim: string;
+  work: Work;
+  /** Where the log stands: more than 0 when earlier work on the same record left something. */
+  logOffset: number;
+}
+
+/** A commit, as the repository tells it. */
+export interface CommitReport {
+  sha: string;
+  message: string;
+  authorName: string;
+  authorEmail: string;
+  authoredDate: string;
+  committerName: string;
+  committerEmail: string;
+  committedDate: string;
+  branches: string[];
+  tags: string[];
+  files: string[];
+  /** The full name of the branch or tag that was asked for. */
+  ref: string | null;
+  /** The branch that was asked for, or the likeliest one. */
+  branch: string | null;
+  /** The ref was built before at a commit that this one does not descend from. */
+  overwritten: boolean;
+}
+
+export type Outcome =
+  | { kind: 'fetched'; commit: CommitReport }
+  /** Something outside must change before it can work; the log says what. */
+  | { kind: 'unfetchable'; reason: string }
+  | { kind: 'exited'; status: number }
+  | { kind: 'timed_out' }
+  /** The build was ended for what it did to the machine, such as using up its memory. */
+  | { kind: 'killed'; reason: string }
+  | { kind: 'cancelled' }
+  /** We failed, not the work: it is to be tried again. `message` is for the operator. */
+  | { kind: 'lost'; message: string };
+
+export interface LogChunk {
+  claim: string;
+  offset: number;
+  bytes: Uint8Array;
+}
+
+/** What became of a chunk or an outcome: taken, not wanted any more, or out of place. */
+export type Receipt = { taken: true } | { gone: true } | { expected: number };
+
+/** What is to be done about a claim, when it is not simply to go on. */
+export type Word = 'cancel' | 'gone';
+
+/** The runner's side of the conversation. Every call may be repeated: the second time nothing more happens. */
+export interface Link {
+  /** The next order; undefined when there was none while the server held the request. */
+  next(signal: AbortSignal): Promise<Order | undefined>;
+  log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
+  /** Keeps the claims; answers what is to be done about some of them. */
+  extend(claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
+  finish(claim: string, outcome: Outcome, logSize: number, signal: AbortSignal): Promise<Receipt>;
+}

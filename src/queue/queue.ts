@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { JobRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+
+/**
+ * The durable queue. A job is put in within the transaction that causes it, claimed by somebody for a while, kept by
+ * extending the claim, and taken out by whoever holds the claim in the transaction that settles it. What it means is
+ * not known here.
+ *
+ * Accounts take turns: each claim serves the account that has waited longest since it was last served, so a thousand
+ * jobs of one hold up another's single job by one job at most. Within an account the oldest comes first. Jobs of
+ * one lane go one after the other.
+ */
+export interface NewJob {
+  kind: string;
+  subjectId: bigint;
+  accountId: bigint;
+  lane?: string;
+  /** How often it was tried before, where it goes on with the work of another job. */
+  tries?: number;
+  /** Not before this moment. */
+  runAfter?: number;
+}
+
+/** A job that somebody holds. */
+export interface ClaimedJob extends JobRow {
+  claim: string;
+}
+
+/** Announced when there may be something to claim. */
+export const queueTopic = 'queue';
+/** Announced when a holder should look at its claims. */
+export const claimsTopic = 'claims';
+
+export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job: NewJob): Promise<void> {
+  const row: JobRow = {
+    id: ids.next(),
+    kind: job.kind,
+    subject_id: job.subjectId,
+    account_id: job.accountId,
+    lane: job.lane ?? null,
+    tries: job.tries ?? 0,
+    run_after: BigInt(job.runAfter ?? 0),
+    claim: null,
+    holder: null,
+    claimed_until: null,
+    cancelled: 0,
+  };
+  await trx.insertInto('jobs').values(row).execute();
+  await trx
+    .insertInto('queue_turns')
+    .values({ account_id: job.accountId, turn: 0n })
+    .onConflict((conflict) => conflict.column('account_id').doNothing())
+    .execute();
+  await db.announce(trx, queueTopic);
+}
+
+/** An older job of the same lane, waiting or claimed. */
+const laneBefore = sql`exists (select 1 from jobs as earlier where earlier.lane = jobs.lane and earlier.id < jobs.id)`;
+
+/** Takes the job whose turn it is, for `seconds`; undefined when none waits. */
+export async function claim(
+  db: Database,
+  trx: Transaction,
+  { holder, kinds, seconds, turn }: { holder: string; kinds: readonly string[]; seconds: number; turn: bigint },
+): Promise<ClaimedJob | undefined> {
+  const now = BigInt(Date.now());
+  const ready = trx
+    .selectFrom('jobs')
+    .innerJoin('queue_turns', 'queue_turns.account_id', 'jobs.account_id')
+    .selectAll('jobs')
+    .where('jobs.claim', 'is', null)
+    .where('jobs.kind', 'in', kinds)
+    .where('jobs.run_after', '<=', now)
+    .where((where) => where.or([where('jobs.lane', 'is', null), sql<boolean>`not ${laneBefore}`]))
+    .orderBy('queue_turns.turn')
+    .orderBy('jobs.id')
+    .limit(1);
+  const job = await db.skipLocked(ready, 'jobs').executeTakeFirst();
+  if (!job) return undefined;
+  const taken = { claim: randomBytes(18).toString('base64url'), holder, tries: job.tries + 1 };
+  const { numUpdatedRows } = await trx
+    .updateTable('jobs')
+    .set({ ...taken, claimed_until: sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}` })
+    .where('id', '=', job.id)
+    .where('claim', 'is', null)
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) return undefined;
+  await trx.updateTable('queue_turns').set({ turn }).where('account_id', '=', job.account_id).execute();
+  return { ...job, ...taken };
+}
+
+/** Whether a claim would find something; cheaper than trying. */
+export async function isWaiting(db: Queries, kinds: readonly string[]): Promise<boolean> {
+  const waiting = db.selectFrom('jobs').select('id').where('claim', 'is', null).where('kind', 'in', kinds);
+  return (await waiting.where('run_after', '<=', BigInt(Date.now())).limit(1).executeTakeFirst()) !== undefined;
+}
+
+/** Keeps the claims of a holder for another while, and answers those that are still its own. */
+export async function extend(
+  db: Database,
+  trx: Transaction,
+  { holder, claims, seconds }: { holder: string; claims: string[]; seconds: number },
+): Promise<JobRow[]> {
+  if (claims.length === 0) return [];
+  const mine = { claimed_until: sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}` };
+  await trx.updateTable('jobs').set(mine).where('claim', 'in', claims).where('holder', '=', holder).execute();
+  return trx.selectFrom('jobs').selectAll().where('claim', 'in', claims).where('holder', '=', holder).execute();
+}
+
+/** The job under a claim; undefined when the claim has lapsed or the job is done. */
+export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | undefined> {
+  const job = await db.selectFrom('jobs').selectAll().where('claim', '=', claim).executeTakeFirst();
+  return job && { ...job, claim };
+}
+
+/** Takes a job out; false when the claim no longer holds it. */
+export async function remove(trx: Transaction, job: ClaimedJob): Promise<boolean> {
+  const { numDeletedRows } = await trx
+    .deleteFrom('jobs')
+    .where('id', '=', job.id)
+    .where('claim', '=', job.claim)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** Calls a job off: one that waits is taken out (`dropped`), of one that is claimed the holder is told. */
+export async function cancel(db: Database, trx: Transaction, subjectId: bigint): Promise<'dropped' | 'told' | 'none'> {
+  const waiting = trx.deleteFrom('jobs').where('subject_id', '=', subjectId).where('claim', 'is', null);
+  if ((await waiting.executeTakeFirst()).numDeletedRows > 0n) return 'dropped';
+  const claimed = trx.updateTable('jobs').set({ cancelled: 1 }).where('subject_id', '=', subjectId);
+  if ((await claimed.executeTakeFirst()).numUpdatedRows === 0n) return 'none';
+  await db.announce(trx, claimsTopic);
+  return 'told';
+}
+
+/** Jobs whose claims have lapsed, for whoever settles what was lost. */
+export async function lapsed(db: Database): Promise<ClaimedJob[]> {
+  const rows = await db.read
+    .selectFrom('jobs')
+    .selectAll()
+    .where('claim', 'is not', null)
+    .where('claimed_until', '<', db.clock)
+    .limit(100)
+    .execute();
+  return rows.flatMap((row) => (row.claim === null ? [] : [{ ...row, claim: row.claim }]));
+}
+
+/** Lets a job be claimed again: the last holder is gone, or gave it back. */
+export async function release(db: Database, trx: Transaction, job: ClaimedJob): Promise<boolean> {
+  const free = { claim: null, holder: null, claimed_until: null };
+  const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
+  if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
+  await db.announce(trx, queueTopic);
+  return true;
+}
+
+/** Every claim of a holder lapses at once: it is known to be gone. */
+export async function lapse(db: Database, holder: string): Promise<void> {
+  await db.transaction((trx) =>
+    trx.updateTable('jobs').set({ claimed_until: 0n }).where('holder', '=', holder).execute(),
+  );
+}
+
+/** All claims start anew: those who hold them could not extend them while no server was there. */
+export async function renewAll(db: Database, seconds: number): Promise<void> {
+  const until = sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}`;
+  await db.transaction((trx) =>
+    trx.updateTable('jobs').set({ claimed_until: until }).where('claim', 'is not', null).execute(),
+  );
+}

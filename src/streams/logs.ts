@@ -1,0 +1,125 @@
+import type { Blobs } from '../db/blobs.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import type { LogChunkRow, LogRow } from '../db/schema.ts';
+import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
+
+/**
+ * Logs. While the work goes on, a log is rows of bytes in the store, each with the offset of its first byte. When the
+ * work is over, the rows are packed into one blob, compressed so that any range of it can be read without the rest.
+ * Where the bytes lie is nobody's business but this file's.
+ */
+
+/** Announced when a log has grown or is complete. */
+export const logTopic = (id: bigint): string => `log:${id}`;
+
+export async function beginLog(trx: Transaction, id: bigint, projectId: bigint | null): Promise<void> {
+  const row = { id, project_id: projectId, size: 0n, complete: 0, blob: null };
+  await trx
+    .insertInto('logs')
+    .values(row)
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .execute();
+}
+
+const findLogs = prepared<{ id: bigint }, LogRow>((db, value) =>
+  db.selectFrom('logs').selectAll().where('id', '=', value('id')),
+);
+
+export async function findLog(db: Queries, id: bigint): Promise<LogRow | undefined> {
+  const [log] = await findLogs(db, { id });
+  return log;
+}
+
+/** What became of a chunk: it is stored (perhaps it was already), or it leaves a gap after what is there. */
+export type Appended = { stored: true } | { expected: bigint };
+
+export async function appendLog(
+  db: Database,
+  trx: Transaction,
+  id: bigint,
+  offset: bigint,
+  bytes: Uint8Array,
+): Promise<Appended> {
+  const log = await findLog(trx, id);
+  if (!log || log.complete) return { expected: log?.size ?? 0n };
+  const known = log.size - offset;
+  if (known < 0n) return { expected: log.size };
+  const fresh = bytes.subarray(Number(known));
+  if (fresh.length === 0) return { stored: true };
+  const size = log.size + BigInt(fresh.length);
+  // The guard is for two servers that take the same chunk at the same time.
+  const grown = trx.updateTable('logs').set({ size }).where('id', '=', id).where('size', '=', log.size);
+  if ((await grown.executeTakeFirst()).numUpdatedRows !== 1n) return { expected: log.size };
+  await trx.insertInto('log_chunks').values({ log_id: id, start: log.size, bytes: fresh }).execute();
+  await db.announce(trx, logTopic(id));
+  return { stored: true };
+}
+
+export async function completeLog(db: Database, trx: Transaction, id: bigint): Promise<void> {
+  await trx.updateTable('logs').set({ complete: 1 }).where('id', '=', id).execute();
+  await db.announce(trx, logTopic(id));
+}
+
+/** More is to come in a log that was not packed. */
+export async function reopenLog(trx: Transaction, id: bigint): Promise<void> {
+  await trx.updateTable('logs').set({ complete: 0 }).where('id', '=', id).execute();
+}
+
+/** Reads a range of a log, piece by piece, from wherever it lies at the moment; `to` may be more than there is. */
+export async function* readLog(
+  db: Queries,
+  blobs: Blobs,
+  id: bigint,
+  from: bigint,
+  to: bigint,
+): AsyncGenerator<Buffer> {
+  let at = from;
+  while (at < to) {
+    const log = await findLog(db, id);
+    if (!log || at >= log.size) return;
+    if (log.blob !== null) {
+      yield* readPacked(blobs, log.blob, at, to);
+      return;
+    }
+    const chunk = await chunkAt(db, id, at);
+    if (!chunk) continue; // it was packed between the two looks
+    const start = Number(at - chunk.start);
+    const end = Math.min(chunk.bytes.length, Number(to - chunk.start));
+    const piece = Buffer.from(chunk.bytes.buffer, chunk.bytes.byteOffset + start, end - start);
+    yield piece;
+    at += BigInt(piece.length);
+  }
+}
+
+const findChunks = prepared<{ id: bigint; at: bigint }, LogChunkRow>((db, value) =>
+  db
+    .selectFrom('log_chunks')
+    .selectAll()
+    .where('log_id', '=', value('id'))
+    .where('start', '<=', value('at'))
+    .orderBy('start', 'desc')
+    .limit(1 as never),
+);
+
+async function chunkAt(db: Queries, id: bigint, at: bigint): Promise<LogChunkRow | undefined> {
+  const [chunk] = await findChunks(db, { id, at });
+  return chunk;
+}
+
+async function* readPacked(blobs: Blobs, digest: string, from: bigint, to: bigint): AsyncGenerator<Buffer> {
+  await using blob = await blobs.open(digest);
+  const packed = await openSeekable((offset, length) => blob.read(offset, length), blob.size);
+  yield* packed.read(Number(from), Math.min(Number(to), packed.size));
+}
+
+/** Packs a complete log and lets its rows go. Done twice, it does no harm. */
+export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<void> {
+  const log = await findLog(db.read, id);
+  if (!log || !log.complete || log.blob !== null) return;
+  const { digest } = await blobs.put(compressSeekable(readLog(db.read, blobs, id, 0n, log.size)));
+  await db.transaction(async (trx) => {
+    await trx.updateTable('logs').set({ blob: digest }).where('id', '=', id).execute();
+    await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
+  });
+}

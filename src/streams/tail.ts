@@ -1,0 +1,99 @@
+import type { Blobs } from '../db/blobs.ts';
+import type { Hub } from '../db/hub.ts';
+import type { Queries } from '../db/open.ts';
+import { findLog, logTopic, readLog } from './logs.ts';
+
+/**
+ * Following a record live: its states and its log, from any offset, to the end. A reader gets what is stored and then
+ * what comes; however late or slow it is, it is served from the store and misses nothing.
+ */
+export type StreamEvent =
+  { type: 'state'; state: string } | { type: 'log'; offset: number; next: number; text: string } | { type: 'end' };
+
+/** A record with states and a log. Once its state is final, its log is complete. */
+export interface Followed {
+  id: bigint;
+  /** The states since the one that was seen last; at first the current one alone. None any more when the record is gone. */
+  states(after: bigint | undefined): Promise<SeenState[] | undefined>;
+  isFinal(state: string): boolean;
+}
+
+export interface SeenState {
+  state: string;
+  sequence: bigint;
+}
+
+export interface TailParts {
+  db: Queries;
+  hub: Hub;
+  blobs: Blobs;
+}
+
+/** A piece of log in one event is at most this long. */
+const largestPiece = 64n * 1024n;
+/** How long to trust in announcements before looking again. */
+const patience = 2000;
+
+export async function* follow(
+  { db, hub, blobs }: TailParts,
+  subject: Followed,
+  from: number,
+  signal: AbortSignal,
+): AsyncGenerator<StreamEvent> {
+  using watch = hub.watch(logTopic(subject.id), `subject:${subject.id}`);
+  let at = BigInt(from);
+  let seen: bigint | undefined;
+  while (!signal.aborted) {
+    const states = await subject.states(seen);
+    const last = states?.at(-1);
+    const isOver = states === undefined || (last !== undefined && subject.isFinal(last.state));
+    seen = last?.sequence ?? seen;
+    for (const { state } of states ?? []) if (!subject.isFinal(state)) yield { type: 'state', state };
+    for await (const event of pieces({ db, blobs }, subject.id, at, isOver)) {
+      at = BigInt(event.next);
+      yield event;
+    }
+    if (isOver) {
+      // The last state is told after the last of the log, so that nobody leaves too early.
+      if (last) yield { type: 'state', state: last.state };
+      yield { type: 'end' };
+      return;
+    }
+    await watch.changed(patience, signal);
+  }
+}
+
+/** What is stored of a log from an offset on, cut where characters end. */
+async function* pieces(
+  { db, blobs }: { db: Queries; blobs: Blobs },
+  id: bigint,
+  from: bigint,
+  complete: boolean,
+): AsyncGenerator<Extract<StreamEvent, { type: 'log' }>> {
+  let at = from;
+  for (;;) {
+    const size = (await findLog(db, id))?.size ?? 0n;
+    if (at >= size) return;
+    const bytes: Buffer[] = [];
+    for await (const piece of readLog(db, blobs, id, at, at + largestPiece)) bytes.push(piece);
+    const all = Buffer.concat(bytes);
+    const isLast = at + BigInt(all.length) >= size;
+    const whole = isLast && complete ? all : all.subarray(0, wholeCharacters(all));
+    if (whole.length === 0) return;
+    const next = at + BigInt(whole.length);
+    yield { type: 'log', offset: Number(at), next: Number(next), text: whole.toString('utf8') };
+    at = next;
+  }
+}
+
+/** How many bytes from the start end with a whole character: the rest of the last one may still be on its way. */
+export function wholeCharacters(bytes: Buffer): number {
+  const tail = bytes.subarray(-4);
+  for (let back = 1; back <= tail.length; back += 1) {
+    const byte = tail[tail.length - back] ?? 0;
+    if ((byte & 0b1100_0000) === 0b1000_0000) continue; // in the middle of a character
+    const length = byte >= 0b1111_0000 ? 4 : byte >= 0b1110_0000 ? 3 : byte >= 0b1100_0000 ? 2 : 1;
+    return length > back ? bytes.length - back : bytes.length;
+  }
+  return bytes.length;
+}
