@@ -1,5 +1,14 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
-import { chmodSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 
 /**
  * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over where the value
@@ -16,6 +25,8 @@ export interface Vault {
   open(sealed: Uint8Array, place: string): string;
   /** Whether the value is sealed with a key other than the current one. */
   isStale(sealed: Uint8Array): boolean;
+  /** What every value sealed with the current key begins with, so that a database can look for those that do not. */
+  currentPrefix(): Uint8Array;
 }
 
 export class BrokenSealError extends Error {
@@ -62,10 +73,7 @@ export function openVault(file: string): Vault {
       const key = refresh();
       const iv = randomBytes(ivLength);
       const cipher = createCipheriv('aes-256-cbc', key.cipher, iv);
-      const header = Buffer.alloc(headerLength);
-      header.writeUInt8(version);
-      header.writeUInt32BE(key.number, 1);
-      const body = Buffer.concat([header, iv, cipher.update(text, 'utf8'), cipher.final()]);
+      const body = Buffer.concat([headerOf(key), iv, cipher.update(text, 'utf8'), cipher.final()]);
       return Buffer.concat([body, authenticate(key, body, place)]);
     },
     open(sealed, place) {
@@ -88,7 +96,15 @@ export function openVault(file: string): Vault {
     isStale(sealed) {
       return Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength).readUInt32BE(1) !== refresh().number;
     },
+    currentPrefix: () => headerOf(refresh()),
   };
+}
+
+function headerOf(key: WorkingKeys): Buffer {
+  const header = Buffer.alloc(headerLength);
+  header.writeUInt8(version);
+  header.writeUInt32BE(key.number, 1);
+  return header;
 }
 
 function authenticate(key: WorkingKeys, body: Buffer, place: string): Buffer {
@@ -114,8 +130,23 @@ function readMasterKeys(file: string): MasterKey[] {
     });
 }
 
+/** Makes the first key where there is none. Of two processes that start together, the second finds the first one's. */
 export function createMasterKey(file: string): void {
-  if (!existsSync(file)) writeMasterKeys(file, [randomMasterKey()]);
+  if (existsSync(file)) return;
+  const fresh = `${file}.${randomBytes(4).toString('hex')}`;
+  writeKeyFile(fresh, [randomMasterKey()]);
+  try {
+    linkSync(fresh, file); // unlike a rename, a link never replaces: what the other sealed already stays readable
+  } catch (error) {
+    if (!existsSync(file)) throw error;
+  } finally {
+    unlinkSync(fresh);
+  }
+}
+
+/** The numbers of the keys in the file, the one that seals first. */
+export function masterKeyNumbers(file: string): string[] {
+  return readMasterKeys(file).map((key) => hex(key.number));
 }
 
 /** Puts a new key in front: from now on it seals, while the older ones still open. */
@@ -132,13 +163,19 @@ function randomMasterKey(): MasterKey {
   return { number: randomBytes(4).readUInt32BE(), secret: randomBytes(32) };
 }
 
+function hex(number: number): string {
+  return number.toString(16).padStart(8, '0');
+}
+
 function writeMasterKeys(file: string, keys: MasterKey[]): void {
-  const lines = keys.map(
-    ({ number, secret }) => `${number.toString(16).padStart(8, '0')}:${secret.toString('base64')}\n`,
-  );
-  const text = `# Headrace's master keys. Whoever has this file and the database can read every stored secret.\n${lines.join('')}`;
   const fresh = `${file}.new`;
-  writeFileSync(fresh, text, { mode: 0o600, flush: true });
-  chmodSync(fresh, 0o600);
+  writeKeyFile(fresh, keys);
   renameSync(fresh, file);
+}
+
+function writeKeyFile(file: string, keys: MasterKey[]): void {
+  const lines = keys.map(({ number, secret }) => `${hex(number)}:${secret.toString('base64')}\n`);
+  const text = `# Headrace's master keys. Whoever has this file and the database can read every stored secret.\n${lines.join('')}`;
+  writeFileSync(file, text, { mode: 0o600, flush: true });
+  chmodSync(file, 0o600);
 }
