@@ -29,7 +29,7 @@ const tieBreaks = new Set(['40001', '40P01']);
 const tieBreakTries = 5;
 
 export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
-  const isPostgres = /^postgres(ql)?:/.test(url);
+  const isPostgres = isPostgresUrl(url);
   const dialect = isPostgres ? await postgresDialect(url, onLost) : sqliteDialect(url);
   const read = new Kysely<Schema>({ dialect });
   return {
@@ -49,6 +49,11 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
     },
     close: () => read.destroy(),
   };
+}
+
+/** Everything that is no PostgreSQL address is the path of an SQLite file. */
+export function isPostgresUrl(url: string): boolean {
+  return /^postgres(ql)?:/.test(url);
 }
 
 /** Another row already has a value that must be unique. */
