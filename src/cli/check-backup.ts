@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { unknownMigrations } from '../db/migrate.ts';
-import { readArchive } from '../lib/archive.ts';
+import { ArchiveError, readArchive } from '../lib/archive.ts';
 import { backupFormat, type BackupHeader } from './backup.ts';
 import { placeOf, settingsName } from './backup-files.ts';
 
@@ -33,7 +33,7 @@ export async function checkBackup(file: string, config: Config): Promise<BackupC
     } else if (isRow(line)) {
       rows += 1;
     } else {
-      const record = JSON.parse(line) as BackupRecord;
+      const record = parseObject(line, file) as BackupRecord;
       if ('file' in record) {
         if (placeOf(record.file, config) === undefined) {
           throw new Error(`${file} holds a file that no backup of Headrace has: ${JSON.stringify(record.file)}`);
@@ -50,7 +50,7 @@ export async function checkBackup(file: string, config: Config): Promise<BackupC
 }
 
 function readHeader(line: string, file: string): BackupHeader {
-  const header = parseObject(line) as Partial<BackupHeader>;
+  const header = parseObject(line, file) as Partial<BackupHeader>;
   if (typeof header.headrace_backup !== 'number') throw new Error(`${file} is not a backup of Headrace`);
   const unknown = unknownMigrations(header.migrations ?? []);
   if (header.headrace_backup > backupFormat || unknown.length > 0) {
@@ -61,10 +61,11 @@ function readHeader(line: string, file: string): BackupHeader {
   return header as BackupHeader;
 }
 
-function parseObject(line: string): object {
+/** Damage in the middle is met here, before the end of the file could tell of it. */
+function parseObject(line: string, file: string): object {
   try {
     return Object(JSON.parse(line)) as object;
   } catch {
-    return {};
+    throw new ArchiveError(file, 'is not a whole backup: it has a line that makes no sense');
   }
 }
