@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream, existsSync, openSync, closeSync, fsyncSync } from 'node:fs';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress, createZstdDecompress } from 'node:zlib';
+import { flushFolderOf } from './folders.ts';
 
 /**
  * A file of lines, compressed with zstd, that is whole or not there: it is written under another name and
@@ -35,7 +35,7 @@ export async function writeArchive(file: string, lines: AsyncIterable<string>): 
     await rm(part, { force: true });
     throw error;
   }
-  flushFolder(dirname(file));
+  flushFolderOf(file);
 }
 
 function refuseToReplace(file: string): void {
@@ -59,16 +59,6 @@ async function* withEnd(lines: AsyncIterable<string>): AsyncGenerator<Buffer> {
   }
   yield handOver();
   yield Buffer.from(`${JSON.stringify({ end: { lines: count, sha256: digest.digest('hex') } })}\n`);
-}
-
-/** Without this, a power cut can take back the rename although it has kept the bytes. */
-function flushFolder(folder: string): void {
-  const handle = openSync(folder, 'r');
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
 }
 
 /** The lines without the last. Whoever reads to the end has read exactly what was written, or gets an ArchiveError. */

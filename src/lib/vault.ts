@@ -9,6 +9,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { flushFolderOf } from './folders.ts';
 
 /**
  * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over where the value
@@ -142,6 +143,7 @@ export function createMasterKey(file: string): void {
   } finally {
     unlinkSync(fresh);
   }
+  flushFolderOf(file);
 }
 
 /** The numbers of the keys in the file, the one that seals first. */
@@ -171,6 +173,7 @@ function writeMasterKeys(file: string, keys: MasterKey[]): void {
   const fresh = `${file}.new`;
   writeKeyFile(fresh, keys);
   renameSync(fresh, file);
+  flushFolderOf(file); // or the database could outlive the key that its newest values are sealed with
 }
 
 function writeKeyFile(file: string, keys: MasterKey[]): void {

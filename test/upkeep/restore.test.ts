@@ -63,7 +63,7 @@ for (const kind of kinds) {
 
     it('takes back everything when a row does not fit', async (t) => {
       const { file } = await backupOf(t);
-      const orphan = '[77,12345,"main",null,"enqueued",1,1]'; // no such project, no such user
+      const orphan = '[77777,12345,"main",null,"enqueued",1,1]'; // no such project, no such user
       const broken = await rewrite(t, file, (line) =>
         line.startsWith('{"table":"build_requests"') ? [line, orphan] : [line],
       );
