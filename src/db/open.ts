@@ -30,7 +30,7 @@ const tieBreaks = new Set(['40001', '40P01']);
 const tieBreakTries = 5;
 
 export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
-  const isPostgres = /^postgres(ql)?:/.test(url);
+  const isPostgres = isPostgresUrl(url);
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
   const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? (await postgresDialect(url, onLost)) });
   if (sqlite) readDirectly(read, sqlite.readNow);
@@ -51,6 +51,11 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
     },
     close: () => read.destroy(),
   };
+}
+
+/** Everything that is no PostgreSQL address is the path of an SQLite file. */
+export function isPostgresUrl(url: string): boolean {
+  return /^postgres(ql)?:/.test(url);
 }
 
 /** Another row already has a value that must be unique. */

@@ -92,7 +92,7 @@ class SqliteDriver implements Driver {
 
   async destroy(): Promise<void> {
     this.#reader?.close();
-    this.#writer?.connection.close();
+    this.#writer?.close();
   }
 
   #readerConnection(): Connection {
@@ -170,6 +170,15 @@ class Writer {
 
   undo(): void {
     this.#endTurn('rollback to turn; release turn');
+  }
+
+  /** What was acknowledged is on the disk; what is half done is rolled back by closing. */
+  close(): void {
+    // A batch may be left in which everybody rolled back: its commit must not come after the end.
+    if (!this.#busy) this.#commit();
+    this.#batch?.reject(new Error('the database was closed'));
+    this.#batch = undefined;
+    this.connection.close();
   }
 
   #endTurn(sql: string): void {
