@@ -12,7 +12,7 @@ import { readCallback, wrapInCallback } from './jsonp.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Answer, Endpoint, Incoming } from './route.ts';
-import type { JsonSchema } from './schema.ts';
+import { forSerializer, type JsonSchema } from './schema.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -100,7 +100,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
   server.route({
     method: endpoint.method,
     url: endpoint.path,
-    schema: { response: { '2xx': envelope(endpoint.answer) } },
+    schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
     onRequest: async (request) => {
       request.incoming = new FastifyIncoming(request);
       request.admitted = await endpoint.admit(request.incoming);
