@@ -51,7 +51,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
       options.log.debug({ err: error }, 'unreadable request');
       if (socket.writable) socket.end(unreadableRequest());
     },
-    frameworkErrors: (_error, _request, reply) => void answerError(new ApiError('api_does_not_exists'), reply),
+    // Comes before any hook: a path that cannot even be decoded.
+    frameworkErrors(_error, request, reply) {
+      markAnswer(request, reply);
+      answerError(new ApiError('api_does_not_exists'), reply);
+    },
   }) as unknown as FastifyInstance;
 
   readBodies(server);
@@ -60,7 +64,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   server.decorateRequest('admitted', undefined);
 
   server.addHook('onRequest', (request, reply, done) => {
-    reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
+    markAnswer(request, reply);
     try {
       if (request.query === unreadableQuery) throw unreadable();
       if (request.method === 'GET') request.callback = readCallback((request.query as RawGroup).callback);
@@ -181,6 +185,11 @@ function readQuery(text: string): Record<string, unknown> {
   } catch {
     return unreadableQuery;
   }
+}
+
+/** What every answer carries. */
+function markAnswer(request: FastifyRequest, reply: FastifyReply): void {
+  reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
 }
 
 function answerError(error: ApiError, reply: FastifyReply): FastifyReply {
