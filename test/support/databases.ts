@@ -29,7 +29,7 @@ export function onEveryDatabase(define: (database: TestDatabase) => void): void 
       after(async () => {
         for (const cleanUp of cleanUps.reverse()) await cleanUp();
       });
-      const emptyUrl = (): Promise<string> => (kind === 'sqlite' ? emptyFile(cleanUps) : emptyDatabase(cleanUps));
+      const emptyUrl = (): Promise<string> => (kind === 'sqlite' ? emptyFile(cleanUps) : emptyDatabase());
       const openEmpty = async (url?: string): Promise<Database> => {
         const db = await openDatabase({ url: url ?? (await emptyUrl()) });
         cleanUps.push(() => db.close());
@@ -57,19 +57,16 @@ export function temporaryFolder(): string {
 
 let databases = 0;
 
-async function emptyDatabase(cleanUps: CleanUp[]): Promise<string> {
+/** It goes when the server goes, at the end of the run. */
+async function emptyDatabase(): Promise<string> {
   const server = process.env.TEST_POSTGRES_URL;
   if (server === undefined) throw new Error('these tests are run by scripts/test, which starts PostgreSQL for them');
   databases += 1;
   const name = `test_${process.pid}_${databases}`;
-  const statement = async (sql: string): Promise<void> => {
-    const client = new pg.Client(server);
-    await client.connect();
-    await client.query(sql);
-    await client.end();
-  };
-  await statement(`create database ${name}`);
-  cleanUps.push(() => statement(`drop database ${name} with (force)`));
+  const client = new pg.Client(server);
+  await client.connect();
+  await client.query(`create database ${name}`);
+  await client.end();
   const url = new URL(server);
   url.pathname = `/${name}`;
   return url.href;
