@@ -54,7 +54,7 @@ export async function onlyOnce(
     key,
     request_hash: requestHash,
     status,
-    answer: new Uint8Array(),
+    answer: '',
     created_at: now,
   };
   const { numInsertedOrUpdatedRows: reserved } = await trx

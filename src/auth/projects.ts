@@ -5,21 +5,22 @@ import type { ProjectRow } from '../db/schema.ts';
 import type { Access } from '../http/route.ts';
 import type { Caller } from './callers.ts';
 
-/** A project that the caller may see. */
-export interface VisibleProject extends ProjectRow {
+/** A project that the caller may see. Its private key is for the work that needs it alone. */
+export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key'> {
   owned: boolean;
 }
 
-const projectAndMembership = prepared<{ id: bigint; caller: bigint }, ProjectRow & { collaborating: bigint | null }>(
-  (db, value) =>
-    db
-      .selectFrom('projects')
-      .leftJoin('collaborators', (join) =>
-        join.onRef('collaborators.project_id', '=', 'projects.id').on('collaborators.user_id', '=', value('caller')),
-      )
-      .selectAll('projects')
-      .select('collaborators.id as collaborating')
-      .where('projects.id', '=', value('id')),
+type Found = Omit<VisibleProject, 'owned'> & { collaborating: bigint | null };
+
+const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db, value) =>
+  db
+    .selectFrom('projects as p')
+    .leftJoin('collaborators as c', (join) =>
+      join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
+    )
+    .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
+    .select(['p.ssh_public_key', 'c.id as collaborating'])
+    .where('p.id', '=', value('id')),
 );
 
 /**
@@ -29,12 +30,11 @@ const projectAndMembership = prepared<{ id: bigint; caller: bigint }, ProjectRow
 export async function admitToProject(db: Queries, caller: Caller, id: bigint, access: Access): Promise<VisibleProject> {
   const [found] = await projectAndMembership(db, { id, caller: caller.id });
   if (!found) throw new ApiError('not_found');
-  const { collaborating, ...project } = found;
-  const owned = project.owner_id === caller.id;
-  if (!owned && collaborating === null) throw new ApiError('not_found');
+  const owned = found.owner_id === caller.id;
+  if (!owned && found.collaborating === null) throw new ApiError('not_found');
   if (!owned && access === 'users') throw new ApiError('unauthorized');
   if (owned && caller.unpaid) throw new ApiError('payment_required');
-  return { ...project, owned };
+  return Object.assign(found, { owned });
 }
 
 /** What belongs to an account and not to a project: for users alone, and for those who pay. */

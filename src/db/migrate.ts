@@ -4,12 +4,7 @@ import { migrations } from './migrations/index.ts';
 
 export interface MigrationStep {
   name: string;
-  apply(trx: Transaction, types: ColumnTypes): Promise<void>;
-}
-
-/** The only column types that the two databases do not spell alike. */
-export interface ColumnTypes {
-  bytes: 'blob' | 'bytea';
+  apply(trx: Transaction): Promise<void>;
 }
 
 /**
@@ -33,7 +28,7 @@ export async function migrate(db: Database): Promise<string[]> {
     }
     const missing = migrations.filter((step) => !applied.has(step.name));
     for (const step of missing) {
-      await step.apply(trx, { bytes: db.kind === 'postgres' ? 'bytea' : 'blob' });
+      await step.apply(trx);
       await trx
         .insertInto('applied_migrations')
         .values({ name: step.name, applied_at: BigInt(Date.now()) })

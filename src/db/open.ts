@@ -1,6 +1,7 @@
 import { Kysely, sql, type RawBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import type { Schema } from './schema.ts';
 import { postgresDialect } from './postgres.ts';
+import { readDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
 
 /** Something that queries can be run on: the database outside a transaction, or a transaction. */
@@ -30,8 +31,9 @@ const tieBreakTries = 5;
 
 export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
   const isPostgres = /^postgres(ql)?:/.test(url);
-  const dialect = isPostgres ? await postgresDialect(url, onLost) : sqliteDialect(url);
-  const read = new Kysely<Schema>({ dialect });
+  const sqlite = isPostgres ? undefined : sqliteDialect(url);
+  const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? (await postgresDialect(url, onLost)) });
+  if (sqlite) readDirectly(read, sqlite.readNow);
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,

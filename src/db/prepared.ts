@@ -1,5 +1,6 @@
 import { CompiledQuery, type Compilable } from 'kysely';
 import type { Queries } from './open.ts';
+import type { ReadNow } from './sqlite.ts';
 
 /**
  * A query that is put into SQL once and then only run: for the few that every request makes. Kysely would
@@ -22,10 +23,17 @@ export function prepared<Values extends Record<string, unknown>, Row>(
       compiled = { query, names };
       compiledFor.set(dialect, compiled);
     }
-    const parameters = compiled.names.map((name) => values[name]);
-    const { rows } = await db.executeQuery<Row>({ ...compiled.query, parameters });
-    return rows;
+    const query = { ...compiled.query, parameters: compiled.names.map((name) => values[name]) };
+    const readNow = directReaders.get(db);
+    return readNow ? readNow<Row>(query) : (await db.executeQuery<Row>(query)).rows;
   };
+}
+
+const directReaders = new WeakMap<Queries, ReadNow>();
+
+/** Lets prepared queries on this database, outside transactions, go straight to it. */
+export function readDirectly(db: Queries, readNow: ReadNow): void {
+  directReaders.set(db, readNow);
 }
 
 /** Stands where a value will be. */

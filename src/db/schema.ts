@@ -1,6 +1,6 @@
 /**
  * The tables as TypeScript sees them. `bigint` columns hold identifiers and moments (milliseconds since 1970);
- * `Uint8Array` columns are sealed (see lib/vault.ts); flags are 0 or 1, because SQLite has no booleans.
+ * columns of type `Sealed` hold what lib/vault.ts made; flags are 0 or 1, because SQLite has no booleans.
  * Each table is written by one module alone.
  */
 export interface Schema {
@@ -26,6 +26,8 @@ export interface Schema {
   applied_migrations: AppliedMigrationRow;
 }
 
+type Sealed = string;
+
 export interface UserRow {
   id: bigint;
   email: string;
@@ -45,8 +47,8 @@ export interface ProjectRow {
   description: string;
   repository_url: string;
   build_state: string;
-  ssh_public_key: Uint8Array;
-  ssh_private_key: Uint8Array;
+  ssh_public_key: Sealed;
+  ssh_private_key: Sealed;
   created_at: bigint;
 }
 
@@ -84,7 +86,7 @@ export interface EnvironmentVariableRow {
   id: bigint;
   suite_id: bigint;
   name: string;
-  content: Uint8Array;
+  content: Sealed;
 }
 
 export interface DependencyRow {
@@ -135,7 +137,7 @@ export interface NotificationRow {
   name: string;
   notifiable_type: string;
   url: string;
-  secret: Uint8Array;
+  secret: Sealed;
 }
 
 export interface DeliveryRow {
@@ -207,7 +209,7 @@ export interface IdempotencyKeyRow {
   key: string;
   request_hash: string;
   status: number;
-  answer: Uint8Array;
+  answer: Sealed;
   created_at: bigint;
 }
 

@@ -18,14 +18,19 @@ import {
  * share one commit: each runs in a savepoint, and all are acknowledged once the disk has the batch. A
  * commit costs a flush, so this is what lets many small writes through without giving up durability.
  */
-export function sqliteDialect(file: string): Dialect {
-  return {
+export function sqliteDialect(file: string): { dialect: Dialect; readNow: ReadNow } {
+  const driver = new SqliteDriver(file);
+  const dialect: Dialect = {
     createAdapter: () => new SqliteAdapter(),
-    createDriver: () => new SqliteDriver(file),
+    createDriver: () => driver,
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
+  return { dialect, readNow: (query) => driver.readNow(query) };
 }
+
+/** Reads without the detour through Kysely's connections, which takes longer than SQLite itself. */
+export type ReadNow = <R>(query: CompiledQuery<R>) => R[];
 
 /** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
 const largestBatch = 128;
@@ -33,7 +38,7 @@ const statementsKept = 512;
 
 class SqliteDriver implements Driver {
   readonly #file: string;
-  #reader: Connection | undefined;
+  #reader: SnapshotReader | undefined;
   #writer: Writer | undefined;
 
   constructor(file: string) {
@@ -41,11 +46,22 @@ class SqliteDriver implements Driver {
   }
 
   async init(): Promise<void> {
+    this.#open();
+  }
+
+  #open(): void {
+    if (this.#reader) return;
     const writer = new DatabaseSync(this.#file, { readBigInts: true, timeout: 10_000 });
     writer.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;');
-    this.#writer = new Writer(new Connection(writer));
     const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: 10_000 });
-    this.#reader = new Connection(reader);
+    const snapshots = new SnapshotReader(reader);
+    this.#reader = snapshots;
+    this.#writer = new Writer(new Connection(writer), () => snapshots.renew());
+  }
+
+  readNow<R>(query: CompiledQuery<R>): R[] {
+    if (!this.#reader) this.#open();
+    return this.#readerConnection().execute<R>(query).rows;
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
@@ -116,8 +132,12 @@ class Writer {
   #batch: PromiseWithResolvers<void> | undefined;
   #batchSize = 0;
 
-  constructor(connection: Connection) {
+  /** Called after each commit. */
+  readonly #committed: () => void;
+
+  constructor(connection: Connection, committed: () => void) {
     this.connection = connection;
+    this.#committed = committed;
   }
 
   async enter(): Promise<void> {
@@ -185,6 +205,7 @@ class Writer {
     this.#batch = undefined;
     try {
       this.connection.exec('commit');
+      this.#committed();
       batch.resolve();
     } catch (error) {
       if (this.connection.inTransaction) this.connection.exec('rollback');
@@ -232,6 +253,42 @@ class Connection {
     }
     this.#statements.set(sql, statement);
     return statement;
+  }
+}
+
+/**
+ * The reading side. All reads of one turn of the event loop share a snapshot, because taking and leaving the
+ * lock costs as much as a short query; a commit of our own ends it, so that nobody misses what was just acknowledged.
+ */
+class SnapshotReader extends Connection {
+  readonly #begin: StatementSync;
+  readonly #end: StatementSync;
+  #open = false;
+
+  constructor(database: DatabaseSync) {
+    super(database);
+    this.#begin = database.prepare('begin');
+    this.#end = database.prepare('commit');
+  }
+
+  override execute<R>(query: CompiledQuery): QueryResult<R> {
+    if (!this.#open) {
+      this.#begin.run();
+      this.#open = true;
+      setImmediate(() => this.renew());
+    }
+    return super.execute<R>(query);
+  }
+
+  renew(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#end.run();
+  }
+
+  override close(): void {
+    this.renew();
+    super.close();
   }
 }
 

@@ -1,33 +1,63 @@
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
-
+/** Counts what an operator's Prometheus reads. Written by hand because it runs on every request: a few additions. */
 export interface Metrics {
   answered(status: number, milliseconds: number): void;
-  text(): Promise<string>;
+  /** In Prometheus's text format. */
+  text(): string;
   readonly contentType: string;
 }
 
-/** What an operator's Prometheus reads. */
+const buckets = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
+
 export function createMetrics(): Metrics {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  const requests = new Counter({
-    name: 'headrace_http_requests_total',
-    help: 'Requests answered, by status',
-    labelNames: ['status'],
-    registers: [registry],
-  });
-  const seconds = new Histogram({
-    name: 'headrace_http_request_seconds',
-    help: 'Time from a request to its answer',
-    buckets: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10],
-    registers: [registry],
-  });
+  const requests = new Map<number, number>();
+  const within = buckets.map(() => 0);
+  let count = 0;
+  let total = 0;
+
   return {
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
     answered(status, milliseconds) {
-      requests.inc({ status });
-      seconds.observe(milliseconds / 1000);
+      requests.set(status, (requests.get(status) ?? 0) + 1);
+      const seconds = milliseconds / 1000;
+      const bucket = buckets.findIndex((bound) => seconds <= bound);
+      if (bucket >= 0) within[bucket] = (within[bucket] ?? 0) + 1;
+      count += 1;
+      total += seconds;
     },
-    text: () => registry.metrics(),
-    contentType: registry.contentType,
+    text() {
+      let sum = 0;
+      const cumulative = buckets.map((bound, at) => `_bucket{le="${bound}"} ${(sum += within[at] ?? 0)}`);
+      return [
+        family(
+          'headrace_http_requests_total',
+          'counter',
+          'Requests answered, by status',
+          Array.from(requests, ([status, number]) => `{status="${status}"} ${number}`),
+        ),
+        family('headrace_http_request_seconds', 'histogram', 'Time from a request to its answer', [
+          ...cumulative,
+          `_bucket{le="+Inf"} ${count}`,
+          `_sum ${total}`,
+          `_count ${count}`,
+        ]),
+        ...ofProcess(),
+      ].join('');
+    },
   };
+}
+
+function ofProcess(): string[] {
+  const { user, system } = process.cpuUsage();
+  const started = Date.now() / 1000 - process.uptime();
+  return [
+    family('process_cpu_seconds_total', 'counter', 'Processor time used', [` ${(user + system) / 1e6}`]),
+    family('process_resident_memory_bytes', 'gauge', 'Memory in use', [` ${process.memoryUsage.rss()}`]),
+    family('process_start_time_seconds', 'gauge', 'When the process started', [` ${started.toFixed(3)}`]),
+  ];
+}
+
+/** Each sample is what follows the name: labels, or a suffix, and the value. */
+function family(name: string, type: string, help: string, samples: string[]): string {
+  const lines = samples.map((sample) => `${name}${sample}\n`);
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
 }

@@ -20,9 +20,9 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
     return reply.status(healthy ? 200 : 503).send({ status: healthy ? 'ok' : 'unavailable' });
   });
 
-  server.get('/metrics', async (request, reply) => {
+  server.get('/metrics', (request, reply) => {
     if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
-    return reply.type(operations.metrics.contentType).send(await operations.metrics.text());
+    return reply.type(operations.metrics.contentType).send(operations.metrics.text());
   });
 }
 

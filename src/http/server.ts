@@ -41,6 +41,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUID(),
+    // A logger for each request would cost more than most requests; what is logged carries the identifier itself.
+    childLoggerFactory: (logger) => logger,
     bodyLimit: largestBody,
     forceCloseConnections: 'idle',
     routerOptions: {
@@ -58,6 +60,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     },
   }) as unknown as FastifyInstance;
 
+  const logsRequests = options.log.level === 'debug' || options.log.level === 'trace';
   readBodies(server);
   server.decorateRequest('callback', undefined);
   server.decorateRequest('incoming', undefined);
@@ -80,9 +83,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
   server.addHook('onResponse', (request, reply, done) => {
     options.onAnswered?.(reply.statusCode, reply.elapsedTime);
-    // The path without its query: a token may stand there.
-    const [path] = request.url.split('?', 1);
-    request.log.debug({ method: request.method, path, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
+    if (logsRequests) {
+      // The path without its query: a token may stand there.
+      const [path] = request.url.split('?', 1);
+      const { id, method } = request;
+      options.log.debug({ id, method, path, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
+    }
     done();
   });
 
@@ -90,7 +96,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   server.setErrorHandler((error, request, reply) => {
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
     if (known) return answerError(known, reply);
-    request.log.error({ err: error }, 'a request failed');
+    options.log.error({ id: request.id, err: error }, 'a request failed');
     return reply.status(500).type(jsonType).send('{"error":{"generic":[]}}');
   });
 

@@ -39,7 +39,7 @@ function variableName(): Field<string> {
   };
 }
 
-const fields = { name: required(variableName()), content: takingBlank(text({ max: 65_536, lines: 'many' })) };
+const fields = { name: required(variableName()), content: takingBlank(text({ max: 32_768, lines: 'many' })) };
 
 export const routes = [
   projectRoute({

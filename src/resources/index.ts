@@ -12,6 +12,7 @@ import * as notifications from './notifications.ts';
 import * as projects from './projects.ts';
 import * as service from './service.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
+import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
 
 /** Every route of the API. */
@@ -23,6 +24,7 @@ export const routes: readonly Route[] = [
   commits,
   builds,
   suites,
+  suiteRules,
   suiteDependencies,
   environmentVariables,
   deployStrategies,

@@ -1,3 +1,4 @@
+import type { VisibleProject } from '../auth/projects.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import { sealedPlace, type ProjectRow } from '../db/schema.ts';
 import { required } from '../http/fields.ts';
@@ -18,7 +19,7 @@ const answer = schema.record({
   ssh_public_key: schema.string,
 });
 
-function view(project: ProjectRow & { owned: boolean }, vault: Vault): object {
+function view(project: VisibleProject, vault: Vault): object {
   return {
     ...twin('id', project.id),
     name: project.name,
@@ -26,7 +27,7 @@ function view(project: ProjectRow & { owned: boolean }, vault: Vault): object {
     repository_url: project.repository_url,
     build_state: project.build_state,
     owned: project.owned,
-    ssh_public_key: vault.open(project.ssh_public_key, publicKeyPlace(project.id)),
+    ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
   };
 }
 

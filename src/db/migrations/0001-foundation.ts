@@ -1,10 +1,8 @@
 import { sql, type CreateTableBuilder } from 'kysely';
 import type { Transaction } from '../open.ts';
-import type { ColumnTypes } from '../migrate.ts';
 
 /** Accounts, projects and everything a project holds. */
-export async function foundation(trx: Transaction, types: ColumnTypes): Promise<void> {
-  const bytes = sql.raw<'bytea'>(types.bytes);
+export async function foundation(trx: Transaction): Promise<void> {
   const table = <T extends string>(name: T): CreateTableBuilder<T, 'id'> =>
     trx.schema.createTable(name).addColumn('id', 'bigint', (column) => column.primaryKey());
 
@@ -24,8 +22,8 @@ export async function foundation(trx: Transaction, types: ColumnTypes): Promise<
     .addColumn('description', 'text', (column) => column.notNull())
     .addColumn('repository_url', 'text', (column) => column.notNull())
     .addColumn('build_state', 'text', (column) => column.notNull())
-    .addColumn('ssh_public_key', bytes, (column) => column.notNull())
-    .addColumn('ssh_private_key', bytes, (column) => column.notNull())
+    .addColumn('ssh_public_key', 'text', (column) => column.notNull())
+    .addColumn('ssh_private_key', 'text', (column) => column.notNull())
     .addColumn('created_at', 'bigint', (column) => column.notNull())
     .addUniqueConstraint('projects_name', ['owner_id', 'name'])
     .execute();
@@ -57,7 +55,7 @@ export async function foundation(trx: Transaction, types: ColumnTypes): Promise<
   await table('environment_variables')
     .addColumn('suite_id', 'bigint', (column) => column.notNull().references('suites.id').onDelete('cascade'))
     .addColumn('name', 'text', (column) => column.notNull())
-    .addColumn('content', bytes, (column) => column.notNull())
+    .addColumn('content', 'text', (column) => column.notNull())
     .addUniqueConstraint('environment_variables_name', ['suite_id', 'name'])
     .execute();
 
@@ -183,7 +181,7 @@ export async function foundation(trx: Transaction, types: ColumnTypes): Promise<
     .addColumn('name', 'text', (column) => column.notNull())
     .addColumn('notifiable_type', 'text', (column) => column.notNull())
     .addColumn('url', 'text', (column) => column.notNull())
-    .addColumn('secret', bytes, (column) => column.notNull())
+    .addColumn('secret', 'text', (column) => column.notNull())
     .execute();
   await trx.schema.createIndex('notifications_of_project').on('notifications').columns(['project_id', 'id']).execute();
 
@@ -216,7 +214,7 @@ export async function foundation(trx: Transaction, types: ColumnTypes): Promise<
     .addColumn('key', 'text', (column) => column.notNull())
     .addColumn('request_hash', 'text', (column) => column.notNull())
     .addColumn('status', 'integer', (column) => column.notNull())
-    .addColumn('answer', bytes, (column) => column.notNull())
+    .addColumn('answer', 'text', (column) => column.notNull())
     .addColumn('created_at', 'bigint', (column) => column.notNull())
     .addUniqueConstraint('idempotency_keys_key', ['user_id', 'key'])
     .execute();

@@ -1,0 +1,87 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '..', '..');
+
+export interface Running {
+  url: string;
+  pid: number;
+  /** Milliseconds from the start of the process to the line that says it listens. */
+  startedIn: number;
+  output: string;
+  stop(): Promise<void>;
+}
+
+/** Starts a program and waits for its line `listening on …`. */
+export async function start(program: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<Running> {
+  const startedAt = performance.now();
+  const child: ChildProcess = spawn(program, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+      const match = /^listening on (\S+)$/m.exec(output);
+      if (match?.[1]) resolve(match[1]);
+    });
+    child.once('exit', (status) => reject(new Error(`${program} ended with ${status}`)));
+  });
+  return {
+    url,
+    pid: child.pid ?? 0,
+    startedIn: performance.now() - startedAt,
+    output,
+    async stop() {
+      const gone = once(child, 'exit');
+      child.kill('SIGTERM');
+      await gone;
+    },
+  };
+}
+
+export interface Service extends Running {
+  dataDir: string;
+  authorization: string;
+}
+
+/** A Headrace of its own, in a folder that goes away with it. */
+export async function startHeadrace(
+  dataDir = mkdtempSync(join(tmpdir(), 'headrace-bench-')),
+  env: NodeJS.ProcessEnv = {},
+): Promise<Service> {
+  const running = await start(join(root, 'bin', 'headrace'), ['serve', '--port', '0', '--data-dir', dataDir], env);
+  const key = /API key\s+(\S+)/.exec(running.output)?.[1] ?? '';
+  return {
+    ...running,
+    dataDir,
+    authorization: `Basic ${Buffer.from(`admin@localhost:${key}`).toString('base64')}`,
+    async stop() {
+      await running.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A bare Fastify route over TLS that returns the given text: what this machine can do at best. */
+export async function startBare(service: Service, body: string): Promise<Running> {
+  return start(process.execPath, [join(import.meta.dirname, 'bare.ts'), join(service.dataDir, 'tls'), body]);
+}
+
+export function residentMegabytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+}
+
+export async function call<T>(service: Service, path: string, form?: Record<string, string>): Promise<T> {
+  const headers = { authorization: service.authorization, 'content-type': 'application/x-www-form-urlencoded' };
+  const init = form ? { method: 'POST', body: new URLSearchParams(form).toString(), headers } : { headers };
+  const answer = await fetch(`${service.url}${path}`, init);
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  const { response } = (await answer.json()) as { response: T };
+  return response;
+}

@@ -1,0 +1,135 @@
+/*
+ * The ways in which a secret comes to be seen in the output of a build.
+ *
+ * Somebody prints it as it is; a line of it; through `base64`, alone or inside something longer such as
+ * `user:password`; in an address; in a JSON document. Each way is a fixed sequence of bytes (a form),
+ * and what masks the output needs only to look for all forms of all secrets at once.
+ *
+ * A form is never shorter than eight bytes: shorter ones would be found in ordinary words, and a log full
+ * of holes tells more about the secret than it hides.
+ */
+
+export const SHORTEST_SECRET = 8;
+
+/** A text longer than this goes without its rarer forms: each form costs some 25 bytes of memory per byte. */
+const LONG_TEXT = 8192;
+
+/** `base64` and MIME break their lines after 76 characters, PEM and OpenSSL after 64. */
+const BASE64_LINE_LENGTHS = [76, 64];
+
+/** Every form of every value, each once. */
+export function secretForms(values: Iterable<string>): Buffer[] {
+  const forms = new Set<string>(); // latin1: one character per byte, so that equal bytes are equal strings
+  const add = (text: string): void => void forms.add(Buffer.from(text).toString('latin1'));
+  for (const value of values) {
+    for (const text of asEchoed(value)) if (isSecret(text)) add(text);
+    for (const text of textsOf(value)) {
+      if (!isSecret(text)) continue;
+      add(text);
+      for (const form of jsonForms(text)) add(form);
+      for (const form of base64Forms(text)) add(form);
+      if (text.length > LONG_TEXT) continue;
+      for (const form of urlForms(text)) add(form);
+      add(text.replaceAll("'", "'\\''")); // what `set -x` prints of it
+    }
+  }
+  return [...forms].map((form) => Buffer.from(form, 'latin1'));
+}
+
+/** White space alone is no secret, and masking it would tear every table and indentation apart. */
+function isSecret(text: string): boolean {
+  return text.length >= SHORTEST_SECRET && Array.from(text).length >= SHORTEST_SECRET && text.trim() !== '';
+}
+
+/** The value and its lines, each also without the white space around it that a shell or a paste adds or takes. */
+function textsOf(value: string): Set<string> {
+  const texts = new Set([value, value.trim()]);
+  for (const line of value.split(/\r\n|\r|\n/)) texts.add(line).add(line.trim());
+  return texts;
+}
+
+/** A terminal turns line feeds into CR LF; an unquoted `echo $VALUE` turns any white space into single spaces. */
+function asEchoed(value: string): string[] {
+  const unix = value.replaceAll('\r\n', '\n');
+  return [unix, unix.replaceAll('\n', '\r\n'), value.trim().split(/\s+/).join(' ')];
+}
+
+function jsonForms(text: string): string[] {
+  const plain = JSON.stringify(text).slice(1, -1);
+  const forms = [plain, JSON.stringify(plain).slice(1, -1)]; // the second: a document inside a document
+  if (text.length > LONG_TEXT) return forms;
+  for (const slashes of [plain, plain.replaceAll('/', '\\/')]) {
+    for (const html of [slashes, unicode(slashes, /[<>&]/g), unicode(slashes, /[<>&']/g, true)]) {
+      // Without the `u` flag: JSON escapes UTF-16 units, so that a character beyond the BMP becomes two escapes.
+      forms.push(html, unicode(html, /[^\0-\x7e]/g), unicode(html, /[^\0-\x7e]/g, true));
+    }
+  }
+  return forms;
+}
+
+function unicode(text: string, which: RegExp, upper = false): string {
+  return text.replace(which, (unit) => {
+    const digits = unit.charCodeAt(0).toString(16).padStart(4, '0');
+    return '\\u' + (upper ? digits.toUpperCase() : digits);
+  });
+}
+
+/**
+ * Percent-encoding leaves some characters alone, and every library has its own idea of which. The names say
+ * who leaves them.
+ */
+const LEFT_ALONE = {
+  'RFC 3986': /[\w.~-]/,
+  encodeURIComponent: /[\w.~!'()*-]/,
+  'HTML forms, Java': /[\w.*-]/,
+  'Python quote': /[\w.~/-]/,
+  encodeURI: /[\w.~!'()*;/?:@&=+$,#-]/,
+};
+
+function urlForms(text: string): string[] {
+  const characters = Buffer.from(text).toString('latin1').split('');
+  return Object.values(LEFT_ALONE).flatMap((alone) => {
+    const encoded = characters.map((character) => (alone.test(character) ? character : percent(character))).join('');
+    const lower = encoded.replace(/%../g, (escape) => escape.toLowerCase());
+    return [encoded, lower, encoded.replaceAll('%20', '+'), lower.replaceAll('%20', '+')];
+  });
+}
+
+function percent(character: string): string {
+  return '%' + character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0');
+}
+
+function base64Forms(text: string): Set<string> {
+  const forms = new Set<string>();
+  for (const bytes of [Buffer.from(text), Buffer.from(text + '\n')]) {
+    // The second is `echo "$SECRET" | base64`, whose last characters the line feed changes.
+    const alone = bytes.toString('base64');
+    forms.add(alone).add(alone.replaceAll('=', ''));
+    for (const length of BASE64_LINE_LENGTHS) for (const line of wrapped(alone, length)) forms.add(line);
+  }
+  const bytes = Buffer.from(text);
+  for (const offset of [0, 1, 2]) forms.add(insideBase64(bytes, offset));
+  for (const form of forms) forms.add(form.replaceAll('+', '-').replaceAll('/', '_'));
+  return forms;
+}
+
+/**
+ * The characters that stand for `bytes` and nothing else when the bytes begin at `offset` (modulo three) of
+ * something longer. A character shared with a neighbouring byte is left out: what it is depends on the neighbour.
+ */
+function insideBase64(bytes: Buffer, offset: number): string {
+  const encoded = Buffer.concat([Buffer.alloc(offset), bytes]).toString('base64url');
+  const first = Math.ceil((offset * 8) / 6);
+  const last = Math.floor(((offset + bytes.length) * 8) / 6);
+  return encoded.slice(first, last).replaceAll('-', '+').replaceAll('_', '/');
+}
+
+/** The lines of a wrapped text; a last line too short to be looked for alone goes with the one before it. */
+function wrapped(encoded: string, length: number): string[] {
+  if (encoded.length <= length) return [];
+  const lines = encoded.match(new RegExp(`.{1,${length}}`, 'g')) ?? [];
+  const last = lines.at(-1) ?? '';
+  if (last.length >= SHORTEST_SECRET) return lines;
+  const before = lines.at(-2) ?? '';
+  return [...lines.slice(0, -1), `${before}\n${last}`, `${before}\r\n${last}`];
+}

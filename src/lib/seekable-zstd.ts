@@ -1,0 +1,209 @@
+/*
+ * Compressed files of which any range of bytes can be read without reading what comes before it.
+ *
+ * The raw bytes are cut into pieces of equal size, each compressed into a zstd frame of its own. After the last frame
+ * comes the seek table, which says how long each frame is, compressed and raw; it stands in a frame that decompressors
+ * skip, so that `zstd -d` reads the file like any other. The layout is zstd's published seekable format, version 0.1:
+ *
+ *   frame … frame | magic, length of the rest | (compressed size, raw size) … | count, descriptor, magic
+ *
+ * All numbers are little-endian and have 32 bits, but for the descriptor, which has 8. The table's optional checksums
+ * are not written: each frame carries one of its content already, which decompression checks.
+ */
+
+import { promisify } from 'node:util';
+import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
+
+const SKIPPABLE_MAGIC = 0x184d2a5e;
+const SEEKABLE_MAGIC = 0x8f92eab1;
+const HEADER = 8;
+const ENTRY = 8;
+const FOOTER = 9;
+const HAS_CHECKSUMS = 0x80;
+const RESERVED = 0x7c;
+
+/** Smaller frames compress worse, larger ones cost more for a small range; at this size both cost little. */
+const FRAME_SIZE = 256 * 1024;
+
+/** No frame may unpack to more, lest a damaged or hostile file take the reader's memory. */
+const LARGEST_FRAME = 16 * 1024 * 1024;
+
+/** One read fetches as many neighbouring frames as fit in this: where a read is a request, few large ones are cheaper. */
+const READ_SIZE = 1024 * 1024;
+
+/** The end of the file that the first read fetches in the hope that it holds the whole table. */
+const TAIL_SIZE = 64 * 1024;
+
+const compress = promisify(zstdCompress);
+const decompress = promisify(zstdDecompress);
+
+/** The file is damaged, cut short, or no such file at all. */
+export class CorruptSeekableError extends Error {
+  override name = 'CorruptSeekableError';
+}
+
+export interface SeekableOptions {
+  /** Raw bytes per frame. */
+  frameSize?: number;
+  level?: number;
+}
+
+/** The compressed file of the raw chunks. Holds one frame in memory, and its table: 8 bytes per frame. */
+export async function* compressSeekable(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  { frameSize = FRAME_SIZE, level = constants.ZSTD_CLEVEL_DEFAULT }: SeekableOptions = {},
+): AsyncGenerator<Buffer, void, undefined> {
+  if (!(Number.isInteger(frameSize) && frameSize > 0 && frameSize <= LARGEST_FRAME)) {
+    throw new RangeError(`a frame size of ${frameSize} bytes is not between 1 and ${LARGEST_FRAME}`);
+  }
+  const sizes: number[] = [];
+  for await (const raw of piecesOf(chunks, frameSize)) {
+    const params = { [constants.ZSTD_c_compressionLevel]: level, [constants.ZSTD_c_checksumFlag]: 1 };
+    const frame = await compress(raw, { params, pledgedSrcSize: raw.length });
+    sizes.push(frame.length, raw.length);
+    yield frame;
+  }
+  yield seekTable(sizes);
+}
+
+/** Pieces of exactly `size` bytes, the last one excepted. A piece is valid until the next one is asked for. */
+async function* piecesOf(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  size: number,
+): AsyncGenerator<Buffer, void, undefined> {
+  const piece = Buffer.allocUnsafe(size);
+  let filled = 0;
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length;) {
+      const part = chunk.subarray(at, at + size - filled);
+      piece.set(part, filled);
+      filled += part.length;
+      at += part.length;
+      if (filled < size) continue;
+      yield piece;
+      filled = 0;
+    }
+  }
+  if (filled > 0) yield piece.subarray(0, filled);
+}
+
+function seekTable(sizes: readonly number[]): Buffer {
+  const table = Buffer.alloc(HEADER + sizes.length * 4 + FOOTER);
+  table.writeUInt32LE(SKIPPABLE_MAGIC, 0);
+  table.writeUInt32LE(table.length - HEADER, 4);
+  for (const [index, size] of sizes.entries()) table.writeUInt32LE(size, HEADER + index * 4);
+  table.writeUInt32LE(sizes.length / 2, table.length - FOOTER);
+  table.writeUInt32LE(SEEKABLE_MAGIC, table.length - 4);
+  return table;
+}
+
+/** Gives `length` bytes of the compressed file from `offset` on. */
+export type ReadAt = (offset: number, length: number) => Promise<Buffer>;
+
+export interface Seekable {
+  /** How many raw bytes there are. */
+  readonly size: number;
+  /** The raw bytes from `from` up to, not including, `to`; what lies beyond the end is left out. */
+  read(from: number, to: number): AsyncIterable<Buffer>;
+}
+
+/** Opens a compressed file of `size` bytes. Reads its table alone; `read` then touches only the frames it needs. */
+export async function openSeekable(readAt: ReadAt, size: number): Promise<Seekable> {
+  const exactly: ReadAt = async (offset, length) => {
+    const bytes = await readAt(offset, length);
+    if (bytes.length === length) return bytes;
+    throw new CorruptSeekableError(`the file gave ${bytes.length} bytes where ${length} were asked for`);
+  };
+  const frames = await readTable(exactly, size);
+  return {
+    size: frames.raw.at(-1) ?? 0,
+    read(from, to) {
+      if (!(Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from)) {
+        throw new RangeError(`${from} to ${to} is not a range of bytes`);
+      }
+      return readRange(exactly, frames, from, to);
+    },
+  };
+}
+
+/** Where each frame begins, in the compressed file and in the raw bytes, and, last, where all of them end. */
+interface Frames {
+  compressed: Float64Array;
+  raw: Float64Array;
+}
+
+function corrupt(what: string): CorruptSeekableError {
+  return new CorruptSeekableError(`not a seekable zstd file: ${what}`);
+}
+
+async function readTable(read: ReadAt, size: number): Promise<Frames> {
+  if (size < HEADER + FOOTER) throw corrupt('it is too short');
+  let tail = await read(Math.max(0, size - TAIL_SIZE), Math.min(size, TAIL_SIZE));
+  if (tail.readUInt32LE(tail.length - 4) !== SEEKABLE_MAGIC) throw corrupt('it does not end with a seek table');
+  const descriptor = tail.readUInt8(tail.length - 5);
+  if ((descriptor & RESERVED) !== 0) throw corrupt('its seek table is of an unknown kind');
+  const count = tail.readUInt32LE(tail.length - FOOTER);
+  const entry = ENTRY + (descriptor & HAS_CHECKSUMS ? 4 : 0);
+  const length = HEADER + count * entry + FOOTER;
+  if (length > size) throw corrupt('its seek table is longer than the file');
+  if (length > tail.length) tail = await read(size - length, length);
+  const table = tail.subarray(tail.length - length);
+  if (table.readUInt32LE(0) !== SKIPPABLE_MAGIC || table.readUInt32LE(4) !== length - HEADER) {
+    throw corrupt('its seek table does not begin where it should');
+  }
+
+  const frames = { compressed: new Float64Array(count + 1), raw: new Float64Array(count + 1) };
+  for (let index = 0, at = HEADER; index < count; index++, at += entry) {
+    const rawSize = table.readUInt32LE(at + 4);
+    if (rawSize > LARGEST_FRAME) throw corrupt(`frame ${index} is said to unpack to ${rawSize} bytes`);
+    frames.compressed[index + 1] = (frames.compressed[index] as number) + table.readUInt32LE(at);
+    frames.raw[index + 1] = (frames.raw[index] as number) + rawSize;
+  }
+  if (frames.compressed[count] !== size - length) throw corrupt('its frames do not fill it');
+  return frames;
+}
+
+async function* readRange(
+  read: ReadAt,
+  { compressed, raw }: Frames,
+  from: number,
+  to: number,
+): AsyncGenerator<Buffer, void, undefined> {
+  const end = Math.min(to, raw.at(-1) as number);
+  let frame = frameAt(raw, from);
+  while ((raw[frame] as number) < end) {
+    const start = compressed[frame] as number;
+    let next = frame + 1;
+    while ((raw[next] as number) < end && (compressed[next + 1] as number) - start <= READ_SIZE) next++;
+    const bytes = await read(start, (compressed[next] as number) - start);
+    for (; frame < next; frame++) {
+      const begin = raw[frame] as number;
+      const piece = bytes.subarray((compressed[frame] as number) - start, (compressed[frame + 1] as number) - start);
+      const content = await unpack(piece, (raw[frame + 1] as number) - begin, frame);
+      const wanted = content.subarray(Math.max(0, from - begin), end - begin);
+      if (wanted.length > 0) yield wanted;
+    }
+  }
+}
+
+/** The last frame that begins at or before a raw position. */
+function frameAt(raw: Float64Array, position: number): number {
+  let low = 0;
+  let high = raw.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if ((raw[middle] as number) <= position) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+async function unpack(frame: Buffer, size: number, index: number): Promise<Buffer> {
+  // One byte more than promised is room enough to notice a frame that is longer, and no more than that.
+  const options = { maxOutputLength: size + 1, chunkSize: Math.max(size + 1, constants.Z_MIN_CHUNK) };
+  const content = await decompress(frame, options).catch((cause: unknown) => {
+    throw new CorruptSeekableError(`frame ${index} cannot be unpacked`, { cause });
+  });
+  if (content.length !== size) throw new CorruptSeekableError(`frame ${index} is not as long as its table says`);
+  return content;
+}

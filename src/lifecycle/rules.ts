@@ -1,0 +1,149 @@
+/*
+ * The rules of a suite: which commits it runs on. All rules of a suite must hold.
+ *
+ * Texts are compared exactly, with their case. A subject may have several values, or none: a commit is on many
+ * branches, and may have no tag. A positive operator holds when it holds for any of the values, a negative one when its
+ * opposite holds for none; so without values every positive rule fails and every negative one holds.
+ *
+ * `matches` looks for a regular expression anywhere in the value (`^` and `$` tie it to the ends). The expression comes
+ * from a user and the text from anybody who can push, so it runs in an engine whose time is linear in the text, which
+ * has neither back-references nor look-around. Linear in the text is not enough when the expression multiplies itself
+ * (`.{1000}.{1000}…`), so its size is bounded as well.
+ */
+
+import { RE2JS } from 're2js';
+
+export const subjects = [
+  'commit.message',
+  'commit.branches',
+  'commit.tags',
+  'commit.author_name',
+  'commit.author_email',
+  'commit.committer_email',
+  'commit.ref',
+  'commit.files',
+] as const;
+export type Subject = (typeof subjects)[number];
+
+export const operators = [
+  'contains',
+  'does_not_contain',
+  'equals',
+  'does_not_equal',
+  'starts_with',
+  'ends_with',
+  'matches',
+] as const;
+export type Operator = (typeof operators)[number];
+
+export interface Rule {
+  subject: Subject;
+  operator: Operator;
+  value: string;
+}
+
+export interface CommitFacts {
+  message: string;
+  branches: readonly string[];
+  tags: readonly string[];
+  authorName: string;
+  authorEmail: string;
+  committerEmail: string;
+  /** The full SHA. */
+  ref: string;
+  /** The paths changed against the first parent. */
+  files: readonly string[];
+}
+
+export const LONGEST_VALUE = 1000;
+
+/**
+ * In atoms after repetitions are written out. What people write has some dozens; the worst that can be written with
+ * this many takes some tens of microseconds per character of the text, and with more it takes more.
+ */
+export const LARGEST_EXPRESSION = 300;
+
+/** The fields of a rule that are not as they should be; none when it can be stored. */
+export function wrongFields(subject: string, operator: string, value: string): (keyof Rule)[] {
+  const wrong: (keyof Rule)[] = [];
+  if (!(subjects as readonly string[]).includes(subject)) wrong.push('subject');
+  if (!(operators as readonly string[]).includes(operator)) wrong.push('operator');
+  const usable = value.trim() !== '' && value.length <= LONGEST_VALUE;
+  if (!usable || (operator === 'matches' && !compiles(value))) wrong.push('value');
+  return wrong;
+}
+
+export function validRule(subject: string, operator: string, value: string): boolean {
+  return wrongFields(subject, operator, value).length === 0;
+}
+
+/** Whether a suite with these rules runs on a commit. One without rules runs on all. */
+export function applies(rules: readonly Rule[], facts: CommitFacts): boolean {
+  return rules.every(({ subject, operator, value }) => holds[operator](valuesOf[subject](facts), value));
+}
+
+const valuesOf: Record<Subject, (facts: CommitFacts) => readonly string[]> = {
+  'commit.message': ({ message }) => [message],
+  'commit.branches': ({ branches }) => branches,
+  'commit.tags': ({ tags }) => tags,
+  'commit.author_name': ({ authorName }) => [authorName],
+  'commit.author_email': ({ authorEmail }) => [authorEmail],
+  'commit.committer_email': ({ committerEmail }) => [committerEmail],
+  'commit.ref': ({ ref }) => [ref],
+  'commit.files': ({ files }) => files,
+};
+
+const holds: Record<Operator, (values: readonly string[], value: string) => boolean> = {
+  contains: (values, value) => values.some((text) => text.includes(value)),
+  does_not_contain: (values, value) => !values.some((text) => text.includes(value)),
+  equals: (values, value) => values.includes(value),
+  does_not_equal: (values, value) => !values.includes(value),
+  starts_with: (values, value) => values.some((text) => text.startsWith(value)),
+  ends_with: (values, value) => values.some((text) => text.endsWith(value)),
+  matches(values, value) {
+    const expression = RE2JS.compile(value); // once for all values: a commit may have changed thousands of files
+    return values.some((text) => expression.test(text));
+  },
+};
+
+function compiles(expression: string): boolean {
+  if (sizeOf(expression) > LARGEST_EXPRESSION) return false;
+  try {
+    RE2JS.compile(expression);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Quoted text; an escape, also one with braces of its own; a class of characters; a repetition; anything else. */
+const TOKENS =
+  /\\Q[\s\S]*?(?:\\E|$)|\\[pPx]\{[^}]*\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g;
+
+/**
+ * How many atoms an expression has once `x{n,m}` is written out. Counted before compiling, because compiling an
+ * expression that multiplies itself is already the harm. Only an estimate: whether the syntax is right, the engine says.
+ */
+function sizeOf(expression: string): number {
+  const outer: number[] = [];
+  let size = 0;
+  let last = 0;
+  for (const [token, least, most] of expression.matchAll(TOKENS)) {
+    if (token === '(') {
+      outer.push(size);
+      size = 0;
+      last = 0;
+    } else if (token === ')') {
+      last = size + 1; // what an empty group repeats is the group
+      size = last + (outer.pop() ?? 0);
+    } else if (least !== undefined) {
+      const times = Math.max(1, Number(least), Number(most ?? 0));
+      size += last * (times - 1);
+      last *= times;
+    } else {
+      size += token.startsWith('\\Q') ? token.length : 1;
+      last = 1;
+    }
+  }
+  return size;
+}

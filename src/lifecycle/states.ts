@@ -1,0 +1,209 @@
+/*
+ * The life stories, and the one place where states and the ways between them are named.
+ *
+ * A **build request** asks for a ref. It waits (`enqueued`) until a runner fetches the commit (`fetching`), and is
+ * `building` from the moment the commit's suites are known until the last of its builds is over. A commit that is
+ * known already needs no fetch, so a request may go to `building` at once; one for which no suite applies has nothing
+ * to build and is `passed` at once. A ref that does not exist or a key that is not installed ends it `errored`.
+ *
+ * A **commit** has no work of its own: its state says what its builds amount to (rollup.ts). It is
+ * `waiting_for_builds` until the first one starts, then `building`, then what they came to; `skipped` when no suite
+ * applies to it.
+ *
+ * A **build** is one attempt at one suite. It waits (`enqueued`), runs (`running`) and ends: `passed` or `failed` is
+ * the command's word, `timed_out` says that the command had none in time, `errored` that we could not run it,
+ * `cancelled` that somebody stopped it. It can end before it runs: cancelled, or errored when it cannot even be tried.
+ * A build whose runner is lost ends `errored`, and its next attempt is enqueued in the same transaction. A build that
+ * is over stays as it is, with its log; to try again is to make a new one.
+ *
+ * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. When its runner
+ * is lost it stays `deploying` and another goes on with it; only after the last try it is `failed`.
+ *
+ * A **dependency** waits for its source (`waiting_archive_upload`; the answer to its creation calls it `private`, which
+ * is a word of that answer and no state), then for a runner (`enqueued_for_compile`), is `compiling`, and ends
+ * `compiled` or `compile_failed`. Its owner may share it with all accounts and take it back. A new archive sends it
+ * round again, while the last compiled result goes on serving; one that was shared comes out of that shared.
+ *
+ * A **project** is `new` until it has a commit, and from then on in the state of its newest one.
+ *
+ * A final state is left by nothing that happens by itself: a runner that reports late, a sweep, a second cancel find
+ * it closed. That is why the moves are in two tables. `moves` is what the work does; `again` is what only a person
+ * does, by asking for more: a rerun, a restart, a new request for the same commit, a new archive, sharing.
+ */
+
+type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
+
+export interface Machine<State extends string> {
+  readonly states: readonly State[];
+  readonly initial: State;
+  /** The moves that the work itself makes. A state without any is final. */
+  readonly moves: Moves<State>;
+  /** The moves that only a person's new wish makes. */
+  readonly again: Moves<State>;
+}
+
+/** No work leads out of this state. */
+export function isFinal<State extends string>(machine: Machine<State>, state: State): boolean {
+  return machine.moves[state].length === 0;
+}
+
+/** The states from which the work may move to `next`: the guard of the write that moves it. */
+export function statesBefore<State extends string>(machine: Machine<State>, next: State): State[] {
+  return machine.states.filter((state) => machine.moves[state].includes(next));
+}
+
+export const buildStates = ['enqueued', 'running', 'passed', 'failed', 'errored', 'timed_out', 'cancelled'] as const;
+export type BuildState = (typeof buildStates)[number];
+
+export const buildMachine: Machine<BuildState> = {
+  states: buildStates,
+  initial: 'enqueued',
+  moves: {
+    enqueued: ['running', 'errored', 'cancelled'],
+    running: ['passed', 'failed', 'errored', 'timed_out', 'cancelled'],
+    passed: [],
+    failed: [],
+    errored: [],
+    timed_out: [],
+    cancelled: [],
+  },
+  again: nowhere(buildStates),
+};
+
+export const commitStates = [
+  'waiting_for_builds',
+  'building',
+  'passed',
+  'failed',
+  'errored',
+  'cancelled',
+  'skipped',
+] as const;
+export type CommitState = (typeof commitStates)[number];
+
+export const commitMachine: Machine<CommitState> = {
+  states: commitStates,
+  initial: 'waiting_for_builds',
+  moves: {
+    // Without `building` in between when no build came to run: all cancelled or errored in the queue.
+    waiting_for_builds: ['building', 'errored', 'cancelled', 'skipped'],
+    building: ['passed', 'failed', 'errored', 'cancelled'],
+    passed: [],
+    failed: [],
+    errored: [],
+    cancelled: [],
+    skipped: [],
+  },
+  again: {
+    waiting_for_builds: [],
+    // A new request while builds of the last one are over or still wait: those that count now all wait.
+    building: ['waiting_for_builds'],
+    passed: ['waiting_for_builds', 'building'],
+    failed: ['waiting_for_builds', 'building'],
+    errored: ['waiting_for_builds', 'building'],
+    cancelled: ['waiting_for_builds', 'building'],
+    skipped: ['waiting_for_builds', 'building'],
+  },
+};
+
+export const buildRequestStates = [
+  'enqueued',
+  'fetching',
+  'building',
+  'passed',
+  'failed',
+  'errored',
+  'cancelled',
+] as const;
+export type BuildRequestState = (typeof buildRequestStates)[number];
+
+export const buildRequestMachine: Machine<BuildRequestState> = {
+  states: buildRequestStates,
+  initial: 'enqueued',
+  moves: {
+    enqueued: ['fetching', 'building', 'passed', 'errored', 'cancelled'],
+    fetching: ['building', 'passed', 'errored', 'cancelled'],
+    building: ['passed', 'failed', 'errored', 'cancelled'],
+    passed: [],
+    failed: [],
+    errored: [],
+    cancelled: [],
+  },
+  again: {
+    enqueued: [],
+    fetching: [],
+    building: [],
+    passed: ['building'],
+    failed: ['building'],
+    // These may have ended before there was a commit, and then begin with the fetch again.
+    errored: ['enqueued', 'building'],
+    cancelled: ['enqueued', 'building'],
+  },
+};
+
+export const deployStates = ['enqueued', 'deploying', 'deployed', 'failed', 'cancelled'] as const;
+export type DeployState = (typeof deployStates)[number];
+
+export const deployMachine: Machine<DeployState> = {
+  states: deployStates,
+  initial: 'enqueued',
+  moves: {
+    enqueued: ['deploying', 'failed', 'cancelled'],
+    deploying: ['deployed', 'failed', 'cancelled'],
+    deployed: [],
+    failed: [],
+    cancelled: [],
+  },
+  again: nowhere(deployStates),
+};
+
+export const dependencyStates = [
+  'waiting_archive_upload',
+  'enqueued_for_compile',
+  'compiling',
+  'compiled',
+  'compile_failed',
+  'shared',
+] as const;
+export type DependencyState = (typeof dependencyStates)[number];
+
+export const dependencyMachine: Machine<DependencyState> = {
+  states: dependencyStates,
+  initial: 'waiting_archive_upload',
+  moves: {
+    waiting_archive_upload: ['enqueued_for_compile'],
+    enqueued_for_compile: ['compiling', 'compile_failed'],
+    compiling: ['compiled', 'shared', 'compile_failed'],
+    compiled: [],
+    compile_failed: [],
+    shared: [],
+  },
+  again: {
+    waiting_archive_upload: [],
+    enqueued_for_compile: [],
+    compiling: [],
+    compiled: ['shared', 'enqueued_for_compile'],
+    compile_failed: ['enqueued_for_compile'],
+    shared: ['compiled', 'enqueued_for_compile'],
+  },
+};
+
+export const projectStates = ['new', ...commitStates] as const;
+export type ProjectState = (typeof projectStates)[number];
+
+/** A mirror of its newest commit: that one moves, or a newer one takes its place in whatever state it begins. */
+export const projectMachine: Machine<ProjectState> = {
+  states: projectStates,
+  initial: 'new',
+  moves: { new: commitStates, ...commitMachine.moves },
+  again: { new: [], ...mirrored() },
+};
+
+function mirrored(): Moves<CommitState> {
+  const others = (state: CommitState) => commitStates.filter((other) => other !== state);
+  return Object.fromEntries(commitStates.map((state) => [state, others(state)])) as Record<CommitState, CommitState[]>;
+}
+
+function nowhere<State extends string>(states: readonly State[]): Moves<State> {
+  return Object.fromEntries(states.map((state) => [state, []])) as unknown as Record<State, State[]>;
+}

@@ -1,0 +1,102 @@
+import { projectRoute } from '../api/route.ts';
+import type { SuiteRuleRow } from '../db/schema.ts';
+import type { FieldErrors } from '../errors.ts';
+import { oneOf, required, text, type ValuesOf } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { LONGEST_VALUE, operators, subjects, wrongFields } from '../lifecycle/rules.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { loadSuite } from './suites.ts';
+
+const answer = schema.record({
+  ...idTwin,
+  subject: schema.string,
+  operator: schema.string,
+  value: schema.string,
+});
+
+function view({ id, subject, operator, value }: SuiteRuleRow) {
+  return { ...twin('id', id), subject, operator, value };
+}
+
+async function loadRule(call: RuleInPath): Promise<{ rule: SuiteRuleRow }> {
+  const { suite } = await loadSuite(call);
+  const query = call.db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id);
+  return { rule: orNotFound(await query.where('id', '=', call.params.rule_id).executeTakeFirst()) };
+}
+
+type RuleInPath = Parameters<typeof loadSuite>[0] & { params: { rule_id: bigint } };
+
+const fields = {
+  subject: required(oneOf(subjects)),
+  operator: required(oneOf(operators)),
+  value: required(text({ max: LONGEST_VALUE, lines: 'many' })),
+};
+
+/** Whether a value is fit to compare with depends on how it is compared: some are no regular expressions. */
+async function checkValue(sent: Partial<ValuesOf<typeof fields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
+  const { subject, operator, value } = { ...present, ...sent };
+  if (subject === undefined || operator === undefined || value === undefined) return {};
+  return wrongFields(subject, operator, value).includes('value') ? { value: ['invalid_format'] } : {};
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/suites/:suite_id/rules',
+    access: 'both',
+    scope: 'suites',
+    summary: 'List the rules of a suite; it runs on a commit when all of them hold',
+    answer: schema.listOf(answer),
+    load: loadSuite,
+    async handle({ db, suite }) {
+      const query = db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id).orderBy('id');
+      return (await query.execute()).map(view);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/suites/:suite_id/rules',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Add a rule to a suite',
+    body: fields,
+    creates: true,
+    answer,
+    load: loadSuite,
+    verify: (_, values) => checkValue(values),
+    async handle({ db, suite, ids, input }) {
+      const rule = { id: ids.next(), suite_id: suite.id, ...input };
+      await db.insertInto('suite_rules').values(rule).execute();
+      return view(rule);
+    },
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/suites/:suite_id/rules/:rule_id',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Change a rule',
+    body: fields,
+    answer,
+    load: loadRule,
+    verify: ({ rule }, values) => checkValue(values, rule),
+    async handle({ db, rule, input }) {
+      const changed = { ...rule, ...input };
+      await db.updateTable('suite_rules').set(changed).where('id', '=', rule.id).execute();
+      return view(changed);
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/suites/:suite_id/rules/:rule_id',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Remove a rule',
+    answer: destroyedAnswer,
+    load: loadRule,
+    async handle({ db, rule }) {
+      await db.deleteFrom('suite_rules').where('id', '=', rule.id).execute();
+      return destroyed;
+    },
+  }),
+];

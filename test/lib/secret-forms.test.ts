@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { createMask } from '../../src/lib/masking.ts';
+import { run } from '../../src/lib/processes.ts';
+import { secretForms } from '../../src/lib/secret-forms.ts';
+
+const KEY = [
+  '-----BEGIN SAMPLE KEY-----',
+  'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj',
+  'MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu',
+  'short',
+  'q4/+8AbCdEfGhIjKl==',
+  '-----END SAMPLE KEY-----',
+  '',
+].join('\n');
+
+/** With characters that every encoding treats in its own way. */
+const AWKWARD = `p@ss w/rd+"é"\\ <&> 'x'~*!(☃)`;
+
+const hidden = (value: string, text: string): string => createMask([value]).maskText(text);
+
+async function output(command: string, value: string): Promise<string> {
+  const { status, stdout, stderr } = await run('sh', ['-c', command], { env: { ...process.env, VALUE: value } });
+  assert.equal(status, 0, stderr.toString());
+  return stdout.toString();
+}
+
+describe('the forms of a secret', () => {
+  it('hides what the base64 program makes of it, with and without a line feed at its end', async () => {
+    for (const value of ['12345678', '123456789', '1234567890', 'x'.repeat(100), 'y'.repeat(57), 'z'.repeat(58)]) {
+      assert.match(hidden(value, await output('printf %s "$VALUE" | base64 -w0', value)), /^\[masked\]$/);
+      assert.match(hidden(value, await output('echo "$VALUE" | base64 -w0', value)), /^\[masked\]$/);
+    }
+  });
+
+  it('hides the lines that the base64 program breaks a long one into', async () => {
+    for (const value of ['x'.repeat(58), 'y'.repeat(60), 'z'.repeat(200), KEY]) {
+      for (const width of ['', '-w64']) {
+        for (const print of ['printf %s', 'echo']) {
+          const text = await output(`${print} "$VALUE" | base64 ${width}`, value);
+          assert.match(hidden(value, text), /^(\[masked\]\s)+$/);
+          assert.match(hidden(value, text.replaceAll('\n', '\r\n')), /^(\[masked\]\s+)+$/);
+        }
+      }
+    }
+  });
+
+  it('hides a password inside the base64 of something longer, at any offset', () => {
+    const value = 's3cr3t??>>~~pw';
+    for (const before of ['', 'u:', 'us:', 'usr:', 'user:']) {
+      for (const after of ['', '@', '@h', '@host']) {
+        for (const encoding of ['base64', 'base64url'] as const) {
+          const encoded = Buffer.from(`${before}${value}${after}`).toString(encoding).replaceAll('=', '');
+          const rest = hidden(value, encoded).replace('[masked]', '');
+          // What may remain are the characters that carry at least one bit of a neighbour.
+          const own = Math.floor(((before.length + value.length) * 8) / 6) - Math.ceil((before.length * 8) / 6);
+          assert.ok(rest.length <= encoded.length - own, rest);
+        }
+      }
+    }
+  });
+
+  it('hides what common encoders make of it', async () => {
+    const python = [
+      'import os,json,urllib.parse as u,base64; v=os.environ["VALUE"]',
+      'for f in [u.quote, u.quote_plus, lambda x: u.quote(x,safe=""), lambda x: json.dumps(x)[1:-1],',
+      '  lambda x: json.dumps(x,ensure_ascii=False)[1:-1], lambda x: base64.urlsafe_b64encode(x.encode()).decode(),',
+      '  lambda x: json.dumps(json.dumps(x,ensure_ascii=False)[1:-1],ensure_ascii=False)[1:-1]]: print(f(v))',
+    ].join('\n');
+    const { stdout, status } = await run('python3', ['-c', python], { env: { ...process.env, VALUE: AWKWARD } });
+    assert.equal(status, 0);
+    assert.match(hidden(AWKWARD, stdout.toString()), /^(\[masked\]\n){7}$/);
+  });
+
+  it('hides what JavaScript makes of it', () => {
+    const encoders: ((value: string) => string)[] = [
+      encodeURIComponent,
+      encodeURI,
+      (value) => encodeURIComponent(value).replaceAll(/%../g, (escape) => escape.toLowerCase()),
+      (value) => new URLSearchParams([['', value]]).toString().slice(1),
+      (value) => JSON.stringify(value).slice(1, -1),
+      (value) => JSON.stringify(value).slice(1, -1).replaceAll('/', '\\/'),
+    ];
+    for (const encode of encoders) assert.equal(hidden(AWKWARD, `<${encode(AWKWARD)}>`), '<[masked]>', encode(AWKWARD));
+  });
+
+  it('hides what a shell prints of it', async () => {
+    const value = "it's a  secret 'word'";
+    const traced = await run('bash', ['-xc', 'test -n "$VALUE"'], { env: { ...process.env, VALUE: value } });
+    assert.equal(hidden(value, traced.stderr.toString()), "+ test -n '[masked]'\n");
+    assert.equal(hidden(value, await output('echo $VALUE', value)), '[masked]\n');
+  });
+
+  it('hides a value of several lines whole and line by line', () => {
+    assert.equal(hidden(KEY, `>${KEY}<`), '>[masked]<');
+    assert.equal(hidden(KEY, `>${KEY.replaceAll('\n', '\r\n')}<`), '>[masked]<');
+    assert.equal(hidden(KEY, `>${KEY.trim()}<`), '>[masked]<');
+    assert.equal(hidden(KEY, `>${JSON.stringify(KEY)}<`), '>"[masked]"<');
+    assert.equal(hidden(KEY, `>${KEY.trim().replaceAll('\n', ' ')}<`), '>[masked]<');
+    assert.equal(hidden(KEY, KEY.trim().replaceAll(/^/gm, '| ')).replaceAll('| [masked]', '').trim(), '| short');
+  });
+
+  it('hides a value without the white space around it', () => {
+    assert.equal(hidden('  token-1234\n', 'is token-1234.'), 'is [masked].');
+    assert.equal(hidden('first line 1\n   second line\t\r\n', 'a second line b first line 1'), 'a [masked] b [masked]');
+  });
+
+  it('names each form once, and none below eight bytes', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 40 }), { maxLength: 5 }), (values) => {
+        const forms = secretForms(values);
+        assert.ok(forms.every((form) => form.length >= 8));
+        assert.equal(new Set(forms.map((form) => form.toString('latin1'))).size, forms.length);
+      }),
+    );
+  });
+
+  it('names none below eight bytes for a value that base64 breaks just before its end either', () => {
+    for (let length = 40; length < 130; length++) {
+      assert.ok(
+        secretForms(['x'.repeat(length)]).every((form) => form.length >= 8),
+        `${length} characters`,
+      );
+    }
+  });
+
+  it('hides any value in the encodings of the platform', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', minLength: 8, maxLength: 200 }), (value) => {
+        fc.pre(value.trim() !== '');
+        const encodings = [
+          value,
+          encodeURIComponent(value),
+          JSON.stringify(value).slice(1, -1),
+          Buffer.from(value).toString('base64'),
+          Buffer.from(value).toString('base64url'),
+        ];
+        for (const encoding of encodings) assert.equal(hidden(value, `{${encoding}}`), '{[masked]}');
+      }),
+    );
+  });
+});

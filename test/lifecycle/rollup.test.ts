@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { type BuildFact, buildRequestState, commitState, projectState } from '../../src/lifecycle/rollup.ts';
+import {
+  buildMachine,
+  buildRequestMachine,
+  type BuildState,
+  buildStates,
+  commitMachine,
+  commitStates,
+  isFinal,
+} from '../../src/lifecycle/states.ts';
+
+/** One build for each state, each of another suite. */
+const suites = (...states: BuildState[]): BuildFact[] =>
+  states.map((state, index) => ({ suiteId: BigInt(index), attempt: 1, state }));
+
+/** The attempts at one suite, the first one first. */
+const attempts = (...states: (BuildState | 'lost')[]): BuildFact[] =>
+  states.map((state, index) =>
+    state === 'lost'
+      ? { suiteId: 7n, attempt: index + 1, state: 'errored', failureReason: 'runner_lost' }
+      : { suiteId: 7n, attempt: index + 1, state },
+  );
+
+const commit = (...builds: BuildFact[]) => commitState(builds, 'chosen');
+const request = (...builds: BuildFact[]) => buildRequestState('done', builds);
+
+/** Every way to give `count` suites a state. */
+function combinations(count: number): BuildState[][] {
+  if (count === 0) return [[]];
+  return combinations(count - 1).flatMap((states) => buildStates.map((state) => [...states, state]));
+}
+
+describe('the state of a commit', () => {
+  it('is of its only build', () => {
+    const expected = {
+      enqueued: 'waiting_for_builds',
+      running: 'building',
+      passed: 'passed',
+      failed: 'failed',
+      errored: 'errored',
+      timed_out: 'failed',
+      cancelled: 'cancelled',
+    } as const;
+    for (const state of buildStates) assert.equal(commit(...suites(state)), expected[state], state);
+  });
+
+  it('is of its two builds as this table says', () => {
+    const table = `
+                enqueued  running   passed    failed    errored   timed_out cancelled
+      enqueued  waiting   building  building  building  building  building  building
+      running   building  building  building  building  building  building  building
+      passed    building  building  passed    failed    errored   failed    cancelled
+      failed    building  building  failed    failed    failed    failed    failed
+      errored   building  building  errored   failed    errored   failed    errored
+      timed_out building  building  failed    failed    failed    failed    failed
+      cancelled building  building  cancelled failed    errored   failed    cancelled`;
+    const [header = [], ...rows] = table
+      .trim()
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/));
+    assert.deepEqual(header, buildStates);
+    assert.equal(rows.length, buildStates.length);
+    for (const [first, ...cells] of rows) {
+      assert.equal(cells.length, header.length);
+      for (const [index, cell] of cells.entries()) {
+        const states = [first, header[index]] as BuildState[];
+        assert.equal(
+          commit(...suites(...states)),
+          cell === 'waiting' ? 'waiting_for_builds' : cell,
+          states.join(' + '),
+        );
+      }
+    }
+  });
+
+  it('is of any number of builds the gravest when all are over, and undecided before', () => {
+    const gravity = ['failed', 'timed_out', 'errored', 'cancelled', 'passed'];
+    for (const count of [1, 2, 3, 4]) {
+      for (const states of combinations(count)) {
+        const over = states.filter((state) => gravity.includes(state)).length;
+        const gravest = gravity.find((state) => (states as string[]).includes(state));
+        const decided = gravest === 'timed_out' ? 'failed' : gravest;
+        const waiting = states.every((state) => state === 'enqueued');
+        const expected = over === count ? decided : waiting ? 'waiting_for_builds' : 'building';
+        assert.equal(commit(...suites(...states)), expected, states.join(' + '));
+      }
+    }
+  });
+
+  it('is skipped when no suite applies, and waits while that is not known', () => {
+    assert.equal(commitState([], 'chosen'), 'skipped');
+    assert.equal(commitState([], 'undecided'), 'waiting_for_builds');
+  });
+
+  it('counts the newest attempt of each suite, in every combination of old and new', () => {
+    for (const [earlier, later] of combinations(2) as [BuildState, BuildState][]) {
+      for (const other of buildStates) {
+        const builds = [...attempts(earlier, later), ...suites(other)];
+        const withoutEarlier = commit(...attempts(earlier, later).slice(1), ...suites(other));
+        const goesOn = earlier === 'running' && later === 'enqueued' && other === 'enqueued';
+        assert.equal(commit(...builds), goesOn ? 'building' : withoutEarlier, `${earlier}, ${later} + ${other}`);
+      }
+    }
+    assert.equal(commit(...attempts('failed', 'errored', 'passed')), 'passed');
+  });
+
+  it('does not turn to errored, nor back to waiting, when a runner is lost and the next attempt follows', () => {
+    assert.equal(commit(...attempts('running')), 'building');
+    assert.equal(commit(...attempts('lost', 'enqueued')), 'building');
+    assert.equal(commit(...attempts('lost', 'running')), 'building');
+    assert.equal(commit(...attempts('lost', 'lost', 'enqueued')), 'building');
+    assert.equal(commit(...attempts('lost', 'lost', 'lost')), 'errored');
+    assert.equal(commit(...attempts('lost', 'passed')), 'passed');
+    // A rerun of what is over begins anew.
+    assert.equal(commit(...attempts('failed', 'enqueued')), 'waiting_for_builds');
+    assert.equal(commit(...attempts('lost', 'failed', 'enqueued')), 'waiting_for_builds');
+  });
+
+  it('does not depend on the order in which builds are listed', () => {
+    const fact = fc.record({
+      suiteId: fc.bigInt(1n, 4n),
+      attempt: fc.integer({ min: 1, max: 3 }),
+      state: fc.constantFrom(...buildStates),
+      failureReason: fc.constantFrom(null, 'runner_lost', 'out_of_memory'),
+    });
+    const builds = fc.uniqueArray(fact, { selector: ({ suiteId, attempt }) => `${suiteId}/${attempt}`, maxLength: 12 });
+    const shuffled = builds.chain((all) =>
+      fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })),
+    );
+    fc.assert(
+      fc.property(shuffled, ([one, other]) => {
+        assert.equal(commit(...one), commit(...other));
+        assert.equal(request(...one), request(...other));
+      }),
+    );
+  });
+});
+
+describe('the state of a build request', () => {
+  it('follows the fetch until that is done, whatever builds there are', () => {
+    const expected = { waiting: 'enqueued', running: 'fetching', errored: 'errored', cancelled: 'cancelled' } as const;
+    for (const fetch of ['waiting', 'running', 'errored', 'cancelled'] as const) {
+      assert.equal(buildRequestState(fetch, []), expected[fetch]);
+      for (const state of buildStates) assert.equal(buildRequestState(fetch, suites(state)), expected[fetch]);
+    }
+  });
+
+  it('is then that of the commit, but is building while its builds wait', () => {
+    for (const count of [1, 2, 3, 4]) {
+      for (const states of combinations(count)) {
+        const builds = suites(...states);
+        const ofCommit = commit(...builds);
+        assert.equal(request(...builds), ofCommit === 'waiting_for_builds' ? 'building' : ofCommit, states.join(' + '));
+      }
+    }
+  });
+
+  it('is passed when no suite applies', () => {
+    assert.equal(request(), 'passed');
+  });
+
+  it('counts the newest attempts', () => {
+    assert.equal(request(...attempts('failed', 'passed')), 'passed');
+    assert.equal(request(...attempts('passed', 'failed')), 'failed');
+    assert.equal(request(...attempts('lost', 'enqueued')), 'building');
+    assert.equal(request(...attempts('lost', 'lost', 'lost')), 'errored');
+  });
+});
+
+describe('the state of a project', () => {
+  it('is new, and then that of its newest commit', () => {
+    assert.equal(projectState(null), 'new');
+    for (const state of commitStates) assert.equal(projectState(state), state);
+  });
+});
+
+/** All that one step can make of some builds: any build moves on, or loses its runner and gets its next attempt. */
+function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
+  for (const [index, build] of builds.entries()) {
+    for (const state of buildMachine.moves[build.state]) yield builds.with(index, { ...build, state });
+    if (build.state !== 'running') continue;
+    const lost: BuildFact = { ...build, state: 'errored', failureReason: 'runner_lost' };
+    const next: BuildFact = { suiteId: build.suiteId, attempt: build.attempt + 1, state: 'enqueued' };
+    yield build.attempt < 3 ? [...builds.with(index, lost), next] : builds.with(index, lost);
+  }
+}
+
+function keyOf(builds: BuildFact[]): string {
+  return builds
+    .map((build) => `${build.suiteId}/${build.attempt} ${build.state} ${build.failureReason}`)
+    .sort()
+    .join();
+}
+
+describe('everything that can happen to the builds of a commit', () => {
+  it('moves the commit and the request along their own tables, to a final state with the last build', () => {
+    for (const start of [
+      suites('enqueued'),
+      suites('enqueued', 'enqueued'),
+      suites('enqueued', 'enqueued', 'enqueued'),
+    ]) {
+      const seen = new Map([[keyOf(start), start]]);
+      for (const builds of seen.values()) {
+        const before = { commit: commit(...builds), request: request(...builds) };
+        let ended = true;
+        for (const next of steps(builds)) {
+          ended = false;
+          const after = { commit: commit(...next), request: request(...next) };
+          if (after.commit !== before.commit) {
+            assert.ok(commitMachine.moves[before.commit].includes(after.commit), `${before.commit} → ${after.commit}`);
+          }
+          if (after.request !== before.request) {
+            assert.ok(buildRequestMachine.moves[before.request].includes(after.request));
+          }
+          seen.set(keyOf(next), next);
+        }
+        assert.equal(isFinal(commitMachine, before.commit), ended);
+        assert.equal(isFinal(buildRequestMachine, before.request), ended);
+      }
+    }
+  });
+});

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import {
+  applies,
+  type CommitFacts,
+  LARGEST_EXPRESSION,
+  LONGEST_VALUE,
+  type Operator,
+  operators,
+  type Subject,
+  subjects,
+  validRule,
+  wrongFields,
+} from '../../src/lifecycle/rules.ts';
+
+const facts: CommitFacts = {
+  message: 'Fix the pump\n\nIt leaked.\n',
+  branches: ['main', 'release/1.2'],
+  tags: [],
+  authorName: 'Ada Lovelace',
+  authorEmail: 'ada@example.org',
+  committerEmail: 'bot@example.org',
+  ref: '8f14e45fceea167a5a36dedd4bea2543c4ca4238',
+  files: ['src/pump.ts', 'docs/pump.md', 'README.md'],
+};
+
+const holds = (subject: Subject, operator: Operator, value: string, of = facts): boolean =>
+  applies([{ subject, operator, value }], of);
+
+describe('the rules of a suite', () => {
+  it('know every subject', () => {
+    const found: [Subject, string][] = [
+      ['commit.message', 'Fix the pump\n\nIt leaked.\n'],
+      ['commit.branches', 'release/1.2'],
+      ['commit.author_name', 'Ada Lovelace'],
+      ['commit.author_email', 'ada@example.org'],
+      ['commit.committer_email', 'bot@example.org'],
+      ['commit.ref', '8f14e45fceea167a5a36dedd4bea2543c4ca4238'],
+      ['commit.files', 'docs/pump.md'],
+    ];
+    for (const [subject, value] of found) assert.equal(holds(subject, 'equals', value), true, subject);
+    assert.equal(holds('commit.tags', 'equals', 'v1', { ...facts, tags: ['v0', 'v1'] }), true);
+    assert.deepEqual(new Set([...found.map(([subject]) => subject), 'commit.tags']), new Set(subjects));
+  });
+
+  const cases: [Operator, string, boolean][] = [
+    ['contains', 'pump', true],
+    ['contains', 'Pump', false],
+    ['contains', '', true],
+    ['does_not_contain', 'pump', false],
+    ['does_not_contain', 'PUMP', true],
+    ['equals', 'Fix the pump', false],
+    ['equals', facts.message, true],
+    ['does_not_equal', 'Fix the pump', true],
+    ['does_not_equal', facts.message, false],
+    ['starts_with', 'Fix ', true],
+    ['starts_with', 'the', false],
+    ['ends_with', 'leaked.\n', true],
+    ['ends_with', 'leaked.', false],
+    ['matches', '^Fix', true],
+    ['matches', 'p[a-z]mp', true],
+    ['matches', '^pump$', false],
+    ['matches', '(?m)^It leaked\\.$', true],
+    ['matches', '(?i)PUMP', true],
+    ['matches', 'PUMP', false],
+  ];
+  for (const [operator, value, expected] of cases) {
+    it(`say ${expected} to ${operator} ${JSON.stringify(value)}`, () => {
+      assert.equal(holds('commit.message', operator, value), expected);
+    });
+  }
+
+  it('hold for several values when a positive one does for any, and a negative one for none', () => {
+    assert.equal(holds('commit.branches', 'equals', 'release/1.2'), true);
+    assert.equal(holds('commit.branches', 'does_not_equal', 'release/1.2'), false);
+    assert.equal(holds('commit.branches', 'does_not_equal', 'release'), true);
+    assert.equal(holds('commit.files', 'ends_with', '.md'), true);
+    assert.equal(holds('commit.files', 'does_not_contain', 'pump.ts'), false);
+    assert.equal(holds('commit.files', 'matches', '^docs/'), true);
+    // Each value is looked at alone: nothing is found across two of them.
+    assert.equal(holds('commit.files', 'matches', 'ts.*docs'), false);
+  });
+
+  it('fail when positive and hold when negative where there is no value', () => {
+    for (const operator of operators) {
+      assert.equal(holds('commit.tags', operator, 'v'), operator.startsWith('does_not_'), operator);
+    }
+  });
+
+  it('must hold all together', () => {
+    const yes = { subject: 'commit.branches', operator: 'equals', value: 'main' } as const;
+    const no = { subject: 'commit.branches', operator: 'equals', value: 'other' } as const;
+    assert.equal(applies([], facts), true);
+    assert.equal(applies([yes, yes], facts), true);
+    assert.equal(applies([yes, no], facts), false);
+    assert.equal(applies([no, yes], facts), false);
+  });
+
+  it('say of a negative operator the opposite of its positive one, whatever the values', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ maxLength: 4 })), fc.string({ maxLength: 3 }), (branches, value) => {
+        const on = { ...facts, branches };
+        for (const [positive, negative] of [
+          ['contains', 'does_not_contain'],
+          ['equals', 'does_not_equal'],
+        ] as const) {
+          const held = holds('commit.branches', positive, value, on);
+          assert.equal(held, !holds('commit.branches', negative, value, on));
+          assert.equal(
+            held,
+            branches.some((branch) => (positive === 'equals' ? branch === value : branch.includes(value))),
+          );
+        }
+      }),
+    );
+  });
+
+  it('match in linear time where a backtracking engine would never end', () => {
+    const facts = { message: `${'a'.repeat(50_000)}!` } as CommitFacts;
+    for (const value of ['^(a+)+$', '^(a|a)*$', '^(a|aa)+$', '(.*)(.*)(.*)(.*)b', '^(([a-z])+.)+[A-Z]$']) {
+      assert.equal(validRule('commit.message', 'matches', value), true, value);
+      assert.equal(holds('commit.message', 'matches', value, facts), false, value);
+    }
+  });
+});
+
+describe('a rule that is offered', () => {
+  it('is good with any known subject and operator', () => {
+    for (const subject of subjects) {
+      for (const operator of operators) assert.equal(validRule(subject, operator, 'x'), true);
+    }
+  });
+
+  it('has all its wrong fields named at once', () => {
+    assert.deepEqual(wrongFields('commit.colour', 'resembles', ' \n'), ['subject', 'operator', 'value']);
+    assert.deepEqual(wrongFields('commit.message', 'Contains', 'x'), ['operator']);
+    assert.deepEqual(wrongFields('toString', 'constructor', 'x'), ['subject', 'operator']);
+    assert.deepEqual(wrongFields('commit.message', 'contains', ''), ['value']);
+  });
+
+  it('has a value of bounded length', () => {
+    for (const operator of operators) {
+      const longest = operator === 'matches' ? LARGEST_EXPRESSION : LONGEST_VALUE;
+      assert.equal(validRule('commit.message', operator, 'x'.repeat(longest)), true);
+      assert.equal(validRule('commit.message', operator, 'x'.repeat(longest + 1)), false);
+    }
+  });
+
+  it('matches by RE2 syntax alone', () => {
+    for (const value of ['(', 'a**', '[z-a]', '\\1', '(?=a)', '(?<=a)b', 'x{1001}', '*', '\\', '[']) {
+      assert.equal(validRule('commit.message', 'matches', value), false, value);
+      assert.equal(validRule('commit.message', 'contains', value), true, value);
+    }
+  });
+
+  it('may use what people use', () => {
+    for (const value of [
+      '^(feat|fix|chore)(\\([a-z-]+\\))?!?: .{1,72}$',
+      '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}',
+      '(?i)\\[(skip ci|ci skip)\\]',
+      '^v\\d+\\.\\d+\\.\\d+(-rc\\.\\d{1,3})?$',
+      '\\p{Greek}+\\x{2028}?',
+      '^.{0,200}$',
+      '[^]{}(]{2,5}[[:alpha:]]{3}',
+      '\\Q{1000}[(\\E',
+    ]) {
+      assert.equal(validRule('commit.message', 'matches', value), true, value);
+    }
+  });
+
+  it('may not multiply itself beyond measure', () => {
+    for (const value of [
+      '.{0,1000}'.repeat(3),
+      '(abcdefghij){200}',
+      '(){900}(){900}',
+      '((a{10}b{10}){10}){10}',
+      `${'\\pL{500}'.repeat(3)}\\Q(\\E`,
+      `\\Q[\\E${'.{1000}'.repeat(3)}]`,
+      `[[:alpha:]]{900}${'[^]x]{900}'.repeat(2)}`,
+    ]) {
+      assert.equal(validRule('commit.files', 'matches', value), false, value);
+    }
+  });
+});
