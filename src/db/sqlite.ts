@@ -91,6 +91,7 @@ class SqliteDriver implements Driver {
   }
 
   async destroy(): Promise<void> {
+    this.#writer?.finish();
     this.#reader?.close();
     this.#writer?.connection.close();
   }
@@ -170,6 +171,11 @@ class Writer {
 
   undo(): void {
     this.#endTurn('rollback to turn; release turn');
+  }
+
+  /** Commits what waits for the next flush: after the database is closed, that would find nothing to write to. */
+  finish(): void {
+    if (!this.#busy) this.#commit();
   }
 
   #endTurn(sql: string): void {
