@@ -31,7 +31,7 @@ describe('the routes', () => {
   test('page the lists that grow without end', () => {
     const paged = routes.filter((route) => route.paged).map(({ path }) => path.split('/').at(-1));
     const endless = ['build_requests', 'builds', 'commits', 'deliveries', 'deploys', 'marketplace'];
-    assert.deepEqual(paged.toSorted(), endless);
+    assert.deepEqual(new Set(paged), new Set(endless));
   });
 });
 

@@ -77,10 +77,5 @@ export const contract = entries(`
   GET    /marketplace                                               users         dependencies
 `);
 
-/** In the table, and not among the routes: whoever adds them takes them off here. */
-export const notYetServed = [
-  'GET /projects/ID/suites/ID/rules',
-  'POST /projects/ID/suites/ID/rules',
-  'PUT /projects/ID/suites/ID/rules/ID',
-  'DELETE /projects/ID/suites/ID/rules/ID',
-];
+/** In the table, and not among the routes: whoever adds such an endpoint takes it off here. */
+export const notYetServed: string[] = [];

@@ -130,7 +130,13 @@ describe('the program', () => {
   });
 
   test('exits with 2 and its usage when it does not know a command', async () => {
-    for (const args of [['nonsense'], ['admin'], ['admin', 'user', 'create'], ['serve', '--nonsense'], ['migrate', 'x']]) {
+    for (const args of [
+      ['nonsense'],
+      ['admin'],
+      ['admin', 'user', 'create'],
+      ['serve', '--nonsense'],
+      ['migrate', 'x'],
+    ]) {
       const { status, stdout, stderr } = await headrace(args);
       assert.deepEqual([status, stdout.toString()], [2, ''], args.join(' '));
       assert.match(stderr.toString(), /usage:/);

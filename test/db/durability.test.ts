@@ -61,6 +61,6 @@ async function writeUntilKilled(
   };
   const results = await Promise.allSettled(Array.from({ length: writers }, write));
   for (const result of results) {
-    assert.ok(result.status === 'rejected' && /ECONN|hang up|EPIPE/.test(String(result.reason)), String(result.status));
+    assert.ok(result.status === 'rejected' && /ECONN|hang up|EPIPE/.test(String(result.reason)), result.status);
   }
 }

@@ -29,10 +29,7 @@ describe('transactions', () => {
         failed,
         numbers.filter((number) => number % 7 === 3),
       );
-      assert.deepEqual(
-        await names('many-'),
-        numbers.filter((number) => number % 7 !== 3).map(name),
-      );
+      assert.deepEqual(await names('many-'), numbers.filter((number) => number % 7 !== 3).map(name));
     });
 
     test('that the database itself refuses harm no others', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import fc from 'fast-check';
+import { compileFunction } from 'node:vm';
+import * as fc from 'fast-check';
 import { readCallback, wrapInCallback } from '../../src/http/jsonp.ts';
 import { exactValue } from '../support/client.ts';
 import { assertWrongFields } from '../support/expect.ts';
@@ -61,8 +62,13 @@ describeService('JSON-P', (service) => {
 });
 
 describe('a callback that is accepted', () => {
-  const words = fc.constantFrom(...'a $ _ 0 . this new in of let x\u0301 \u200d ünï await eval ( ) ; / \\ \u2028'.split(' '));
-  const candidates = fc.oneof(fc.string({ unit: 'grapheme' }), fc.array(words).map((parts) => parts.join('')));
+  const words = fc.constantFrom(
+    ...'a $ _ 0 . this new in of let x\u0301 \u200d ünï await eval ( ) ; / \\ \u2028'.split(' '),
+  );
+  const candidates = fc.oneof(
+    fc.string({ unit: 'grapheme' }),
+    fc.array(words).map((parts) => parts.join('')),
+  );
 
   test('makes a script that calls it once with the value', () => {
     fc.assert(
@@ -79,7 +85,7 @@ describe('a callback that is accepted', () => {
         const called = (argument: unknown): void => void calls.push(argument);
         const object = path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), called);
         // The body of a sloppy function, which is what a script tag runs.
-        new Function(root, wrapInCallback(callback, JSON.stringify(value)))(object);
+        compileFunction(wrapInCallback(callback, JSON.stringify(value)), [root])(object);
         assert.deepEqual(calls, [JSON.parse(JSON.stringify(value))]);
       }),
       { numRuns: 2000 },

@@ -42,7 +42,9 @@ describe('the OpenAPI document', () => {
   });
 
   test('names each operation once', () => {
-    const ids = Object.values(document.paths).flatMap((methods) => Object.values(methods).map((one) => one.operationId));
+    const ids = Object.values(document.paths).flatMap((methods) =>
+      Object.values(methods).map((one) => one.operationId),
+    );
     assert.equal(new Set(ids).size, ids.length);
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { parseForm, parseJson } from '../../src/http/bodies.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
@@ -35,9 +35,7 @@ describe('a bracketed form', () => {
   const group = fc.dictionary(name, fc.oneof(text, list, inner), { maxKeys: 6 });
 
   test('is read back as what was encoded', () => {
-    fc.assert(
-      fc.property(group, (value) => assert.deepEqual(plain(parseForm(encode(value as never))), plain(value))),
-    );
+    fc.assert(fc.property(group, (value) => assert.deepEqual(plain(parseForm(encode(value as never))), plain(value))));
   });
 
   test('means the same as JSON', () => {
@@ -78,7 +76,9 @@ describeService('no input at all', (service) => {
     const pairs = fc
       .array(fc.tuple(fc.constantFrom(...fields), odd), { maxLength: 8 })
       .map((list) => Buffer.from(list.map((pair) => pair.map((one) => escape(one)).join('=')).join('&')));
-    const json = fc.dictionary(fc.constantFrom(...fields, 'options'), fc.oneof(odd, fc.jsonValue())).map((value) => Buffer.from(JSON.stringify(value)));
+    const json = fc
+      .dictionary(fc.constantFrom(...fields, 'options'), fc.oneof(odd, fc.jsonValue()))
+      .map((value) => Buffer.from(JSON.stringify(value)));
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...writing), types, fc.oneof(bytes, pairs, json), async (route, type, body) => {
         const answer = await service.api.ask(route.method, world.path(route.path), {
@@ -95,9 +95,14 @@ describeService('no input at all', (service) => {
   test('as a query or a path makes the service fail', async () => {
     const reading = routes.filter(({ method }) => method === 'GET');
     const names = fc.constantFrom('limit', 'before', 'after', 'callback', 'name', 'a[b]', '[', '__proto__');
-    const query = fc.array(fc.tuple(names, odd), { maxLength: 4 }).map((list) => list.map(([name, value]) => `${name}=${escape(value)}`).join('&'));
+    const query = fc
+      .array(fc.tuple(names, odd), { maxLength: 4 })
+      .map((list) => list.map(([name, value]) => `${name}=${escape(value)}`).join('&'));
     const path = fc.array(odd.map(escape), { maxLength: 5 }).map((parts) => `/${parts.join('/')}`);
-    const anyPath = fc.oneof(path, fc.constantFrom(...reading).map((route) => world.path(route.path)));
+    const anyPath = fc.oneof(
+      path,
+      fc.constantFrom(...reading).map((route) => world.path(route.path)),
+    );
     await fc.assert(
       fc.asyncProperty(anyPath, query, async (at, search) => {
         const answer = await alice.get(`${at}?${search}`);

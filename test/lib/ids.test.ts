@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { createIds, largestId, parseId, timeOfId } from '../../src/lib/ids.ts';
 
 const start = Date.UTC(2026, 10, 14);
@@ -64,6 +64,10 @@ describe('identifiers', () => {
   test('are read from decimal text and nothing else', () => {
     fc.assert(fc.property(fc.bigInt(0n, largestId), (id) => assert.equal(parseId(String(id)), id)));
     fc.assert(fc.property(fc.bigInt({ min: largestId + 1n }), (id) => assert.equal(parseId(String(id)), undefined)));
-    fc.assert(fc.property(fc.string(), (text) => assert.equal(parseId(text) !== undefined, /^\d{1,19}$/.test(text) && BigInt(text) <= largestId)));
+    fc.assert(
+      fc.property(fc.string(), (text) =>
+        assert.equal(parseId(text) !== undefined, /^\d{1,19}$/.test(text) && BigInt(text) <= largestId),
+      ),
+    );
   });
 });

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { hashPassword, hashSecret, randomPassword, randomSecret, secretMatches, verifyPassword } from '../../src/lib/passwords.ts';
+import {
+  hashPassword,
+  hashSecret,
+  randomPassword,
+  randomSecret,
+  secretMatches,
+  verifyPassword,
+} from '../../src/lib/passwords.ts';
 import { run } from '../../src/lib/processes.ts';
 import { generateSshKeyPair } from '../../src/lib/ssh-keys.ts';
 import { temporaryFolder } from '../support/databases.ts';

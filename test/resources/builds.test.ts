@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Record_ } from '../support/client.ts';
 import { assertCreated, assertFields, assertNotFound, assertRecent, assertWrongFields } from '../support/expect.ts';
 import { addBuild, addCommit } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
@@ -100,7 +101,7 @@ describeService('builds', (service) => {
       assert.deepEqual((await alice.get(`/projects/${project.id}/builds/${build.id}`)).record, build);
       assertRecent(build.created_at);
     }
-    const [newest = {}, oldest = {}] = list;
+    const [newest, oldest] = list as [Record_, Record_];
     assert.deepEqual([newest.id, newest.attempt, newest.exit_status, newest.started_at], [second.id, 2, null, null]);
     assert.deepEqual(oldest, {
       ...oldest,

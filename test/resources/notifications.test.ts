@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Record_ } from '../support/client.ts';
 import {
   assertCreated,
   assertDestroyed,
@@ -72,7 +73,7 @@ describeService('notifications', (service) => {
     await addDeliveryAttempt(service.store, older, { status: null, answer: '' });
     await addDeliveryAttempt(service.store, older, { status: 503, answer: 'busy' });
     const path = `/projects/${project.id}/notifications/${notification.id}/deliveries`;
-    const [first = {}, second = {}] = (await alice.get(path)).list;
+    const [first, second] = (await alice.get(path)).list as [Record_, Record_];
     for (const delivery of [first, second]) assertFields(delivery, 'id id_str type state created_at attempts');
     assert.deepEqual([first.id, first.type, first.attempts], [newer.id, 'commit.failed', []]);
     const attempts = second.attempts as Record<string, unknown>[];

@@ -74,7 +74,9 @@ function written({ as, form, json, body, headers = {} }: Asking): {
   const all: Record<string, string> = { ...headers };
   if (as) all.authorization = basic(as);
   if (form) {
-    const pairs = Array.isArray(form) ? form : Object.entries(form).map(([name, value]) => [name, String(value)]);
+    const pairs: [string, string][] = Array.isArray(form)
+      ? form
+      : Object.entries(form).map(([name, value]) => [name, String(value)]);
     return {
       headers: { 'content-type': 'application/x-www-form-urlencoded', ...all },
       body: new URLSearchParams(pairs).toString(),

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe } from 'node:test';
-import pg from 'pg';
+import { Client } from 'pg';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase, type Database } from '../../src/db/open.ts';
 
@@ -63,7 +63,7 @@ async function emptyDatabase(): Promise<string> {
   if (server === undefined) throw new Error('these tests are run by scripts/test, which starts PostgreSQL for them');
   databases += 1;
   const name = `test_${process.pid}_${databases}`;
-  const client = new pg.Client(server);
+  const client = new Client(server);
   await client.connect();
   await client.query(`create database ${name}`);
   await client.end();

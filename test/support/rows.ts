@@ -87,6 +87,12 @@ export async function addDeliveryAttempt(
   await db.transaction((trx) => trx.insertInto('delivery_attempts').values(row).execute());
 }
 
-export async function setDependencyState({ db }: Services, dependency: Named, state: DependencyRow['state']): Promise<void> {
-  await db.transaction((trx) => trx.updateTable('dependencies').set({ state }).where('id', '=', dependency.id).execute());
+export async function setDependencyState(
+  { db }: Services,
+  dependency: Named,
+  state: DependencyRow['state'],
+): Promise<void> {
+  await db.transaction((trx) =>
+    trx.updateTable('dependencies').set({ state }).where('id', '=', dependency.id).execute(),
+  );
 }

@@ -12,7 +12,8 @@ export interface Schema {
 export function conforms(schema: Schema, value: unknown, at = '$'): string[] {
   const types = [schema.type ?? []].flat();
   if (types.length > 0 && !types.includes(typeOf(value))) return [`${at} is ${typeOf(value)}, not ${types.join()}`];
-  if (schema.format === 'date-time' && typeof value === 'string' && !isDateTime(value)) return [`${at} is no date-time`];
+  if (schema.format === 'date-time' && typeof value === 'string' && !isDateTime(value))
+    return [`${at} is no date-time`];
   if (Array.isArray(value)) {
     return value.flatMap((item, index) => conforms(schema.items ?? {}, item, `${at}[${index}]`));
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { Answer, Asking, Client, Credentials, Record_ } from './client.ts';
+import type { Credentials } from '../../src/auth/users.ts';
+import type { Answer, Asking, Client, Record_ } from './client.ts';
 
 type Form = NonNullable<Asking['form']>;
 
@@ -98,4 +99,3 @@ export class User {
     return answer.record;
   }
 }
-

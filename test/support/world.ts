@@ -16,6 +16,8 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const variable = await owner.createVariable(project, suite);
   const dependency = await owner.createDependency();
   await owner.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: dependency.id });
+  const rules = `/projects/${project.id}/suites/${suite.id}/rules`;
+  const rule = (await owner.post(rules, { subject: 'commit.message', operator: 'contains', value: 'x' })).record;
   const strategy = await owner.createStrategy(project);
   const commit = await addCommit(store, project);
   const buildRequest = await owner.requestBuild(project);
@@ -28,6 +30,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const ids: Record<string, bigint> = {
     project_id: project.id,
     suite_id: suite.id,
+    rule_id: rule.id,
     environment_variable_id: variable.id,
     dependency_id: dependency.id,
     deploy_strategy_id: strategy.id,
