@@ -12,7 +12,7 @@ import { readCallback, wrapInCallback } from './jsonp.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Answer, Endpoint, Incoming } from './route.ts';
-import type { JsonSchema } from './schema.ts';
+import { forSerializer, type JsonSchema } from './schema.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -53,7 +53,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
       options.log.debug({ err: error }, 'unreadable request');
       if (socket.writable) socket.end(unreadableRequest());
     },
-    frameworkErrors: (_error, _request, reply) => void answerError(new ApiError('api_does_not_exists'), reply),
+    // Comes before any hook: a path that cannot even be decoded.
+    frameworkErrors(_error, request, reply) {
+      markAnswer(request, reply);
+      answerError(new ApiError('api_does_not_exists'), reply);
+    },
   }) as unknown as FastifyInstance;
 
   const logsRequests = options.log.level === 'debug' || options.log.level === 'trace';
@@ -63,7 +67,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   server.decorateRequest('admitted', undefined);
 
   server.addHook('onRequest', (request, reply, done) => {
-    reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
+    markAnswer(request, reply);
     try {
       if (request.query === unreadableQuery) throw unreadable();
       if (request.method === 'GET') request.callback = readCallback((request.query as RawGroup).callback);
@@ -106,7 +110,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
   server.route({
     method: endpoint.method,
     url: endpoint.path,
-    schema: { response: { '2xx': envelope(endpoint.answer) } },
+    schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
     onRequest: async (request) => {
       request.incoming = new FastifyIncoming(request);
       request.admitted = await endpoint.admit(request.incoming);
@@ -187,6 +191,11 @@ function readQuery(text: string): Record<string, unknown> {
   } catch {
     return unreadableQuery;
   }
+}
+
+/** What every answer carries. */
+function markAnswer(request: FastifyRequest, reply: FastifyReply): void {
+  reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
 }
 
 function answerError(error: ApiError, reply: FastifyReply): FastifyReply {
