@@ -35,7 +35,7 @@ const roomOf = (file: string): string => relative(root, file).split('/')[0] ?? '
 
 function importsOf(file: string): string[] {
   const text = readFileSync(file, 'utf8');
-  const forms = /(?:^|[\s;}])(?:from\s*|import\s*\(\s*|import\s+)(['"])(\.[^'"]+)\1/g;
+  const forms = /(?:^|[\s;}])(?:from\s*|import\s*\(\s*|import\s+)(['"])(\.[^'"]+\.ts)\1/g;
   return Array.from(text.matchAll(forms), ([, , target = '']) => join(dirname(file), target));
 }
 

@@ -84,8 +84,11 @@ describe('a callback that is accepted', () => {
         const calls: unknown[] = [];
         const called = (argument: unknown): void => void calls.push(argument);
         const object = path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), called);
-        // The body of a sloppy function, which is what a script tag runs.
-        compileFunction(wrapInCallback(callback, JSON.stringify(value)), [root])(object);
+        // Sloppy code, which is what a script tag runs.
+        const script = compileFunction(`with (scope) { ${wrapInCallback(callback, JSON.stringify(value))} }`, [
+          'scope',
+        ]);
+        script({ [root]: object });
         assert.deepEqual(calls, [JSON.parse(JSON.stringify(value))]);
       }),
       { numRuns: 2000 },
