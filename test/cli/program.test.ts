@@ -28,7 +28,7 @@ describe('the program', () => {
     test('introduces the first user once, and keeps its folder to itself', async () => {
       const { folder, env } = await start();
       mkdirSync(folder, { mode: 0o755 });
-      const first = await serve(folder, env);
+      const first = await serve(database, folder, env);
       assert.match(first.address, /^https:\/\/127\.0\.0\.1:\d+$/);
       assert.equal(first.output.match(/^listening on /gm)?.length, 1);
       const shown = (label: string): string => new RegExp(`^ *${label} +(\\S+)$`, 'm').exec(first.output)?.[1] ?? '';
@@ -42,7 +42,7 @@ describe('the program', () => {
       first.process.kill('SIGTERM');
       assert.deepEqual(await first.exited, [0, null]);
 
-      const second = await serve(folder, env);
+      const second = await serve(database, folder, env);
       assert.equal(second.output, `listening on ${second.address}\n`);
       assert.equal((await second.api.get('/whoami', { as: admin })).status, 200);
       second.api.close();
@@ -57,7 +57,7 @@ describe('the program', () => {
       assert.deepEqual(Object.keys(alice), ['email', 'password', 'api_key']);
       assert.equal(alice.email, 'alice@example.org');
 
-      const server = await serve(folder, env);
+      const server = await serve(database, folder, env);
       assert.doesNotMatch(server.output, /password/);
       const status = async (as: Credentials): Promise<number> => (await server.api.get('/projects', { as })).status;
       const create = { as: alice, form: { name: 'x', repository_url: 'a@b:c' } };
@@ -99,7 +99,7 @@ describe('the program', () => {
       const { folder, env } = await start();
       const created = await headrace(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
       const alice = object(created.stdout) as unknown as Credentials;
-      const server = await serve(folder, env);
+      const server = await serve(database, folder, env);
       const ca = readFileSync(join(folder, 'tls', 'cert.pem'));
       const { hostname, port } = new URL(server.address);
       const body = 'name=x&repository_url=a@b:c';

@@ -21,7 +21,7 @@ describe('what was acknowledged', () => {
       let suites = '';
 
       for (let round = 0; round <= rounds; round += 1) {
-        const server = await serve(folder, env);
+        const server = await serve(database, folder, env);
         if (suites === '') {
           const form = { name: 'project', repository_url: 'git@example.org:x.git' };
           suites = `/projects/${(await server.api.post('/projects', { as: alice, form })).record.id}/suites`;

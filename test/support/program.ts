@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { run, type Finished } from '../../src/lib/processes.ts';
 import { Client } from './client.ts';
+import type { TestDatabase } from './databases.ts';
 
 const program = join(import.meta.dirname, '../../bin/headrace');
 
@@ -27,10 +28,15 @@ export interface Serving {
   exited: Promise<unknown>;
 }
 
-/** Starts the program as a process of its own and waits until it listens. */
-export async function serve(folder: string, env: Record<string, string> = {}): Promise<Serving> {
+/** Starts the program as a process of its own and waits until it listens. It does not outlive the tests of the block. */
+export async function serve(
+  { afterwards }: Pick<TestDatabase, 'afterwards'>,
+  folder: string,
+  env: Record<string, string> = {},
+): Promise<Serving> {
   const args = ['serve', '--data-dir', folder, '--port', '0'];
   const child = spawn(program, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+  afterwards(() => void child.kill('SIGKILL'));
   const exited = once(child, 'exit');
   let output = '';
   let errors = '';
