@@ -60,33 +60,21 @@ async function perform(
   const purpose = route.method === 'PUT' ? 'change' : 'create';
   const { values: input, errors: bodyErrors } = readFields(route.body ?? {}, request.body, purpose);
   const errors = { ...queryErrors, ...pageErrors, ...bodyErrors };
-  const callOn = async (db: Queries): Promise<AnyCall> => {
-    const call = { ...services, ...admitted, db, input, query, page };
-    return route.load ? Object.assign(call, await route.load(call as never)) : call;
-  };
+  const callOn = (db: Queries): AnyCall => ({ ...services, ...admitted, db, input, query, page });
 
   if (Object.keys(errors).length > 0) {
-    const found = await verify(route, await callOn(services.db.read), input);
-    throw ApiError.ofFields({ ...found, ...errors });
+    const call = await loaded(route, callOn(services.db.read));
+    throw ApiError.ofFields({ ...(await verified(route, call, input)), ...errors });
   }
-  const handle = async (call: AnyCall): Promise<Answer> => {
-    const found = await verify(route, call, input);
-    if (Object.keys(found).length > 0) throw ApiError.ofFields(found);
-    return toAnswer(route, await route.handle(call as never));
-  };
-  if (route.method === 'GET') return handle(await callOn(services.db.read));
+  if (route.method === 'GET') return handle(route, callOn(services.db.read), input);
 
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
   return services.db.transaction(async (trx) => {
-    if (key === undefined || !caller) return handle(await callOn(trx));
-    const attempt = {
-      userId: caller.id,
-      key,
-      status: route.status,
-      asked: [route.method, request.params, route.path, request.body],
-    };
-    return onlyOnce(trx, services, attempt, async () => handle(await callOn(trx)));
+    if (key === undefined || !caller) return handle(route, callOn(trx), input);
+    const asked = [route.method, request.params, route.path, request.body];
+    const attempt = { userId: caller.id, key, status: route.status, asked };
+    return onlyOnce(trx, services, attempt, () => handle(route, callOn(trx), input));
   });
 }
 
@@ -97,7 +85,21 @@ interface AnyCall extends Admitted {
   page: Partial<Page>;
 }
 
-async function verify(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
+/** Most routes neither load nor verify anything: they are spared the detours. */
+async function handle(route: Route, call: AnyCall, input: unknown): Promise<Answer> {
+  if (route.load) await loaded(route, call);
+  if (route.verify) {
+    const found = await verified(route, call, input);
+    if (Object.keys(found).length > 0) throw ApiError.ofFields(found);
+  }
+  return toAnswer(route, await route.handle(call as never));
+}
+
+async function loaded(route: Route, call: AnyCall): Promise<AnyCall> {
+  return route.load ? Object.assign(call, await route.load(call as never)) : call;
+}
+
+async function verified(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
   return (await route.verify?.(call as never, input as never)) ?? {};
 }
 

@@ -12,15 +12,17 @@ export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key'> {
 
 type Found = Omit<VisibleProject, 'owned'> & { collaborating: bigint | null };
 
-const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db, value) =>
-  db
-    .selectFrom('projects as p')
-    .leftJoin('collaborators as c', (join) =>
-      join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
-    )
-    .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
-    .select(['p.ssh_public_key', 'c.id as collaborating'])
-    .where('p.id', '=', value('id')),
+const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>(
+  (db, value) =>
+    db
+      .selectFrom('projects as p')
+      .leftJoin('collaborators as c', (join) =>
+        join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
+      )
+      .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
+      .select(['p.ssh_public_key', 'c.id as collaborating'])
+      .where('p.id', '=', value('id')),
+  { remember: true },
 );
 
 /**
@@ -34,7 +36,7 @@ export async function admitToProject(db: Queries, caller: Caller, id: bigint, ac
   if (!owned && found.collaborating === null) throw new ApiError('not_found');
   if (!owned && access === 'users') throw new ApiError('unauthorized');
   if (owned && caller.unpaid) throw new ApiError('payment_required');
-  return Object.assign(found, { owned });
+  return { ...found, owned };
 }
 
 /** What belongs to an account and not to a project: for users alone, and for those who pay. */

@@ -26,19 +26,20 @@ export function sqliteDialect(file: string): { dialect: Dialect; readNow: ReadNo
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
-  return { dialect, readNow: (query) => driver.readNow(query) };
+  return { dialect, readNow: (query, remember) => driver.readNow(query, remember) };
 }
 
 /** Reads without the detour through Kysely's connections, which takes longer than SQLite itself. */
-export type ReadNow = <R>(query: CompiledQuery<R>) => R[];
+export type ReadNow = <R>(query: CompiledQuery<R>, remember: boolean) => R[];
 
 /** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
 const largestBatch = 128;
 const statementsKept = 512;
+const mostRemembered = 1000;
 
 class SqliteDriver implements Driver {
   readonly #file: string;
-  #reader: SnapshotReader | undefined;
+  #reader: Reader | undefined;
   #writer: Writer | undefined;
 
   constructor(file: string) {
@@ -54,14 +55,15 @@ class SqliteDriver implements Driver {
     const writer = new DatabaseSync(this.#file, { readBigInts: true, timeout: 10_000 });
     writer.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;');
     const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: 10_000 });
-    const snapshots = new SnapshotReader(reader);
-    this.#reader = snapshots;
-    this.#writer = new Writer(new Connection(writer), () => snapshots.renew());
+    const remembering = new Reader(reader);
+    this.#reader = remembering;
+    this.#writer = new Writer(new Connection(writer), () => remembering.doubt());
   }
 
-  readNow<R>(query: CompiledQuery<R>): R[] {
+  readNow<R>(query: CompiledQuery<R>, remember: boolean): R[] {
     if (!this.#reader) this.#open();
-    return this.#readerConnection().execute<R>(query).rows;
+    const reader = this.#readerConnection();
+    return remember ? reader.remember<R>(query) : reader.execute<R>(query).rows;
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
@@ -95,7 +97,7 @@ class SqliteDriver implements Driver {
     this.#writer?.close();
   }
 
-  #readerConnection(): Connection {
+  #readerConnection(): Reader {
     if (!this.#reader) throw new Error('the database is not open');
     return this.#reader;
   }
@@ -266,38 +268,43 @@ class Connection {
 }
 
 /**
- * The reading side. All reads of one turn of the event loop share a snapshot, because taking and leaving the
- * lock costs as much as a short query; a commit of our own ends it, so that nobody misses what was just acknowledged.
+ * The reading side. It can remember answers for as long as nobody has committed anything: SQLite counts the commits of
+ * other connections, and looking at that count once in a turn of the event loop is cheaper than asking again.
  */
-class SnapshotReader extends Connection {
-  readonly #begin: StatementSync;
-  readonly #end: StatementSync;
-  #open = false;
+class Reader extends Connection {
+  readonly #countCommits: StatementSync;
+  readonly #remembered = new Map<string, unknown[]>();
+  #commits: unknown;
+  #isCurrent = false;
 
   constructor(database: DatabaseSync) {
     super(database);
-    this.#begin = database.prepare('begin');
-    this.#end = database.prepare('commit');
+    this.#countCommits = database.prepare('pragma data_version');
   }
 
-  override execute<R>(query: CompiledQuery): QueryResult<R> {
-    if (!this.#open) {
-      this.#begin.run();
-      this.#open = true;
-      setImmediate(() => this.renew());
-    }
-    return super.execute<R>(query);
+  /** Like `execute`; the rows are shared with others who ask the same. */
+  remember<R>(query: CompiledQuery): R[] {
+    if (!this.#isCurrent) this.#forgetWhatChanged();
+    const question = `${query.sql}\0${query.parameters.join('\0')}`;
+    const known = this.#remembered.get(question);
+    if (known) return known as R[];
+    const { rows } = this.execute<R>(query);
+    if (this.#remembered.size >= mostRemembered) this.#remembered.clear();
+    this.#remembered.set(question, rows);
+    return rows;
   }
 
-  renew(): void {
-    if (!this.#open) return;
-    this.#open = false;
-    this.#end.run();
+  /** Something was committed: the next question is asked anew, also in this turn. */
+  doubt(): void {
+    this.#isCurrent = false;
   }
 
-  override close(): void {
-    this.renew();
-    super.close();
+  #forgetWhatChanged(): void {
+    const commits = this.#countCommits.get()?.data_version;
+    if (commits !== this.#commits) this.#remembered.clear();
+    this.#commits = commits;
+    this.#isCurrent = true;
+    setImmediate(() => this.doubt());
   }
 }
 
