@@ -12,17 +12,15 @@ export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key'> {
 
 type Found = Omit<VisibleProject, 'owned'> & { collaborating: bigint | null };
 
-const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>(
-  (db, value) =>
-    db
-      .selectFrom('projects as p')
-      .leftJoin('collaborators as c', (join) =>
-        join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
-      )
-      .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
-      .select(['p.ssh_public_key', 'c.id as collaborating'])
-      .where('p.id', '=', value('id')),
-  { remember: true },
+const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db, value) =>
+  db
+    .selectFrom('projects as p')
+    .leftJoin('collaborators as c', (join) =>
+      join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
+    )
+    .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
+    .select(['p.ssh_public_key', 'c.id as collaborating'])
+    .where('p.id', '=', value('id')),
 );
 
 /**

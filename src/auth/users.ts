@@ -26,9 +26,8 @@ export function normalizeEmail(text: string): string | undefined {
   return email.length <= longestEmail && emailForm.test(email) ? email : undefined;
 }
 
-export const findUserByEmail = prepared<{ email: string }, UserRow>(
-  (db, value) => db.selectFrom('users').selectAll().where('email', '=', value('email')),
-  { remember: true },
+export const findUserByEmail = prepared<{ email: string }, UserRow>((db, value) =>
+  db.selectFrom('users').selectAll().where('email', '=', value('email')),
 );
 
 export async function findUser(db: Queries, email: string): Promise<Readonly<UserRow> | undefined> {

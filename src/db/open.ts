@@ -1,6 +1,7 @@
 import { Kysely, sql, type RawBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import type { Schema } from './schema.ts';
 import { postgresDialect } from './postgres.ts';
+import { noMemory, type Memory } from './memory.ts';
 import { readDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
 
@@ -14,6 +15,8 @@ export interface Database {
   readonly read: Queries;
   /** Resolves once what `work` wrote is durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
+  /** What was worked out from the store and still holds. */
+  readonly memory: Memory;
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
   readonly clock: RawBuilder<bigint>;
   close(): Promise<void>;
@@ -37,6 +40,9 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
+    get memory() {
+      return sqlite?.memory() ?? noMemory;
+    },
     clock: isPostgres
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,

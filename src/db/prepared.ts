@@ -4,12 +4,10 @@ import type { ReadNow } from './sqlite.ts';
 
 /**
  * A query that is put into SQL once and then only run: for the few that every request makes. Kysely would
- * build the same text anew each time, which costs more than SQLite takes to answer. With `remember`, SQLite is asked the
- * same question again only after something was committed.
+ * build the same text anew each time, which costs more than SQLite takes to answer.
  */
 export function prepared<Values extends Record<string, unknown>, Row>(
   build: (db: Queries, value: <Name extends keyof Values & string>(name: Name) => Values[Name]) => Compilable<Row>,
-  { remember = false } = {},
 ): (db: Queries, values: Values) => Promise<readonly Readonly<Row>[]> {
   const compiledFor = new Map<string, { query: CompiledQuery<Row>; names: string[] }>();
 
@@ -27,7 +25,7 @@ export function prepared<Values extends Record<string, unknown>, Row>(
     }
     const query = { ...compiled.query, parameters: compiled.names.map((name) => values[name]) };
     const readNow = directReaders.get(db);
-    return readNow ? readNow<Row>(query, remember) : (await db.executeQuery<Row>(query)).rows;
+    return readNow ? readNow<Row>(query) : (await db.executeQuery<Row>(query)).rows;
   };
 }
 

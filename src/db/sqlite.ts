@@ -9,6 +9,7 @@ import {
   type Driver,
   type QueryResult,
 } from 'kysely';
+import type { Memory } from './memory.ts';
 
 /**
  * SQLite through Node's own binding, for Kysely.
@@ -18,7 +19,13 @@ import {
  * share one commit: each runs in a savepoint, and all are acknowledged once the disk has the batch. A
  * commit costs a flush, so this is what lets many small writes through without giving up durability.
  */
-export function sqliteDialect(file: string): { dialect: Dialect; readNow: ReadNow } {
+export interface SqliteParts {
+  dialect: Dialect;
+  readNow: ReadNow;
+  memory: () => Memory;
+}
+
+export function sqliteDialect(file: string): SqliteParts {
   const driver = new SqliteDriver(file);
   const dialect: Dialect = {
     createAdapter: () => new SqliteAdapter(),
@@ -26,11 +33,11 @@ export function sqliteDialect(file: string): { dialect: Dialect; readNow: ReadNo
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
-  return { dialect, readNow: (query, remember) => driver.readNow(query, remember) };
+  return { dialect, readNow: (query) => driver.readNow(query), memory: () => driver.memory() };
 }
 
 /** Reads without the detour through Kysely's connections, which takes longer than SQLite itself. */
-export type ReadNow = <R>(query: CompiledQuery<R>, remember: boolean) => R[];
+export type ReadNow = <R>(query: CompiledQuery<R>) => R[];
 
 /** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
 const largestBatch = 128;
@@ -39,7 +46,8 @@ const mostRemembered = 1000;
 
 class SqliteDriver implements Driver {
   readonly #file: string;
-  #reader: Reader | undefined;
+  #reader: Connection | undefined;
+  #memory: CommitMemory | undefined;
   #writer: Writer | undefined;
 
   constructor(file: string) {
@@ -55,15 +63,21 @@ class SqliteDriver implements Driver {
     const writer = new DatabaseSync(this.#file, { readBigInts: true, timeout: 10_000 });
     writer.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;');
     const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: 10_000 });
-    const remembering = new Reader(reader);
-    this.#reader = remembering;
-    this.#writer = new Writer(new Connection(writer), () => remembering.doubt());
+    this.#reader = new Connection(reader);
+    const memory = new CommitMemory(reader);
+    this.#memory = memory;
+    this.#writer = new Writer(new Connection(writer), () => memory.doubt());
   }
 
-  readNow<R>(query: CompiledQuery<R>, remember: boolean): R[] {
-    if (!this.#reader) this.#open();
-    const reader = this.#readerConnection();
-    return remember ? reader.remember<R>(query) : reader.execute<R>(query).rows;
+  readNow<R>(query: CompiledQuery<R>): R[] {
+    this.#open();
+    return this.#readerConnection().execute<R>(query).rows;
+  }
+
+  memory(): Memory {
+    this.#open();
+    if (!this.#memory) throw new Error('the database is not open');
+    return this.#memory;
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
@@ -97,7 +111,7 @@ class SqliteDriver implements Driver {
     this.#writer?.close();
   }
 
-  #readerConnection(): Reader {
+  #readerConnection(): Connection {
     if (!this.#reader) throw new Error('the database is not open');
     return this.#reader;
   }
@@ -268,40 +282,42 @@ class Connection {
 }
 
 /**
- * The reading side. It can remember answers for as long as nobody has committed anything: SQLite counts the commits of
- * other connections, and looking at that count once in a turn of the event loop is cheaper than asking again.
+ * Remembers what was worked out from the store for as long as nobody has committed anything. SQLite counts the commits
+ * of other connections, and looking at that count once in a turn of the event loop is cheaper than working it out again.
  */
-class Reader extends Connection {
+class CommitMemory implements Memory {
   readonly #countCommits: StatementSync;
-  readonly #remembered = new Map<string, unknown[]>();
+  readonly #known = new Map<string, unknown>();
   #commits: unknown;
   #isCurrent = false;
 
   constructor(database: DatabaseSync) {
-    super(database);
     this.#countCommits = database.prepare('pragma data_version');
   }
 
-  /** Like `execute`; the rows are shared with others who ask the same. */
-  remember<R>(query: CompiledQuery): R[] {
+  get(name: string): unknown {
     if (!this.#isCurrent) this.#forgetWhatChanged();
-    const question = `${query.sql}\0${query.parameters.join('\0')}`;
-    const known = this.#remembered.get(question);
-    if (known) return known as R[];
-    const { rows } = this.execute<R>(query);
-    if (this.#remembered.size >= mostRemembered) this.#remembered.clear();
-    this.#remembered.set(question, rows);
-    return rows;
+    return this.#known.get(name);
   }
 
-  /** Something was committed: the next question is asked anew, also in this turn. */
+  set(name: string, value: unknown, asOf: unknown): void {
+    if (asOf !== this.#commits) return; // something was committed while it was worked out
+    if (this.#known.size >= mostRemembered) this.#known.clear();
+    this.#known.set(name, value);
+  }
+
+  get asOf(): unknown {
+    return this.#commits;
+  }
+
+  /** Something was committed: look again, also in this turn. */
   doubt(): void {
     this.#isCurrent = false;
   }
 
   #forgetWhatChanged(): void {
     const commits = this.#countCommits.get()?.data_version;
-    if (commits !== this.#commits) this.#remembered.clear();
+    if (commits !== this.#commits) this.#known.clear();
     this.#commits = commits;
     this.#isCurrent = true;
     setImmediate(() => this.doubt());
