@@ -106,7 +106,8 @@ async function perform(
 
   if (Object.keys(errors).length > 0) {
     const call = await loaded(route, callOn(services.db.read));
-    throw ApiError.ofFields({ ...(await verified(route, call, input)), ...errors });
+    const found = await verified(route, call, input);
+    throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found, ...errors });
   }
   if (route.method === 'GET') {
     const { memory } = services.db;
@@ -141,7 +142,7 @@ async function handle(route: Route, call: AnyCall, input: unknown): Promise<Answ
   if (route.load) await loaded(route, call);
   if (route.verify) {
     const found = await verified(route, call, input);
-    if (Object.keys(found).length > 0) throw ApiError.ofFields(found);
+    if (Object.keys(found).length > 0) throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found });
   }
   return toAnswer(route, await route.handle(call as never));
 }
@@ -152,6 +153,10 @@ async function loaded(route: Route, call: AnyCall): Promise<AnyCall> {
 
 async function verified(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
   return (await route.verify?.(call as never, input as never)) ?? {};
+}
+
+async function takenNames(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
+  return (await route.verifyNames?.(call as never, input as never)) ?? {};
 }
 
 function toAnswer(route: Route, result: unknown): Answer {

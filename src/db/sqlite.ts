@@ -164,13 +164,8 @@ class Writer {
     }
     this.#busy = true;
     try {
-      if (!this.#batch) {
-        this.connection.exec('begin immediate');
-        this.#batch = Promise.withResolvers<void>();
-        this.#batch.promise.catch(() => {}); // a batch in which everybody rolled back has no one to tell
-        this.#batchSize = 0;
-      }
-      this.connection.exec('savepoint turn');
+      if (this.#batch) this.connection.run('savepoint turn');
+      else this.#begin();
       this.#batchSize += 1;
     } catch (error) {
       this.#leave();
@@ -178,14 +173,22 @@ class Writer {
     }
   }
 
+  /** The first of a batch needs no savepoint: when it is undone, nothing else is in the batch yet. */
+  #begin(): void {
+    this.connection.run('begin immediate');
+    this.#batch = Promise.withResolvers<void>();
+    this.#batch.promise.catch(() => {}); // a batch in which everybody rolled back has no one to tell
+    this.#batchSize = 0;
+  }
+
   async keep(): Promise<void> {
     const committed = this.#batch?.promise;
-    this.#endTurn('release turn');
+    this.#endTurn(false);
     await committed;
   }
 
   undo(): void {
-    this.#endTurn('rollback to turn; release turn');
+    this.#endTurn(true);
   }
 
   /** What was acknowledged is on the disk; what is half done is rolled back by closing. */
@@ -197,17 +200,25 @@ class Writer {
     this.connection.close();
   }
 
-  #endTurn(sql: string): void {
+  #endTurn(undo: boolean): void {
     try {
-      this.connection.exec(sql);
+      const isFirst = this.#batchSize === 1;
+      if (undo && isFirst) this.#abandon();
+      else if (undo) this.connection.run('rollback to turn');
+      if (!isFirst) this.connection.run('release turn');
     } catch (error) {
       // A full disk and the like make SQLite drop the whole transaction, and with it the turns before this one.
-      if (this.connection.inTransaction) this.connection.exec('rollback');
+      if (this.connection.inTransaction) this.connection.run('rollback');
       this.#batch?.reject(error);
       this.#batch = undefined;
     } finally {
       this.#leave();
     }
+  }
+
+  #abandon(): void {
+    this.connection.run('rollback');
+    this.#batch = undefined;
   }
 
   #leave(): void {
@@ -229,11 +240,11 @@ class Writer {
     if (!batch) return;
     this.#batch = undefined;
     try {
-      this.connection.exec('commit');
+      this.connection.run('commit');
       this.#committed();
       batch.resolve();
     } catch (error) {
-      if (this.connection.inTransaction) this.connection.exec('rollback');
+      if (this.connection.inTransaction) this.connection.run('rollback');
       batch.reject(error);
     }
   }
@@ -252,8 +263,9 @@ class Connection {
     return this.#database.isTransaction;
   }
 
-  exec(sql: string): void {
-    this.#database.exec(sql);
+  /** One statement that answers nothing. */
+  run(sql: string): void {
+    this.#prepare(sql).run();
   }
 
   execute<R>({ sql, parameters }: CompiledQuery): QueryResult<R> {
@@ -348,6 +360,10 @@ class Statement {
     }
     const { changes } = this.#statement.run(...values);
     return { rows: [], numAffectedRows: BigInt(changes) };
+  }
+
+  run(): void {
+    this.#statement.run();
   }
 
   *iterate<R>(parameters: readonly unknown[]): Iterable<R> {
