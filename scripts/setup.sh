@@ -18,7 +18,9 @@ install_packages() {
     say "headrace: installing its packages (once)"
     omit=''
     [ "$1" = runtime ] && omit='--omit=dev'
-    (cd "$root" && npm ci $omit --no-audit --no-fund --loglevel=error 9<&-) >&2
+    # Not `npm ci`: that refuses a lockfile without the binaries for every other platform, which some registries do not
+    # carry. Versions and digests come from the lockfile all the same, and it is not written.
+    (cd "$root" && npm install --no-save $omit --no-audit --no-fund --loglevel=error 9<&-) >&2
     cp "$root/package-lock.json" "$root/node_modules/.installed-$1"
   fi
   exec 9<&-

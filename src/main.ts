@@ -1,9 +1,12 @@
 import { admin } from './cli/admin.ts';
+import { backup } from './cli/backup.ts';
 import { runCommand, UsageError, usageOf, type Command } from './cli/commands.ts';
+import { rotateMasterKey } from './cli/master-key.ts';
 import { migrateCommand } from './cli/migrate.ts';
+import { restore } from './cli/restore.ts';
 import { serve } from './cli/serve.ts';
 
-const commands: Command[] = [serve, ...admin, migrateCommand];
+const commands: Command[] = [serve, ...admin, rotateMasterKey, migrateCommand, backup, restore];
 
 const [first, ...rest] = process.argv.slice(2);
 if (first === undefined || first === 'help' || first === '--help') {

@@ -4,6 +4,7 @@ import { ApiError, type FieldErrors } from '../errors.ts';
 import type { Queries } from '../db/open.ts';
 import { readFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
+import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming } from '../http/route.ts';
 import { parseId } from '../lib/ids.ts';
 import type { Services } from './call.ts';
@@ -22,12 +23,40 @@ export function endpointsOf(routes: readonly Route[], services: Services): Endpo
     ...route,
     admit: (request: Incoming) => admit(route, services, request),
     perform: (request: Incoming, admitted: unknown) => perform(route, services, request, admitted as Admitted),
+    ...(isKept(route)
+      ? { recall: (request) => services.db.memory.get(answerName(route, request)) as string | undefined }
+      : {}),
   }));
 }
 
-async function admit(route: Route, { db }: Services, request: Incoming): Promise<Admitted> {
-  if (route.concerns === 'nobody') return { params: {}, caller: undefined, project: undefined };
-  const caller = await authenticate(request, db.read);
+const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
+
+/**
+ * Who calls is found out on every request. While nothing was committed since the last time the very same credentials
+ * were found good for the very same thing, that they are the same is all there is to find out.
+ */
+function admit(route: Route, { db }: Services, request: Incoming): Admitted | Promise<Admitted> {
+  if (route.concerns === 'nobody') return anybody;
+  const { memory } = db;
+  const name = nameOf(route, request);
+  const known = memory.get(name);
+  if (known !== undefined) return known as Admitted;
+  const { asOf } = memory;
+  return judge(route, db.read, request).then((admitted) => {
+    memory.set(name, admitted, asOf);
+    return admitted;
+  });
+}
+
+/** Everything that the judgement depends on beside the store. */
+function nameOf(route: Route, { headers, params }: Incoming): string {
+  let name = `${route.method} ${route.path} ${String(headers.authorization)}`;
+  for (const value of Object.values(params)) name += ` ${value}`;
+  return name;
+}
+
+async function judge(route: Route, db: Queries, request: Incoming): Promise<Admitted> {
+  const caller = await authenticate(request, db);
   requireScope(caller, route.scope);
   const params = readParams(request.params);
   if (route.concerns === 'account') {
@@ -36,7 +65,20 @@ async function admit(route: Route, { db }: Services, request: Incoming): Promise
   }
   const { project_id: projectId } = params;
   if (projectId === undefined) throw new Error(`${route.path} names no project`);
-  return { params, caller, project: await admitToProject(db.read, caller, projectId, route.access) };
+  return { params, caller, project: await admitToProject(db, caller, projectId, route.access) };
+}
+
+/** Longer answers are worked out each time: what is kept must stay small. */
+const longestKept = 4096;
+
+/** Pages come with a header, and what is open to anybody costs nothing. */
+function isKept(route: Route): boolean {
+  return route.method === 'GET' && !route.paged && route.concerns !== 'nobody';
+}
+
+/** While nothing is committed, the same question of the same caller has the same answer. */
+function answerName(route: Route, request: Incoming): string {
+  return `${nameOf(route, request)} ${request.url}`;
 }
 
 function readParams(raw: Readonly<Record<string, string>>): Record<string, bigint> {
@@ -58,35 +100,33 @@ async function perform(
   const { values: query, errors: queryErrors } = readFields(route.query ?? {}, request.query, 'create');
   const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : {}, request.query, 'create');
   const purpose = route.method === 'PUT' ? 'change' : 'create';
-  const { values: input, errors: bodyErrors } = readFields(route.body ?? {}, request.body, purpose);
+  const { values: input, errors: bodyErrors } = readFields(route.body ?? {}, request.body ?? emptyGroup(), purpose);
   const errors = { ...queryErrors, ...pageErrors, ...bodyErrors };
-  const callOn = async (db: Queries): Promise<AnyCall> => {
-    const call = { ...services, ...admitted, db, input, query, page };
-    return route.load ? Object.assign(call, await route.load(call as never)) : call;
-  };
+  const callOn = (db: Queries): AnyCall => ({ ...services, ...admitted, db, input, query, page });
 
   if (Object.keys(errors).length > 0) {
-    const found = await verify(route, await callOn(services.db.read), input);
-    throw ApiError.ofFields({ ...found, ...errors });
+    const call = await loaded(route, callOn(services.db.read));
+    const found = await verified(route, call, input);
+    throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found, ...errors });
   }
-  const handle = async (call: AnyCall): Promise<Answer> => {
-    const found = await verify(route, call, input);
-    if (Object.keys(found).length > 0) throw ApiError.ofFields(found);
-    return toAnswer(route, await route.handle(call as never));
-  };
-  if (route.method === 'GET') return handle(await callOn(services.db.read));
+  if (route.method === 'GET') {
+    const { memory } = services.db;
+    const { asOf } = memory;
+    const answer = await handle(route, callOn(services.db.read), input);
+    if (!isKept(route) || !('record' in answer)) return answer;
+    const keep = (text: string): void => {
+      if (text.length <= longestKept) memory.set(answerName(route, request), text, asOf);
+    };
+    return { ...answer, keep };
+  }
 
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
   return services.db.transaction(async (trx) => {
-    if (key === undefined || !caller) return handle(await callOn(trx));
-    const attempt = {
-      userId: caller.id,
-      key,
-      status: route.status,
-      asked: [route.method, request.params, route.path, request.body],
-    };
-    return onlyOnce(trx, services, attempt, async () => handle(await callOn(trx)));
+    if (key === undefined || !caller) return handle(route, callOn(trx), input);
+    const asked = [route.method, request.params, route.path, request.body];
+    const attempt = { userId: caller.id, key, status: route.status, asked };
+    return onlyOnce(trx, services, attempt, () => handle(route, callOn(trx), input));
   });
 }
 
@@ -97,8 +137,26 @@ interface AnyCall extends Admitted {
   page: Partial<Page>;
 }
 
-async function verify(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
+/** Most routes neither load nor verify anything: they are spared the detours. */
+async function handle(route: Route, call: AnyCall, input: unknown): Promise<Answer> {
+  if (route.load) await loaded(route, call);
+  if (route.verify) {
+    const found = await verified(route, call, input);
+    if (Object.keys(found).length > 0) throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found });
+  }
+  return toAnswer(route, await route.handle(call as never));
+}
+
+async function loaded(route: Route, call: AnyCall): Promise<AnyCall> {
+  return route.load ? Object.assign(call, await route.load(call as never)) : call;
+}
+
+async function verified(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
   return (await route.verify?.(call as never, input as never)) ?? {};
+}
+
+async function takenNames(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
+  return (await route.verifyNames?.(call as never, input as never)) ?? {};
 }
 
 function toAnswer(route: Route, result: unknown): Answer {

@@ -11,6 +11,7 @@ export interface Route extends RouteDescription {
   creates: boolean;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
+  verifyNames?(call: never, values: never): Promise<FieldErrors>;
   handle(call: never): Promise<unknown>;
 }
 
@@ -31,11 +32,16 @@ interface Definition<
   creates?: M extends 'POST' ? boolean : never;
   /** Finds what the path names below the project or account; what it answers is added to the call. */
   load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
-  /**
-   * Looks in the store for what is wrong with the values that could be read, so that a caller hears of a taken name
-   * and a malformed address in one answer.
-   */
+  /** Looks in the store for what is wrong with the values that could be read. */
   verify?(call: Call<M, Path, Body, Query> & Context & Loaded, values: Partial<ValuesOf<Body>>): Promise<FieldErrors>;
+  /**
+   * Reports names that are taken, when something else is wrong already: so that a caller hears of everything at once.
+   * When nothing is, the handler need not look first: the store refuses a name that is taken.
+   */
+  verifyNames?(
+    call: Call<M, Path, Body, Query> & Context & Loaded,
+    values: Partial<ValuesOf<Body>>,
+  ): Promise<FieldErrors>;
   /** Answers the record or list; a page where the route is paged. */
   handle(call: Call<M, Path, Body, Query> & Context & Loaded): Promise<unknown>;
 }

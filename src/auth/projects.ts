@@ -34,7 +34,7 @@ export async function admitToProject(db: Queries, caller: Caller, id: bigint, ac
   if (!owned && found.collaborating === null) throw new ApiError('not_found');
   if (!owned && access === 'users') throw new ApiError('unauthorized');
   if (owned && caller.unpaid) throw new ApiError('payment_required');
-  return Object.assign(found, { owned });
+  return { ...found, owned };
 }
 
 /** What belongs to an account and not to a project: for users alone, and for those who pay. */

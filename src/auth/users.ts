@@ -30,7 +30,7 @@ export const findUserByEmail = prepared<{ email: string }, UserRow>((db, value) 
   db.selectFrom('users').selectAll().where('email', '=', value('email')),
 );
 
-export async function findUser(db: Queries, email: string): Promise<UserRow | undefined> {
+export async function findUser(db: Queries, email: string): Promise<Readonly<UserRow> | undefined> {
   const [user] = await findUserByEmail(db, { email });
   return user;
 }

@@ -17,28 +17,40 @@ export interface ColumnTypes {
  * Servers that start together wait for each other here. Answers what was applied.
  */
 export async function migrate(db: Database): Promise<string[]> {
-  return db.transaction(async (trx) => {
-    if (db.kind === 'postgres') await sql`select pg_advisory_xact_lock(4927715)`.execute(trx);
-    await trx.schema
-      .createTable('applied_migrations')
-      .ifNotExists()
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('applied_at', 'bigint', (column) => column.notNull())
+  return db.transaction((trx) => migrateWithin(trx, db.kind));
+}
+
+/** The same inside a transaction that does more; `wanted` stops at the steps that an older program had. */
+export async function migrateWithin(
+  trx: Transaction,
+  kind: Database['kind'],
+  wanted: (name: string) => boolean = () => true,
+): Promise<string[]> {
+  if (kind === 'postgres') await sql`select pg_advisory_xact_lock(4927715)`.execute(trx);
+  await trx.schema
+    .createTable('applied_migrations')
+    .ifNotExists()
+    .addColumn('name', 'text', (column) => column.primaryKey())
+    .addColumn('applied_at', 'bigint', (column) => column.notNull())
+    .execute();
+  const rows = await trx.selectFrom('applied_migrations').select('name').execute();
+  const applied = new Set(rows.map((row) => row.name));
+  const unknown = unknownMigrations([...applied]);
+  if (unknown.length > 0) {
+    throw new Error(`the database is newer than this program: it has ${unknown.join(', ')}. Start a newer headrace.`);
+  }
+  const missing = migrations.filter((step) => wanted(step.name) && !applied.has(step.name));
+  for (const step of missing) {
+    await step.apply(trx, { bytes: kind === 'postgres' ? 'bytea' : 'blob' });
+    await trx
+      .insertInto('applied_migrations')
+      .values({ name: step.name, applied_at: BigInt(Date.now()) })
       .execute();
-    const rows = await trx.selectFrom('applied_migrations').select('name').execute();
-    const applied = new Set(rows.map((row) => row.name));
-    const unknown = [...applied].filter((name) => !migrations.some((step) => step.name === name));
-    if (unknown.length > 0) {
-      throw new Error(`the database is newer than this program: it has ${unknown.join(', ')}. Start a newer headrace.`);
-    }
-    const missing = migrations.filter((step) => !applied.has(step.name));
-    for (const step of missing) {
-      await step.apply(trx, { bytes: db.kind === 'postgres' ? 'bytea' : 'blob' });
-      await trx
-        .insertInto('applied_migrations')
-        .values({ name: step.name, applied_at: BigInt(Date.now()) })
-        .execute();
-    }
-    return missing.map((step) => step.name);
-  });
+  }
+  return missing.map((step) => step.name);
+}
+
+/** Those that only a newer program knows. */
+export function unknownMigrations(names: readonly string[]): string[] {
+  return names.filter((name) => !migrations.some((step) => step.name === name));
 }

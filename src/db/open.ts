@@ -2,6 +2,7 @@ import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
+import { noMemory, type Memory } from './memory.ts';
 import { readDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
 
@@ -15,6 +16,8 @@ export interface Database {
   readonly read: Queries;
   /** Resolves once what `work` wrote is durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
+  /** What was worked out from the store and still holds. */
+  readonly memory: Memory;
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
   readonly clock: RawBuilder<bigint>;
   /** Locks the rows that a query of a transaction finds and passes over those that others hold. One writer needs no locks. */
@@ -43,7 +46,7 @@ const tieBreaks = new Set(['40001', '40P01']);
 const tieBreakTries = 5;
 
 export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
-  const isPostgres = /^postgres(ql)?:/.test(url);
+  const isPostgres = isPostgresUrl(url);
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
   const postgres = sqlite ? undefined : await openPostgres(url, onLost);
   const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
@@ -52,6 +55,9 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
+    get memory() {
+      return sqlite?.memory() ?? noMemory;
+    },
     clock: isPostgres
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
@@ -80,6 +86,11 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
 
 function unreachable(): never {
   throw new Error('there is one database or the other');
+}
+
+/** Everything that is no PostgreSQL address is the path of an SQLite file. */
+export function isPostgresUrl(url: string): boolean {
+  return /^postgres(ql)?:/.test(url);
 }
 
 /** Another row already has a value that must be unique. */

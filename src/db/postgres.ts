@@ -10,9 +10,7 @@ export async function openPostgres(
   onLost: (error: Error) => void,
 ): Promise<{ dialect: Dialect; announcements: Announcements }> {
   const { default: pg } = await import('pg');
-  const types = new pg.TypeOverrides();
-  types.setTypeParser(pg.types.builtins.INT8, BigInt);
-  const options = { connectionString: url, types, application_name: 'headrace' };
+  const options = await settings(url);
   const pool = new pg.Pool({ ...options, max: 16 });
   pool.on('error', onLost); // an idle connection that breaks is replaced; without a listener it would end the process
   return { dialect: new PostgresDialect({ pool }), announcements: overNotify(pg.Client, options, onLost) };
@@ -64,4 +62,19 @@ function overNotify(
       await client?.end();
     },
   };
+}
+
+/** One connection of its own, for work that has to stay on it. */
+export async function connectPostgres(url: string): Promise<Client> {
+  const { default: pg } = await import('pg');
+  const client = new pg.Client(await settings(url));
+  await client.connect();
+  return client;
+}
+
+async function settings(url: string): Promise<ClientConfig> {
+  const { default: pg } = await import('pg');
+  const types = new pg.TypeOverrides();
+  types.setTypeParser(pg.types.builtins.INT8, BigInt);
+  return { connectionString: url, types, application_name: 'headrace' };
 }

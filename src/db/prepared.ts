@@ -6,9 +6,9 @@ import type { ReadNow } from './sqlite.ts';
  * A query that is put into SQL once and then only run: for the few that every request makes. Kysely would
  * build the same text anew each time, which costs more than SQLite takes to answer.
  */
-export function prepared<Values extends Record<string, unknown>, Row>(
+export function prepared<Values extends object, Row>(
   build: (db: Queries, value: <Name extends keyof Values & string>(name: Name) => Values[Name]) => Compilable<Row>,
-): (db: Queries, values: Values) => Promise<Row[]> {
+): (db: Queries, values: Values) => Promise<readonly Readonly<Row>[]> {
   const compiledFor = new Map<string, { query: CompiledQuery<Row>; names: string[] }>();
 
   return async (db, values) => {
@@ -23,7 +23,7 @@ export function prepared<Values extends Record<string, unknown>, Row>(
       compiled = { query, names };
       compiledFor.set(dialect, compiled);
     }
-    const query = { ...compiled.query, parameters: compiled.names.map((name) => values[name]) };
+    const query = { ...compiled.query, parameters: compiled.names.map((name) => values[name as keyof Values]) };
     const readNow = directReaders.get(db);
     return readNow ? readNow<Row>(query) : (await db.executeQuery<Row>(query)).rows;
   };

@@ -9,6 +9,7 @@ import {
   type Driver,
   type QueryResult,
 } from 'kysely';
+import type { Memory } from './memory.ts';
 
 /**
  * SQLite through Node's own binding, for Kysely.
@@ -18,7 +19,13 @@ import {
  * share one commit: each runs in a savepoint, and all are acknowledged once the disk has the batch. A
  * commit costs a flush, so this is what lets many small writes through without giving up durability.
  */
-export function sqliteDialect(file: string): { dialect: Dialect; readNow: ReadNow } {
+export interface SqliteParts {
+  dialect: Dialect;
+  readNow: ReadNow;
+  memory: () => Memory;
+}
+
+export function sqliteDialect(file: string): SqliteParts {
   const driver = new SqliteDriver(file);
   const dialect: Dialect = {
     createAdapter: () => new SqliteAdapter(),
@@ -26,7 +33,7 @@ export function sqliteDialect(file: string): { dialect: Dialect; readNow: ReadNo
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
-  return { dialect, readNow: (query) => driver.readNow(query) };
+  return { dialect, readNow: (query) => driver.readNow(query), memory: () => driver.memory() };
 }
 
 /** Reads without the detour through Kysely's connections, which takes longer than SQLite itself. */
@@ -35,10 +42,12 @@ export type ReadNow = <R>(query: CompiledQuery<R>) => R[];
 /** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
 const largestBatch = 128;
 const statementsKept = 512;
+const mostRemembered = 1000;
 
 class SqliteDriver implements Driver {
   readonly #file: string;
-  #reader: SnapshotReader | undefined;
+  #reader: Connection | undefined;
+  #memory: CommitMemory | undefined;
   #writer: Writer | undefined;
 
   constructor(file: string) {
@@ -54,14 +63,21 @@ class SqliteDriver implements Driver {
     const writer = new DatabaseSync(this.#file, { readBigInts: true, timeout: 10_000 });
     writer.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;');
     const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: 10_000 });
-    const snapshots = new SnapshotReader(reader);
-    this.#reader = snapshots;
-    this.#writer = new Writer(new Connection(writer), () => snapshots.renew());
+    this.#reader = new Connection(reader);
+    const memory = new CommitMemory(reader);
+    this.#memory = memory;
+    this.#writer = new Writer(new Connection(writer), () => memory.doubt());
   }
 
   readNow<R>(query: CompiledQuery<R>): R[] {
-    if (!this.#reader) this.#open();
+    this.#open();
     return this.#readerConnection().execute<R>(query).rows;
+  }
+
+  memory(): Memory {
+    this.#open();
+    if (!this.#memory) throw new Error('the database is not open');
+    return this.#memory;
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
@@ -92,7 +108,7 @@ class SqliteDriver implements Driver {
 
   async destroy(): Promise<void> {
     this.#reader?.close();
-    this.#writer?.connection.close();
+    this.#writer?.close();
   }
 
   #readerConnection(): Connection {
@@ -148,13 +164,8 @@ class Writer {
     }
     this.#busy = true;
     try {
-      if (!this.#batch) {
-        this.connection.exec('begin immediate');
-        this.#batch = Promise.withResolvers<void>();
-        this.#batch.promise.catch(() => {}); // a batch in which everybody rolled back has no one to tell
-        this.#batchSize = 0;
-      }
-      this.connection.exec('savepoint turn');
+      if (this.#batch) this.connection.run('savepoint turn');
+      else this.#begin();
       this.#batchSize += 1;
     } catch (error) {
       this.#leave();
@@ -162,27 +173,52 @@ class Writer {
     }
   }
 
+  /** The first of a batch needs no savepoint: when it is undone, nothing else is in the batch yet. */
+  #begin(): void {
+    this.connection.run('begin immediate');
+    this.#batch = Promise.withResolvers<void>();
+    this.#batch.promise.catch(() => {}); // a batch in which everybody rolled back has no one to tell
+    this.#batchSize = 0;
+  }
+
   async keep(): Promise<void> {
     const committed = this.#batch?.promise;
-    this.#endTurn('release turn');
+    this.#endTurn(false);
     await committed;
   }
 
   undo(): void {
-    this.#endTurn('rollback to turn; release turn');
+    this.#endTurn(true);
   }
 
-  #endTurn(sql: string): void {
+  /** What was acknowledged is on the disk; what is half done is rolled back by closing. */
+  close(): void {
+    // A batch may be left in which everybody rolled back: its commit must not come after the end.
+    if (!this.#busy) this.#commit();
+    this.#batch?.reject(new Error('the database was closed'));
+    this.#batch = undefined;
+    this.connection.close();
+  }
+
+  #endTurn(undo: boolean): void {
     try {
-      this.connection.exec(sql);
+      const isFirst = this.#batchSize === 1;
+      if (undo && isFirst) this.#abandon();
+      else if (undo) this.connection.run('rollback to turn');
+      if (!isFirst) this.connection.run('release turn');
     } catch (error) {
       // A full disk and the like make SQLite drop the whole transaction, and with it the turns before this one.
-      if (this.connection.inTransaction) this.connection.exec('rollback');
+      if (this.connection.inTransaction) this.connection.run('rollback');
       this.#batch?.reject(error);
       this.#batch = undefined;
     } finally {
       this.#leave();
     }
+  }
+
+  #abandon(): void {
+    this.connection.run('rollback');
+    this.#batch = undefined;
   }
 
   #leave(): void {
@@ -204,11 +240,11 @@ class Writer {
     if (!batch) return;
     this.#batch = undefined;
     try {
-      this.connection.exec('commit');
+      this.connection.run('commit');
       this.#committed();
       batch.resolve();
     } catch (error) {
-      if (this.connection.inTransaction) this.connection.exec('rollback');
+      if (this.connection.inTransaction) this.connection.run('rollback');
       batch.reject(error);
     }
   }
@@ -227,8 +263,9 @@ class Connection {
     return this.#database.isTransaction;
   }
 
-  exec(sql: string): void {
-    this.#database.exec(sql);
+  /** One statement that answers nothing. */
+  run(sql: string): void {
+    this.#prepare(sql).run();
   }
 
   execute<R>({ sql, parameters }: CompiledQuery): QueryResult<R> {
@@ -257,38 +294,45 @@ class Connection {
 }
 
 /**
- * The reading side. All reads of one turn of the event loop share a snapshot, because taking and leaving the
- * lock costs as much as a short query; a commit of our own ends it, so that nobody misses what was just acknowledged.
+ * Remembers what was worked out from the store for as long as nobody has committed anything. SQLite counts the commits
+ * of other connections, and looking at that count once in a turn of the event loop is cheaper than working it out again.
  */
-class SnapshotReader extends Connection {
-  readonly #begin: StatementSync;
-  readonly #end: StatementSync;
-  #open = false;
+class CommitMemory implements Memory {
+  readonly #countCommits: StatementSync;
+  readonly #known = new Map<string, unknown>();
+  #commits: unknown;
+  #isCurrent = false;
 
   constructor(database: DatabaseSync) {
-    super(database);
-    this.#begin = database.prepare('begin');
-    this.#end = database.prepare('commit');
+    this.#countCommits = database.prepare('pragma data_version');
   }
 
-  override execute<R>(query: CompiledQuery): QueryResult<R> {
-    if (!this.#open) {
-      this.#begin.run();
-      this.#open = true;
-      setImmediate(() => this.renew());
-    }
-    return super.execute<R>(query);
+  get(name: string): unknown {
+    if (!this.#isCurrent) this.#forgetWhatChanged();
+    return this.#known.get(name);
   }
 
-  renew(): void {
-    if (!this.#open) return;
-    this.#open = false;
-    this.#end.run();
+  set(name: string, value: unknown, asOf: unknown): void {
+    if (asOf !== this.#commits) return; // something was committed while it was worked out
+    if (this.#known.size >= mostRemembered) this.#known.clear();
+    this.#known.set(name, value);
   }
 
-  override close(): void {
-    this.renew();
-    super.close();
+  get asOf(): unknown {
+    return this.#commits;
+  }
+
+  /** Something was committed: look again, also in this turn. */
+  doubt(): void {
+    this.#isCurrent = false;
+  }
+
+  #forgetWhatChanged(): void {
+    const commits = this.#countCommits.get()?.data_version;
+    if (commits !== this.#commits) this.#known.clear();
+    this.#commits = commits;
+    this.#isCurrent = true;
+    setImmediate(() => this.doubt());
   }
 }
 
@@ -316,6 +360,10 @@ class Statement {
     }
     const { changes } = this.#statement.run(...values);
     return { rows: [], numAffectedRows: BigInt(changes) };
+  }
+
+  run(): void {
+    this.#statement.run();
   }
 
   *iterate<R>(parameters: readonly unknown[]): Iterable<R> {

@@ -40,6 +40,7 @@ export function parseForm(text: string): RawGroup {
 }
 
 function decode(text: string): string {
+  if (!/[%+]/.test(text)) return text;
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));
   } catch {

@@ -48,19 +48,24 @@ export interface RouteDescription {
 /** A request as an endpoint sees it. */
 export interface Incoming {
   readonly id: string;
+  readonly url: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: RawGroup;
-  readonly body: RawGroup;
+  readonly body: RawGroup | undefined;
   readonly headers: NodeJS.Dict<string | string[]>;
 }
 
 /** What an endpoint answers: a record (or list), or a page; `json` when the text is there already. */
-export type Answer = { record: unknown } | { page: PageOf<{ id: bigint }> } | { json: string };
+export type Answer =
+  /** `keep` takes the text that was made of the record, to recall it as long as it holds. */
+  { record: unknown; keep?: (text: string) => void } | { page: PageOf<{ id: bigint }> } | { json: string };
 
 /** A route ready to be served. `admit` runs before the body is read, so that a stranger's body costs nothing. */
 export interface Endpoint<Admitted = unknown> extends RouteDescription {
-  admit(request: Incoming): Promise<Admitted>;
+  admit(request: Incoming): Admitted | Promise<Admitted>;
   perform(request: Incoming, admitted: Admitted): Promise<Answer & { status?: number }>;
+  /** The text of the answer, where it is known to be the same as the last time. */
+  recall?(request: Incoming): string | undefined;
 }
 
 export type { Page };

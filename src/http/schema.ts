@@ -35,3 +35,23 @@ export function record(properties: Record<string, JsonSchema>): JsonSchema {
 export function listOf(items: JsonSchema): JsonSchema {
   return { type: 'array', items };
 }
+
+/**
+ * The same schema for the serializer. It writes a bigint where an integer is declared, but refuses one where an
+ * integer or null is, unless that is said in OpenAPI's older way.
+ */
+export function forSerializer(schema: JsonSchema): JsonSchema & { nullable?: boolean } {
+  const { type, items, properties } = schema;
+  const [other, ...more] = Array.isArray(type) ? type.filter((one) => one !== 'null') : [];
+  const isNullable = Array.isArray(type) && type.includes('null') && other !== undefined && more.length === 0;
+  return {
+    ...schema,
+    ...(isNullable ? { type: other, nullable: true } : {}),
+    ...(items ? { items: forSerializer(items) } : {}),
+    ...(properties ? { properties: mapValues(properties, forSerializer) } : {}),
+  };
+}
+
+function mapValues<T, U>(record: Record<string, T>, change: (value: T) => U): Record<string, U> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+}

@@ -1,24 +1,21 @@
 import { randomUUID } from 'node:crypto';
-import Fastify, {
-  LogController,
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-} from 'fastify';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { largestBody, parseForm, readBodies } from './bodies.ts';
 import { readCallback, wrapInCallback } from './jsonp.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
-import type { Answer, Endpoint, Incoming } from './route.ts';
-import type { JsonSchema } from './schema.ts';
+import type { Endpoint, Incoming } from './route.ts';
+import { forSerializer, type JsonSchema } from './schema.ts';
 
 declare module 'fastify' {
+  interface FastifyInstance {
+    /** Counts an answer. A hook after each would cost as much as the rest of a short request. */
+    answered(status: number, milliseconds: number): void;
+  }
   interface FastifyRequest {
     /** The function that a JSON-P answer calls. */
     callback: string | undefined;
-    incoming: Incoming | undefined;
     admitted: unknown;
   }
 }
@@ -38,11 +35,10 @@ export interface ServerOptions {
 export function createServer(options: ServerOptions): FastifyInstance {
   const server = Fastify({
     https: options.tls ? { ...options.tls, minVersion: 'TLSv1.2' } : null,
-    loggerInstance: options.log,
-    logController: new LogController({ disableRequestLogging: true }),
-    genReqId: () => randomUUID(),
-    // A logger for each request would cost more than most requests; what is logged carries the identifier itself.
-    childLoggerFactory: (logger) => logger,
+    // Fastify would make a logger for each request, which costs more than many requests: what is logged here carries the
+    // identifier itself.
+    logger: false,
+    genReqId: requestIds(),
     bodyLimit: largestBody,
     forceCloseConnections: 'idle',
     routerOptions: {
@@ -53,17 +49,20 @@ export function createServer(options: ServerOptions): FastifyInstance {
       options.log.debug({ err: error }, 'unreadable request');
       if (socket.writable) socket.end(unreadableRequest());
     },
-    frameworkErrors: (_error, _request, reply) => void answerError(new ApiError('api_does_not_exists'), reply),
+    // Comes before any hook: a path that cannot even be decoded.
+    frameworkErrors(_error, request, reply) {
+      markAnswer(request, reply);
+      answerError(new ApiError('api_does_not_exists'), request, reply);
+    },
   }) as unknown as FastifyInstance;
 
-  const logsRequests = options.log.level === 'debug' || options.log.level === 'trace';
+  server.decorate('answered', (status, milliseconds) => options.onAnswered?.(status, milliseconds));
   readBodies(server);
   server.decorateRequest('callback', undefined);
-  server.decorateRequest('incoming', undefined);
   server.decorateRequest('admitted', undefined);
 
   server.addHook('onRequest', (request, reply, done) => {
-    reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
+    markAnswer(request, reply);
     try {
       if (request.query === unreadableQuery) throw unreadable();
       if (request.method === 'GET') request.callback = readCallback((request.query as RawGroup).callback);
@@ -72,32 +71,33 @@ export function createServer(options: ServerOptions): FastifyInstance {
       done(error as ApiError);
     }
   });
-  server.addHook('onSend', (request, reply, payload, done) => {
-    if (request.callback === undefined || typeof payload !== 'string') return done(null, payload);
-    reply.type('application/javascript; charset=utf-8');
-    done(null, wrapInCallback(request.callback, payload));
-  });
-  server.addHook('onResponse', (request, reply, done) => {
-    options.onAnswered?.(reply.statusCode, reply.elapsedTime);
-    if (logsRequests) {
+  if (options.log.level === 'debug' || options.log.level === 'trace') {
+    server.addHook('onResponse', (request, reply, done) => {
       // The path without its query: a token may stand there.
       const [path] = request.url.split('?', 1);
       const { id, method } = request;
       options.log.debug({ id, method, path, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
-    }
-    done();
-  });
+      done();
+    });
+  }
 
-  server.setNotFoundHandler((_request, reply) => answerError(new ApiError('api_does_not_exists'), reply));
+  server.setNotFoundHandler((request, reply) => answerError(new ApiError('api_does_not_exists'), request, reply));
   server.setErrorHandler((error, request, reply) => {
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
-    if (known) return answerError(known, reply);
+    if (known) return answerError(known, request, reply);
     options.log.error({ id: request.id, err: error }, 'a request failed');
-    return reply.status(500).type(jsonType).send('{"error":{"generic":[]}}');
+    return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
   for (const endpoint of options.endpoints) addEndpoint(server, endpoint, options.baseUrl);
   return server;
+}
+
+/** Unique across servers and restarts, and made in no time: a random part for the process, and a number. */
+function requestIds(): () => string {
+  const start = randomUUID().slice(0, 13);
+  let count = 0;
+  return () => `${start}-${(count += 1).toString(36)}`;
 }
 
 const jsonType = 'application/json; charset=utf-8';
@@ -106,32 +106,79 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
   server.route({
     method: endpoint.method,
     url: endpoint.path,
-    schema: { response: { '2xx': envelope(endpoint.answer) } },
-    onRequest: async (request) => {
-      request.incoming = new FastifyIncoming(request);
-      request.admitted = await endpoint.admit(request.incoming);
+    schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
+    onRequest(request, _reply, done) {
+      const admitting = endpoint.admit(request as Incoming);
+      if (admitting instanceof Promise) void admitInTime(admitting, request, done);
+      else {
+        request.admitted = admitting;
+        done();
+      }
     },
-    handler: async (request, reply) => {
-      const incoming = request.incoming ?? new FastifyIncoming(request);
-      const answer = await endpoint.perform(incoming, request.admitted);
-      reply.status(answer.status ?? endpoint.status);
-      return send(answer, endpoint, baseUrl, request, reply);
+    handler(request, reply) {
+      const known = endpoint.recall?.(request as Incoming);
+      if (known === undefined || request.callback !== undefined) return answer(endpoint, baseUrl, request, reply);
+      sendKnown(known, request, reply);
+      return reply;
     },
   });
 }
 
-function send(
-  answer: Answer,
+async function admitInTime(
+  admitting: Promise<unknown>,
+  request: FastifyRequest,
+  done: (error?: Error) => void,
+): Promise<void> {
+  try {
+    request.admitted = await admitting;
+  } catch (error) {
+    return done(error as Error);
+  }
+  return done();
+}
+
+async function answer(
   endpoint: Endpoint,
   baseUrl: string | undefined,
   request: FastifyRequest,
   reply: FastifyReply,
-): unknown {
-  if ('json' in answer) return reply.type(jsonType).send(answer.json);
-  if ('record' in answer) return { response: answer.record };
-  const link = linkHeader(listUrl(endpoint, baseUrl, request), answer.page);
-  if (link) reply.header('link', link);
-  return { response: answer.page.items };
+): Promise<FastifyReply> {
+  const given = await endpoint.perform(request as Incoming, request.admitted);
+  reply.status(given.status ?? endpoint.status);
+  if ('json' in given) return sendJson(given.json, request, reply);
+  if ('page' in given) {
+    const link = linkHeader(listUrl(endpoint, baseUrl, request), given.page);
+    if (link) reply.header('link', link);
+    return sendJson(reply.serialize({ response: given.page.items }) as string, request, reply);
+  }
+  const text = reply.serialize({ response: given.record }) as string;
+  given.keep?.(text);
+  return sendJson(text, request, reply);
+}
+
+/** Straight to the socket: nothing is left to be done about an answer that is known whole. */
+function sendKnown(json: string, { id, server }: FastifyRequest, reply: FastifyReply): void {
+  reply.hijack();
+  server.answered(200, reply.elapsedTime);
+  reply.raw.writeHead(200, [
+    'content-type',
+    jsonType,
+    'content-length',
+    String(Buffer.byteLength(json)),
+    'x-request-id',
+    id,
+    'cache-control',
+    'no-store',
+  ]);
+  reply.raw.end(json);
+}
+
+/** Sends JSON that is text already: as it is, or as the call that was asked for. */
+function sendJson(json: string, { callback, server }: FastifyRequest, reply: FastifyReply): FastifyReply {
+  server.answered(reply.statusCode, reply.elapsedTime);
+  if (callback === undefined) return reply.type(jsonType).send(json);
+  reply.type('application/javascript; charset=utf-8').header('x-content-type-options', 'nosniff');
+  return reply.send(wrapInCallback(callback, json));
 }
 
 /** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
@@ -149,34 +196,6 @@ export function envelope(answer: JsonSchema): JsonSchema {
   return { type: 'object', properties: { response: answer }, required: ['response'], additionalProperties: false };
 }
 
-class FastifyIncoming implements Incoming {
-  readonly #request: FastifyRequest;
-
-  constructor(request: FastifyRequest) {
-    this.#request = request;
-  }
-
-  get id(): string {
-    return this.#request.id;
-  }
-
-  get params(): Record<string, string> {
-    return this.#request.params as Record<string, string>;
-  }
-
-  get query(): RawGroup {
-    return this.#request.query as RawGroup;
-  }
-
-  get body(): RawGroup {
-    return (this.#request.body as RawGroup | undefined) ?? emptyGroup();
-  }
-
-  get headers(): NodeJS.Dict<string | string[]> {
-    return this.#request.headers;
-  }
-}
-
 const noQuery = emptyGroup();
 const unreadableQuery = emptyGroup();
 
@@ -189,9 +208,14 @@ function readQuery(text: string): Record<string, unknown> {
   }
 }
 
-function answerError(error: ApiError, reply: FastifyReply): FastifyReply {
+/** What every answer carries. */
+function markAnswer(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id).header('cache-control', 'no-store');
+}
+
+function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error.status === 401) reply.header('www-authenticate', 'Basic realm="Headrace", charset="UTF-8"');
-  return reply.status(error.status).type(jsonType).send(JSON.stringify(error.body));
+  return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 
 /** Fastify found the body too large, cut short, or of no known kind. */

@@ -8,13 +8,23 @@ import {
   timingSafeEqual,
   type KeyObject,
 } from 'node:crypto';
-import { chmodSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { flushFolderOf } from './folders.ts';
 
 /**
  * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over where the value
  * belongs, so that neither a changed byte nor a value moved to another row opens.
  *
- * Sealed form, in base64: version (1) · key number (4) · IV (16) · ciphertext · MAC (32). Text, because that is what both
+ * Sealed form, in base64: version (2) · key number (4) · IV (16) · ciphertext · MAC (32). Text, because that is what both
  * databases hand over most cheaply.
  *
  * The master keys are lines of a file, `<number in hex>:<base64>`. The first seals, the others only open:
@@ -26,8 +36,8 @@ export interface Vault {
   open(sealed: string, place: string): string;
   /** Remembers what it opened. For what is sealed but no secret: keys that are published anyway. */
   openPublic(sealed: string, place: string): string;
-  /** Whether the value is sealed with a key other than the current one. */
-  isStale(sealed: string): boolean;
+  /** What every value sealed with the current key begins with, so that a database can look for those that do not. */
+  currentPrefix(): string;
 }
 
 export class BrokenSealError extends Error {
@@ -38,7 +48,8 @@ export class BrokenSealError extends Error {
 }
 
 const version = 1;
-const headerLength = 5;
+/** A multiple of three, so that it is a prefix of the base64 too. */
+const headerLength = 6;
 const ivLength = 16;
 const macLength = 32;
 const mostRemembered = 10_000;
@@ -77,10 +88,7 @@ export function openVault(file: string): Vault {
       const key = refresh();
       const iv = randomBytes(ivLength);
       const cipher = createCipheriv('aes-256-cbc', key.cipher, iv);
-      const header = Buffer.alloc(headerLength);
-      header.writeUInt8(version);
-      header.writeUInt32BE(key.number, 1);
-      const body = Buffer.concat([header, iv, cipher.update(text, 'utf8'), cipher.final()]);
+      const body = Buffer.concat([headerOf(key), iv, cipher.update(text, 'utf8'), cipher.final()]);
       return Buffer.concat([body, authenticate(key, body, place)]).toString('base64');
     },
     open,
@@ -93,15 +101,15 @@ export function openVault(file: string): Vault {
       opened.set(name, text);
       return text;
     },
-    isStale: (sealed) => Buffer.from(sealed, 'base64').readUInt32BE(1) !== refresh().number,
+    currentPrefix: () => headerOf(refresh()).toString('base64'),
   };
 
   function open(sealed: string, place: string): string {
     const bytes = Buffer.from(sealed, 'base64');
-    if (bytes.length < headerLength + ivLength + macLength || bytes.readUInt8() !== version) {
+    if (bytes.length < headerLength + ivLength + macLength || bytes.readUInt16BE() !== version) {
       throw new BrokenSealError(place, 'it is not a sealed value');
     }
-    const number = bytes.readUInt32BE(1);
+    const number = bytes.readUInt32BE(2);
     if (!find(number)) refresh();
     const key = find(number);
     if (!key) throw new BrokenSealError(place, `master key ${number.toString(16)} is missing`);
@@ -113,6 +121,13 @@ export function openVault(file: string): Vault {
     const decipher = createDecipheriv('aes-256-cbc', key.cipher, iv);
     return decipher.update(body.subarray(headerLength + ivLength), undefined, 'utf8') + decipher.final('utf8');
   }
+}
+
+function headerOf(key: WorkingKeys): Buffer {
+  const header = Buffer.alloc(headerLength);
+  header.writeUInt16BE(version);
+  header.writeUInt32BE(key.number, 2);
+  return header;
 }
 
 function authenticate(key: WorkingKeys, body: Buffer, place: string): Buffer {
@@ -139,8 +154,24 @@ function readMasterKeys(file: string): MasterKey[] {
     });
 }
 
+/** Makes the first key where there is none. Of two processes that start together, the second finds the first one's. */
 export function createMasterKey(file: string): void {
-  if (!existsSync(file)) writeMasterKeys(file, [randomMasterKey()]);
+  if (existsSync(file)) return;
+  const fresh = `${file}.${randomBytes(4).toString('hex')}`;
+  writeKeyFile(fresh, [randomMasterKey()]);
+  try {
+    linkSync(fresh, file); // unlike a rename, a link never replaces: what the other sealed already stays readable
+  } catch (error) {
+    if (!existsSync(file)) throw error;
+  } finally {
+    unlinkSync(fresh);
+  }
+  flushFolderOf(file);
+}
+
+/** The numbers of the keys in the file, the one that seals first. */
+export function masterKeyNumbers(file: string): string[] {
+  return readMasterKeys(file).map((key) => hex(key.number));
 }
 
 /** Puts a new key in front: from now on it seals, while the older ones still open. */
@@ -157,13 +188,20 @@ function randomMasterKey(): MasterKey {
   return { number: randomBytes(4).readUInt32BE(), secret: randomBytes(32) };
 }
 
+function hex(number: number): string {
+  return number.toString(16).padStart(8, '0');
+}
+
 function writeMasterKeys(file: string, keys: MasterKey[]): void {
-  const lines = keys.map(
-    ({ number, secret }) => `${number.toString(16).padStart(8, '0')}:${secret.toString('base64')}\n`,
-  );
-  const text = `# Headrace's master keys. Whoever has this file and the database can read every stored secret.\n${lines.join('')}`;
   const fresh = `${file}.new`;
-  writeFileSync(fresh, text, { mode: 0o600, flush: true });
-  chmodSync(fresh, 0o600);
+  writeKeyFile(fresh, keys);
   renameSync(fresh, file);
+  flushFolderOf(file); // or the database could outlive the key that its newest values are sealed with
+}
+
+function writeKeyFile(file: string, keys: MasterKey[]): void {
+  const lines = keys.map(({ number, secret }) => `${hex(number)}:${secret.toString('base64')}\n`);
+  const text = `# Headrace's master keys. Whoever has this file and the database can read every stored secret.\n${lines.join('')}`;
+  writeFileSync(file, text, { mode: 0o600, flush: true });
+  chmodSync(file, 0o600);
 }

@@ -77,7 +77,7 @@ interface DependencyInPath {
 type Sent = Partial<ValuesOf<typeof fields>>;
 
 async function check(db: Queries, ownerId: bigint, sent: Sent, present?: DependencyRow): Promise<FieldErrors> {
-  const errors = await checkName(db, 'dependencies', { within: ownerId, name: sent.name, except: present?.id ?? -1n });
+  const errors: FieldErrors = {};
   const command = sent.command ?? present?.command;
   const prefix = sent.prefix ?? present?.prefix;
   if (command !== undefined && prefix !== undefined && !namesPrefix(command, prefix))
@@ -167,6 +167,7 @@ export const routes = [
     creates: true,
     answer: createdAnswer,
     verify: ({ db, caller }, values) => check(db, caller.id, values),
+    verifyNames: ({ db, caller }, values) => checkName(db, 'dependencies', { within: caller.id, name: values.name }),
     handle: async ({ db, caller, ids, input }) => createdView(await create(db, ids, caller.id, input)),
   }),
   accountRoute({
@@ -189,6 +190,8 @@ export const routes = [
     answer,
     load: loadDependency,
     verify: ({ db, caller, dependency }, values) => check(db, caller.id, values, dependency),
+    verifyNames: ({ db, caller, dependency }, values) =>
+      checkName(db, 'dependencies', { within: caller.id, name: values.name, except: dependency.id }),
     async handle({ db, ids, dependency, input }) {
       const { 'related_dependencies[]': related, ...described } = input;
       if (Object.keys(described).length > 0) {

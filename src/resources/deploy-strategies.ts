@@ -84,7 +84,8 @@ export const routes = [
     body: fields,
     creates: true,
     answer,
-    verify: ({ db, project }, values) => checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
+    verifyNames: ({ db, project }, values) =>
+      checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
     async handle({ db, project, ids, input }) {
       const strategy = {
         id: ids.next(),
@@ -118,7 +119,7 @@ export const routes = [
     body: fields,
     answer,
     load: loadStrategy,
-    verify: ({ db, strategy }, values) =>
+    verifyNames: ({ db, strategy }, values) =>
       checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),
     async handle({ db, strategy, input }) {
       const changed = { ...strategy, ...columns(input) };

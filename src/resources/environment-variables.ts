@@ -65,7 +65,8 @@ export const routes = [
     creates: true,
     answer,
     load: loadSuite,
-    verify: ({ db, suite }, values) => checkName(db, 'environment_variables', { within: suite.id, name: values.name }),
+    verifyNames: ({ db, suite }, values) =>
+      checkName(db, 'environment_variables', { within: suite.id, name: values.name }),
     async handle({ db, suite, ids, vault, input }) {
       const id = ids.next();
       const content = vault.seal(input.content, contentPlace(id));
@@ -83,7 +84,7 @@ export const routes = [
     body: fields,
     answer,
     load: loadVariable,
-    verify: ({ db, variable }, values) =>
+    verifyNames: ({ db, variable }, values) =>
       checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),
     async handle({ db, variable, vault, input }) {
       const changed = {

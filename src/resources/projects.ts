@@ -74,7 +74,7 @@ export const routes = [
     body: fields,
     creates: true,
     answer,
-    verify: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
+    verifyNames: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
     async handle({ db, caller, ids, vault, input }) {
       const id = ids.next();
       const keys = generateSshKeyPair(`headrace-${id}`);
@@ -109,7 +109,7 @@ export const routes = [
     summary: 'Change a project',
     body: fields,
     answer,
-    verify: ({ db, project }, values) =>
+    verifyNames: ({ db, project }, values) =>
       checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),
     async handle({ db, project, vault, input }) {
       if (Object.keys(input).length > 0) {

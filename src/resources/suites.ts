@@ -1,5 +1,6 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { required } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
@@ -31,6 +32,16 @@ interface SuiteInPath {
   params: { suite_id: bigint };
 }
 
+const insertSuite = prepared<SuiteRow, unknown>((db, value) =>
+  db.insertInto('suites').values({
+    id: value('id'),
+    project_id: value('project_id'),
+    name: value('name'),
+    description: value('description'),
+    command: value('command'),
+  }),
+);
+
 const fields = { name: required(name()), command: required(command()), description: description() };
 
 export const routes = [
@@ -60,10 +71,10 @@ export const routes = [
     body: fields,
     creates: true,
     answer,
-    verify: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
+    verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...input };
-      await orTaken(db.insertInto('suites').values(suite).execute());
+      await orTaken(insertSuite(db, suite));
       return view(suite);
     },
   }),
@@ -86,7 +97,7 @@ export const routes = [
     body: fields,
     answer,
     load: loadSuite,
-    verify: ({ db, suite }, values) =>
+    verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     async handle({ db, suite, input }) {
       if (Object.keys(input).length > 0) {

@@ -1,0 +1,96 @@
+import {
+  createReadStream,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  closeSync,
+  readdirSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import { dirname, join, sep } from 'node:path';
+import type { Config } from '../config.ts';
+import { masterKeyFile } from './store.ts';
+
+/** The files that belong to a Headrace beside its database, by the names they have in a backup. */
+export const masterKeyName = 'master.key';
+export const settingsName = 'headrace.toml';
+const tlsNames = ['tls/key.pem', 'tls/cert.pem'];
+const blobs = 'blobs/';
+
+export interface FilesToKeep {
+  config: Config;
+  /** The file that the settings came from. */
+  settingsFile: string;
+  withKeys: boolean;
+}
+
+export function filesToKeep({ config, settingsFile, withKeys }: FilesToKeep): Map<string, string> {
+  const keys: [string, string][] = [
+    [masterKeyName, masterKeyFile(config)],
+    ...tlsNames.map((name): [string, string] => [name, join(config.data_dir, name)]),
+  ];
+  const files: [string, string][] = [...(withKeys ? keys : []), [settingsName, settingsFile], ...blobFiles(config)];
+  return new Map(files.filter(([, path]) => existsSync(path)));
+}
+
+function blobFiles(config: Config): [string, string][] {
+  const folder = join(config.data_dir, blobs);
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => {
+      const path = join(entry.parentPath, entry.name);
+      return [blobs + path.slice(folder.length).split(sep).join('/'), path];
+    });
+}
+
+/** Lines for the files: an object that names one, then its bytes in pieces. */
+export async function* fileLines(files: Map<string, string>, onFile: () => void): AsyncGenerator<string> {
+  for (const [name, path] of files) {
+    yield JSON.stringify({ file: name });
+    for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+      yield JSON.stringify({ bytes: chunk.toString('base64') });
+    }
+    onFile();
+  }
+}
+
+/** Where a file of a backup goes. A name that is none of ours could lead anywhere, and leads nowhere. */
+export function placeOf(name: string, config: Config): string | undefined {
+  if (name === masterKeyName) return masterKeyFile(config);
+  if (name === settingsName || tlsNames.includes(name)) return join(config.data_dir, name);
+  const inside = name.startsWith(blobs) && name.split('/').every((part) => !['', '.', '..'].includes(part));
+  return inside && !name.includes('\0') ? join(config.data_dir, name) : undefined;
+}
+
+/** Puts files in place, never over one that is there, and can take back what it put. */
+export class FilePlacer {
+  readonly #placed: string[] = [];
+  #open: number | undefined;
+
+  begin(path: string): void {
+    this.end();
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    this.#open = openSync(path, 'wx', 0o600);
+    this.#placed.push(path);
+  }
+
+  write(bytes: Buffer): void {
+    if (this.#open === undefined) throw new Error('the backup has bytes that belong to no file');
+    for (let from = 0; from < bytes.length;) from += writeSync(this.#open, bytes, from);
+  }
+
+  end(): void {
+    if (this.#open === undefined) return;
+    fsyncSync(this.#open);
+    closeSync(this.#open);
+    this.#open = undefined;
+  }
+
+  undo(): void {
+    this.end();
+    for (const path of this.#placed.splice(0)) rmSync(path, { force: true });
+  }
+}

@@ -1,0 +1,82 @@
+import { statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import packageJson from '../../package.json' with { type: 'json' };
+import { dumpTables } from '../db/dump.ts';
+import { openSnapshot, type Snapshot } from '../db/snapshot.ts';
+import { lockUpkeep } from '../db/upkeep-lock.ts';
+import { writeArchive } from '../lib/archive.ts';
+import { fileLines, filesToKeep } from './backup-files.ts';
+import type { Command } from './commands.ts';
+import { databaseUrl } from './store.ts';
+
+/** The first line of a backup. */
+export interface BackupHeader {
+  headrace_backup: number;
+  program: string;
+  created_at: string;
+  /** How far the database had been migrated: what it takes to restore it. */
+  migrations: string[];
+  with_keys: boolean;
+}
+
+export const backupFormat = 1;
+
+export const backup: Command = {
+  usage: 'backup FILE [--without-keys]',
+  about: 'Write everything into one file, while the server runs; it holds the master key unless told otherwise',
+  async run({ config, values: [name = ''], flags }) {
+    const file = resolve(name);
+    const url = databaseUrl(config);
+    const withKeys = flags.without_keys === undefined;
+    const settingsFile = flags.config ?? join(config.data_dir, 'headrace.toml');
+    const counts = { tables: 0, rows: 0, files: 0 };
+    // First the lock: the keys that are read last must still open the rows that are read first.
+    const lock = await lockUpkeep(url);
+    try {
+      const snapshot = await openSnapshot(url);
+      try {
+        await writeArchive(file, lines(snapshot));
+      } finally {
+        await snapshot.close();
+      }
+    } finally {
+      await lock.release();
+    }
+
+    async function* lines(snapshot: Snapshot): AsyncGenerator<string> {
+      yield JSON.stringify(await headerOf(snapshot, withKeys));
+      yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
+      // The files come after the view of the database is fixed: whatever a row refers to is there by now.
+      yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
+      counts.tables = snapshot.tables.length;
+    }
+
+    console.log(`wrote ${file} (${readableSize(statSync(file).size)})`);
+    console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
+    console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
+    if (config.blob_url !== undefined) console.log('What is stored at blob_url is not in it.');
+  },
+};
+
+const withoutKeysNote =
+  'It holds no keys: keep the master key elsewhere, without it no stored secret can be read again.';
+
+async function headerOf(snapshot: Snapshot, withKeys: boolean): Promise<BackupHeader> {
+  const shape = snapshot.tables.find((table) => table.name === 'applied_migrations');
+  if (!shape) throw new Error('this database has no tables of Headrace');
+  const migrations: string[] = [];
+  const at = shape.columns.indexOf('name');
+  for await (const rows of snapshot.rows(shape)) migrations.push(...rows.map((row) => String(row[at])));
+  return {
+    headrace_backup: backupFormat,
+    program: packageJson.version,
+    created_at: new Date().toISOString(),
+    migrations,
+    with_keys: withKeys,
+  };
+}
+
+function readableSize(bytes: number): string {
+  const kilobytes = bytes / 1000;
+  return kilobytes < 1000 ? `${kilobytes.toFixed(1)} kB` : `${(kilobytes / 1000).toFixed(1)} MB`;
+}

@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Database } from '../db/open.ts';
+import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../db/reseal.ts';
+import { lockUpkeep } from '../db/upkeep-lock.ts';
+import { addMasterKey, dropOldMasterKeys, masterKeyNumbers, openVault, type Vault } from '../lib/vault.ts';
+import type { Command } from './commands.ts';
+import { databaseUrl, masterKeyFile, openMigrated } from './store.ts';
+
+export const rotateMasterKey: Command = {
+  usage: 'admin master-key rotate',
+  about: 'Seal every stored secret with a new master key and forget the old one; servers may go on running',
+  async run({ config }) {
+    const file = masterKeyFile(config);
+    if (!existsSync(file)) throw new Error(`there is no master key at ${file}`);
+    const db = await openMigrated(config, (error) => console.error(error));
+    try {
+      const lock = await lockUpkeep(databaseUrl(config));
+      try {
+        console.log(JSON.stringify(await rotate(db, file)));
+      } finally {
+        await lock.release();
+      }
+    } finally {
+      await db.close();
+    }
+  },
+};
+
+/**
+ * Can be interrupted anywhere: until the last step the file holds every key that any value is sealed with, and a file
+ * with more than one key is a rotation to be finished, not a reason to add another.
+ */
+async function rotate(db: Database, file: string): Promise<object> {
+  if (masterKeyNumbers(file).length === 1) addMasterKey(file);
+  const [current, ...old] = masterKeyNumbers(file);
+  const vault = openVault(file);
+  await olderTransactionsEnded(db);
+  const resealed = await untilNothingIsStale(db, vault, () => dropOldMasterKeys(file));
+  return { master_key: current, resealed, forgotten: old };
+}
+
+const mostTries = 60;
+
+async function untilNothingIsStale(db: Database, vault: Vault, then: () => void): Promise<number> {
+  let resealed = 0;
+  for (let tries = 0; tries < mostTries; tries += 1) {
+    resealed += await resealAll(db, vault);
+    try {
+      if (await whenNothingIsStale(db, vault, then)) return resealed;
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      await pause(500);
+    }
+  }
+  throw new Error('the tables were busy for too long; every key is kept. Run this again at a quieter time.');
+}

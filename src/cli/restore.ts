@@ -1,0 +1,113 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parse as parseToml } from 'smol-toml';
+import type { Config } from '../config.ts';
+import { readRow } from '../db/dump.ts';
+import { startLoading, tablesOf, tryMasterKey, type Loader } from '../db/load.ts';
+import { openDatabase, type Database } from '../db/open.ts';
+import { readArchive } from '../lib/archive.ts';
+import { openVault } from '../lib/vault.ts';
+import { FilePlacer, masterKeyName, placeOf, settingsName } from './backup-files.ts';
+import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
+import type { Command } from './commands.ts';
+import { databaseUrl, makeDataFolder, masterKeyFile } from './store.ts';
+
+export const restore: Command = {
+  usage: 'restore FILE',
+  about: 'Put a backup into an empty database and data folder; the kind of database may be another than it was',
+  async run({ config, values: [name = ''], flags }) {
+    const file = resolve(name);
+    const contents = await checkBackup(file, config);
+    refuseKeys(config, contents);
+    makeDataFolder(config.data_dir);
+    const settingsPath = placeOfSettings(config, contents, flags.config);
+    const db = await openDatabase({ url: databaseUrl(config) });
+    try {
+      await refuseFullDatabase(db, config);
+      await apply(db, { file, config, contents, settingsPath });
+    } finally {
+      await db.close();
+    }
+    console.log(`restored ${file} into ${config.data_dir}`);
+    console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
+    if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
+      console.log(`The settings of the backup do not apply as they are; they were put beside, in ${settingsPath}`);
+    }
+  },
+};
+
+function refuseKeys(config: Config, { files }: BackupContents): void {
+  const keyFile = masterKeyFile(config);
+  const present = existsSync(keyFile);
+  if (files.has(masterKeyName) && present) {
+    throw new Error(
+      `${keyFile} is there already, and the backup brings its own. Restore into a new folder (--data-dir), or move ` +
+        'that file away if nothing needs it any more.',
+    );
+  }
+  if (!files.has(masterKeyName) && !present) {
+    throw new Error(
+      `this backup was made without keys. Put the master key that belongs to it at ${keyFile}, then run this again.`,
+    );
+  }
+}
+
+async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
+  if ((await tablesOf(db)).length === 0) return;
+  const where = db.kind === 'sqlite' ? databaseUrl(config) : 'the PostgreSQL database';
+  const instead = db.kind === 'sqlite' ? 'a new folder (--data-dir)' : 'a database that was just created';
+  throw new Error(`${where} is not empty. Restore into ${instead}; nothing was changed.`);
+}
+
+/**
+ * Settings that are there already stay. Those that name another database or key than the ones being restored into would
+ * lead the next start away from what was restored.
+ */
+function placeOfSettings(config: Config, { settings }: BackupContents, configFlag: string | undefined): string {
+  const path = join(config.data_dir, settingsName);
+  const { database_url: url, master_key_file: key } = parseToml(settings);
+  const leadsAway =
+    (url !== undefined && url !== config.database_url) || (key !== undefined && key !== config.master_key_file);
+  return existsSync(path) || configFlag !== undefined || leadsAway ? `${path}.restored` : path;
+}
+
+interface Plan {
+  file: string;
+  config: Config;
+  contents: BackupContents;
+  settingsPath: string;
+}
+
+/** The files are in place before the rows are committed: a database is never there without the key that opens it. */
+async function apply(db: Database, plan: Plan): Promise<void> {
+  const placer = new FilePlacer();
+  try {
+    await db.transaction(async (trx) => {
+      placer.undo(); // of an attempt that the database asked to repeat
+      const loader = await startLoading(trx, db.kind, plan.contents.header.migrations);
+      let first = true;
+      for await (const line of readArchive(plan.file)) {
+        if (first) first = false;
+        else if (isRow(line)) await loader.add(readRow(line));
+        else await takeRecord(JSON.parse(line) as BackupRecord, loader, placer, plan);
+      }
+      placer.end();
+      await loader.finish();
+      await tryMasterKey(trx, openVault(masterKeyFile(plan.config)));
+    });
+  } catch (error) {
+    placer.undo();
+    throw error;
+  }
+}
+
+async function takeRecord(record: BackupRecord, loader: Loader, placer: FilePlacer, plan: Plan): Promise<void> {
+  if ('table' in record) {
+    await loader.begin({ name: record.table, columns: record.columns });
+  } else if ('file' in record) {
+    const path = record.file === settingsName ? plan.settingsPath : placeOf(record.file, plan.config);
+    if (path !== undefined) placer.begin(path);
+  } else {
+    placer.write(Buffer.from(record.bytes, 'base64'));
+  }
+}

@@ -1,0 +1,99 @@
+import { sql } from 'kysely';
+import type { Vault } from '../lib/vault.ts';
+import type { SqlValue } from './dump.ts';
+import type { Database, Transaction } from './open.ts';
+import { migrateWithin } from './migrate.ts';
+import { sealedColumns, sealedPlace } from './schema.ts';
+import type { TableShape } from './snapshot.ts';
+
+/** Takes in the rows of a dump, inside one transaction, into a database that has no tables yet. */
+export interface Loader {
+  begin(table: TableShape): Promise<void>;
+  add(row: SqlValue[]): Promise<void>;
+  /** Everything is in: brings the tables up to this program and holds the rows to their references. */
+  finish(): Promise<void>;
+}
+
+/** Together they bound what one statement carries. */
+const mostValues = 2_000;
+const mostBytes = 1024 * 1024;
+
+export async function startLoading(
+  trx: Transaction,
+  kind: Database['kind'],
+  madeWith: readonly string[],
+): Promise<Loader> {
+  await migrateWithin(trx, kind, (name) => madeWith.includes(name));
+  const holdReferences = await releaseReferences(trx, kind);
+  let table: TableShape = { name: '', columns: [] };
+  let rows: SqlValue[][] = [];
+  let bytes = 0;
+
+  const flush = async (): Promise<void> => {
+    if (rows.length === 0) return;
+    const columns = table.columns.map((column) => sql.ref(column));
+    const values = rows.map((row) => sql`(${sql.join(row)})`);
+    await sql`insert into ${sql.table(table.name)} (${sql.join(columns)}) values ${sql.join(values)}`.execute(trx);
+    rows = [];
+    bytes = 0;
+  };
+
+  return {
+    async begin(next) {
+      await flush();
+      table = next;
+      await sql`delete from ${sql.table(next.name)}`.execute(trx); // what migrations put there is in the dump too
+    },
+    async add(row) {
+      rows.push(row);
+      bytes += row.reduce((sum: number, value) => sum + sizeOf(value), 0);
+      if (rows.length * table.columns.length >= mostValues || bytes >= mostBytes) await flush();
+    },
+    async finish() {
+      await flush();
+      await holdReferences();
+      await migrateWithin(trx, kind);
+    },
+  };
+}
+
+function sizeOf(value: SqlValue): number {
+  return typeof value === 'string' || value instanceof Uint8Array ? value.length : 8;
+}
+
+/**
+ * Tables come in no particular order and may refer to each other in circles. SQLite counts broken references until the
+ * commit. PostgreSQL would keep a note for every row in memory, so there the constraints go and come back, checked as a
+ * whole: what its own dumps do.
+ */
+async function releaseReferences(trx: Transaction, kind: Database['kind']): Promise<() => Promise<void>> {
+  if (kind === 'sqlite') {
+    await sql`pragma defer_foreign_keys = on`.execute(trx);
+    return async () => {};
+  }
+  const { rows } = await sql<{ owner: string; name: string; definition: string }>`
+    select conrelid::regclass::text as owner, quote_ident(conname) as name, pg_get_constraintdef(oid) as definition
+    from pg_constraint where contype = 'f' and connamespace = current_schema()::regnamespace
+  `.execute(trx);
+  for (const { owner, name } of rows) await sql.raw(`alter table ${owner} drop constraint ${name}`).execute(trx);
+  return async () => {
+    for (const { owner, name, definition } of rows) {
+      await sql.raw(`alter table ${owner} add constraint ${name} ${definition}`).execute(trx);
+    }
+  };
+}
+
+/** Opens one value of every sealed column: a master key that belongs to other data is noticed now and not in a month. */
+export async function tryMasterKey(trx: Transaction, vault: Vault): Promise<void> {
+  for (const place of sealedColumns) {
+    const { rows } = await sql<{ id: bigint; sealed: string }>`
+      select id, ${sql.ref(place.column)} as sealed from ${sql.table(place.table)} limit 1
+    `.execute(trx);
+    for (const { id, sealed } of rows) vault.open(sealed, sealedPlace(place, id));
+  }
+}
+
+/** The tables that a database has, whoever made them. */
+export async function tablesOf(db: Database): Promise<string[]> {
+  return (await db.read.introspection.getTables()).map((table) => table.name);
+}

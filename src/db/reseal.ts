@@ -1,0 +1,134 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { sql } from 'kysely';
+import type { Vault } from '../lib/vault.ts';
+import type { Database, Queries } from './open.ts';
+import { sealedColumns, sealedPlace } from './schema.ts';
+
+/**
+ * Moves every sealed value to the current master key while servers go on writing.
+ *
+ * A new key in front of the key file is what every server seals with from then on, because a vault looks at the file
+ * before each seal. Two kinds of latecomers could still leave a value under an old key after a pass over all rows:
+ *
+ * 1. A transaction that sealed just before the new key came and commits only now. SQLite has one writer, and servers seal
+ *    while they hold the write lock: whoever gets it after them sees what they wrote. PostgreSQL has many, so
+ *    `olderTransactionsEnded` waits for every transaction that was open when the key was already there; any that began
+ *    later seals with the new key.
+ * 2. A transaction that read a row before it was resealed and writes the old value back. On SQLite it cannot be: reading
+ *    and writing happen under the same lock. On PostgreSQL the final check takes the tables for itself alone, which
+ *    waits for everyone who has so much as read from them in an open transaction.
+ *
+ * The old keys are forgotten inside that final check, while nobody can write. The check itself writes nothing: a value
+ * that it finds stale is resealed by another pass, and committed, before anything is forgotten.
+ */
+type Place = (typeof sealedColumns)[number];
+
+interface SealedRow {
+  id: bigint;
+  sealed: string;
+}
+
+const batchSize = 100;
+
+/** One pass over all rows, in small transactions. Answers how many values it sealed anew. */
+export async function resealAll(db: Database, vault: Vault): Promise<number> {
+  let resealed = 0;
+  for (const place of sealedColumns) {
+    let last = -1n;
+    for (;;) {
+      const stale = await findStale(db.read, vault, place, { after: last, limit: batchSize });
+      const end = stale.at(-1);
+      if (!end) break;
+      resealed += await resealRows(db, vault, place, stale);
+      last = end.id;
+    }
+  }
+  return resealed;
+}
+
+async function resealRows(db: Database, vault: Vault, place: Place, rows: SealedRow[]): Promise<number> {
+  const column = sql.ref(place.column);
+  return db.transaction(async (trx) => {
+    let resealed = 0;
+    for (const { id, sealed } of rows) {
+      const where = sealedPlace(place, id);
+      const fresh = vault.seal(vault.open(sealed, where), where);
+      // A value that was changed since it was read is the writer's, who has sealed it with the new key.
+      const { numAffectedRows } = await sql`
+        update ${sql.table(place.table)} set ${column} = ${fresh} where id = ${id} and ${column} = ${sealed}
+      `.execute(trx);
+      resealed += Number(numAffectedRows ?? 0n);
+    }
+    return resealed;
+  });
+}
+
+async function findStale(
+  db: Queries,
+  vault: Vault,
+  { table, column }: Place,
+  { after, limit }: { after: bigint; limit: number },
+): Promise<SealedRow[]> {
+  const prefix = vault.currentPrefix();
+  const { rows } = await sql<SealedRow>`
+    select id, ${sql.ref(column)} as sealed from ${sql.table(table)}
+    where id > ${after} and substr(${sql.ref(column)}, 1, ${sql.lit(prefix.length)}) <> ${prefix}
+    order by id limit ${sql.lit(limit)}
+  `.execute(db);
+  return rows;
+}
+
+/** Runs `then` at a moment at which no value is stale and nobody can write one; false when some still are. */
+export async function whenNothingIsStale(db: Database, vault: Vault, then: () => void): Promise<boolean> {
+  return db.transaction(async (trx) => {
+    if (db.kind === 'postgres') {
+      const tables = [...new Set(sealedColumns.map((place) => place.table))].map((table) => sql.table(table));
+      // Everybody else queues behind this lock while it waits, so it does not wait long.
+      await sql`set local lock_timeout = '1s'`.execute(trx);
+      await sql`lock table ${sql.join(tables)} in access exclusive mode`.execute(trx);
+    }
+    for (const place of sealedColumns) {
+      const stale = await findStale(trx, vault, place, { after: -1n, limit: 1 });
+      if (stale.length > 0) return false;
+    }
+    then();
+    return true;
+  });
+}
+
+/** Somebody else has the tables: `whenNothingIsStale` may be asked again a little later. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '55P03';
+}
+
+const longestTransaction = 60_000;
+
+/** Resolves when every transaction that is open now has ended. */
+export async function olderTransactionsEnded(db: Database): Promise<void> {
+  if (db.kind === 'sqlite') return; // see above: the write lock does this
+  const open = await openTransactions(db.read);
+  const deadline = performance.now() + longestTransaction;
+  for (;;) {
+    const still = (await openTransactions(db.read)).intersection(open);
+    if (still.size === 0) return;
+    if (performance.now() > deadline) {
+      throw new Error(
+        `${still.size} transaction(s) on the database have been open for over a minute and may still write with the ` +
+          'old master key. Both keys are kept. End those transactions and run this again.',
+      );
+    }
+    await pause(50);
+  }
+}
+
+/** Every transaction holds a lock on its own virtual identifier from its beginning, and everybody may see it. */
+async function openTransactions(db: Queries): Promise<Set<string>> {
+  const { rows } = await sql<{ transaction: string }>`
+    select held.virtualxid as transaction
+    from pg_locks held join pg_stat_activity activity on activity.pid = held.pid
+    where held.locktype = 'virtualxid' and held.mode = 'ExclusiveLock' and held.granted
+      and held.pid <> pg_backend_pid() and activity.datname = current_database()
+      and coalesce(activity.backend_type, 'client backend') = 'client backend'
+  `.execute(db);
+  return new Set(rows.map((row) => row.transaction));
+}

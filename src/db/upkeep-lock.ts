@@ -1,0 +1,50 @@
+import { existsSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { isPostgresUrl } from './open.ts';
+import { connectPostgres } from './postgres.ts';
+
+/**
+ * One piece of upkeep at a time. A backup holds the rows and the master key that opens them, so it must not run while
+ * the key is being rotated; and two rotations at once would each overwrite the key that the other has begun to use.
+ *
+ * The lock is the database's own kind, held by a connection: a process that dies lets go of it.
+ */
+export interface UpkeepLock {
+  release(): Promise<void>;
+}
+
+export class UpkeepBusyError extends Error {
+  constructor() {
+    super('a backup or a rotation of the master key is running on this database: try again when it has finished');
+    this.name = 'UpkeepBusyError';
+  }
+}
+
+const lockNumber = 4927716;
+
+export async function lockUpkeep(url: string): Promise<UpkeepLock> {
+  return isPostgresUrl(url) ? lockPostgres(url) : lockBeside(url);
+}
+
+async function lockPostgres(url: string): Promise<UpkeepLock> {
+  const client = await connectPostgres(url);
+  const { rows } = await client.query<{ held: boolean }>('select pg_try_advisory_lock($1) as held', [lockNumber]);
+  if (rows[0]?.held !== true) {
+    await client.end();
+    throw new UpkeepBusyError();
+  }
+  return { release: () => client.end() };
+}
+
+/** An empty database beside the real one: locking that one itself would stop the server from writing. */
+async function lockBeside(file: string): Promise<UpkeepLock> {
+  if (!existsSync(file)) throw new Error(`there is no database at ${file}`);
+  const lock = new DatabaseSync(`${file}-upkeep`, { timeout: 0 });
+  try {
+    lock.exec('begin exclusive');
+  } catch (error) {
+    lock.close();
+    throw /locked/.test(String(error)) ? new UpkeepBusyError() : error;
+  }
+  return { release: async () => lock.close() };
+}

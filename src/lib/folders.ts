@@ -1,0 +1,12 @@
+import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/** Makes a new name durable. Without this, a power cut can take back a rename although it has kept the bytes. */
+export function flushFolderOf(file: string): void {
+  const handle = openSync(dirname(file), 'r');
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}

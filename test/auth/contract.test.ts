@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { requireScope, type Caller } from '../../src/auth/callers.ts';
+import { scopes } from '../../src/http/route.ts';
+import { routes } from '../../src/resources/index.ts';
+import { contract, notYetServed, type Entry } from './contract.ts';
+
+describe('the routes', () => {
+  const served: Entry[] = routes.map(({ method, path, access, scope }) => ({
+    call: `${method} ${path.replaceAll(/:\w+/g, 'ID')}`,
+    access,
+    scope,
+  }));
+  const byCall = (a: Entry, b: Entry): number => (a.call < b.call ? -1 : 1);
+
+  test('are those of the contract, with its access and scopes, and no others', () => {
+    const expected = contract.filter(({ call }) => !notYetServed.includes(call));
+    assert.deepEqual(served.toSorted(byCall), expected.toSorted(byCall));
+  });
+
+  test('answer 201 where they create a resource and nowhere else', () => {
+    const creating = routes.filter(({ status }) => status === 201).map(({ method, path }) => `${method} ${path}`);
+    const verbs = /\/(share|unshare|redeliver)$/;
+    const posts = routes.filter(({ method, path }) => method === 'POST' && !verbs.test(path));
+    assert.deepEqual(
+      creating,
+      posts.map(({ path }) => `POST ${path}`),
+    );
+  });
+
+  test('page the lists that grow without end', () => {
+    const paged = routes.filter((route) => route.paged).map(({ path }) => path.split('/').at(-1));
+    const endless = ['build_requests', 'builds', 'commits', 'deliveries', 'deploys', 'marketplace'];
+    assert.deepEqual(new Set(paged), new Set(endless));
+  });
+});
+
+describe('a token', () => {
+  const caller = (...allowed: (keyof typeof scopes)[]): Caller => ({
+    id: 1n,
+    email: 'a@example.org',
+    kind: 'user',
+    unpaid: false,
+    scopes: new Set(allowed),
+  });
+
+  test('opens what its scopes name and nothing else', () => {
+    requireScope(caller('commits'), 'commits');
+    requireScope(caller(), 'any');
+    assert.throws(() => requireScope(caller('build_requests'), 'build_requests_create'), { status: 401 });
+    assert.throws(() => requireScope(caller(), 'projects'), { status: 401 });
+  });
+});

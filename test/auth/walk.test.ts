@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { routes } from '../../src/resources/index.ts';
+import type { Answer } from '../support/client.ts';
+import { assertRefused } from '../support/expect.ts';
+import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+import { buildWorld, type World } from '../support/world.ts';
+
+type Route = (typeof routes)[number];
+
+const guarded = routes.filter(({ access }) => access !== 'none');
+const ofProject = guarded.filter(({ path }) => path.startsWith('/projects/'));
+const ofAccount = guarded.filter(({ path }) => !path.startsWith('/projects/'));
+const usersOnly = ({ access }: Route): boolean => access === 'users';
+
+/** What is deleted comes last, and what holds it after it. */
+const deletesLast = (a: Route, b: Route): number =>
+  Number(a.method === 'DELETE') - Number(b.method === 'DELETE') || b.path.length - a.path.length;
+
+const unauthorized = { generic: ['unauthorized'] };
+
+describeService('every route', (service) => {
+  let owner: User;
+  let world: World;
+  before(async () => {
+    owner = await service.user();
+    world = await buildWorld(service, owner);
+  });
+
+  const call = (user: User, route: Route, where = world): Promise<Answer> =>
+    service.api.ask(route.method, where.path(route.path), { as: user.credentials });
+
+  /** The caller got past the door: what is wrong now, if anything, is that no fields were sent. */
+  const assertAdmitted = (answer: Answer, route: Route): void => {
+    const inUse = answer.text.includes('resource_temporary_unavailable');
+    const fields = Object.keys(answer.body.error ?? {});
+    const isAdmitted = answer.status < 300 || (answer.status === 403 && (inUse || !fields.includes('generic')));
+    assert.ok(isAdmitted, `${route.method} ${route.path}: ${answer.status} ${answer.text}`);
+  };
+
+  test('refuses a caller without credentials, or with wrong ones', async () => {
+    const wrong = [
+      undefined,
+      { ...owner.credentials, api_key: 'hrk_wrong' },
+      { ...owner.credentials, api_key: owner.credentials.password },
+      { ...owner.credentials, email: 'nobody@example.org' },
+    ];
+    for (const route of guarded) {
+      for (const as of wrong) {
+        const answer = await service.api.ask(route.method, world.path(route.path), as ? { as } : {});
+        assertRefused(answer, 401, unauthorized);
+        assert.match(String(answer.headers['www-authenticate']), /^Basic /);
+      }
+    }
+  });
+
+  test('refuses credentials that are not in Basic form', async () => {
+    const { email, api_key: key } = owner.credentials;
+    const plain = Buffer.from(`${email}${key}`).toString('base64');
+    for (const authorization of [`Bearer ${key}`, 'Basic', 'Basic !!!', `Basic ${plain}`, `Digest ${plain}`]) {
+      assertRefused(await service.api.get('/whoami', { headers: { authorization } }), 401, unauthorized);
+    }
+  });
+
+  test('shows a stranger nothing', async () => {
+    const stranger = await service.user();
+    for (const route of guarded.filter(({ path }) => path.includes(':'))) {
+      assertRefused(await call(stranger, route), 404, { generic: ['not_found'] });
+    }
+  });
+
+  for (const kind of ['user', 'collaborator'] as const) {
+    test(`lets a collaborator with an account of kind ${kind} do what both may`, async () => {
+      const theirs = await buildWorld(service, owner);
+      const collaborator = await service.user(kind);
+      await owner.invite(theirs.project, collaborator);
+      for (const route of ofProject.filter(usersOnly)) {
+        assertRefused(await call(collaborator, route, theirs), 401, unauthorized);
+      }
+      for (const route of ofProject.filter((one) => !usersOnly(one)).toSorted(deletesLast)) {
+        assertAdmitted(await call(collaborator, route, theirs), route);
+      }
+    });
+  }
+
+  test('refuses an account that can only collaborate what is an account’s own', async () => {
+    const collaborator = await service.user('collaborator');
+    for (const route of ofAccount.filter(usersOnly)) assertRefused(await call(collaborator, route), 401, unauthorized);
+    for (const path of ['/whoami', '/projects']) assert.equal((await collaborator.get(path)).status, 200);
+  });
+
+  test('asks an owner who does not pay to pay, and lets them collaborate', async () => {
+    for (const billing of ['trial_ended', 'overdue'] as const) {
+      const [debtor, theirs] = [await service.user(), await buildWorld(service, owner)];
+      const own = await buildWorld(service, debtor);
+      await owner.invite(theirs.project, debtor);
+      await service.stopPaying(debtor, billing);
+      const payment = { generic: ['payment_required'] };
+      for (const route of [...ofProject, ...ofAccount.filter(usersOnly)]) {
+        assertRefused(await call(debtor, route, own), 402, payment);
+      }
+      for (const route of ofProject.filter((one) => !usersOnly(one)).toSorted(deletesLast)) {
+        assertAdmitted(await call(debtor, route, theirs), route);
+      }
+      assert.equal((await debtor.get('/whoami')).status, 200);
+      const listed = (await debtor.get('/projects')).list;
+      assert.deepEqual(
+        listed.map(({ id }) => id),
+        [theirs.project.id],
+      );
+    }
+  });
+
+  test('refuses a suspended account, which learns why only with its right key', async () => {
+    const suspended = await service.user();
+    await owner.invite(world.project, suspended);
+    await service.suspend(suspended);
+    for (const route of guarded) assertRefused(await call(suspended, route), 401, { generic: ['account_suspended'] });
+    const guess = service.signIn({ ...suspended.credentials, api_key: 'hrk_guess' });
+    for (const route of guarded) assertRefused(await call(guess, route), 401, unauthorized);
+  });
+
+  test('lets the owner in', async () => {
+    const [person] = [await service.user()];
+    const own = await buildWorld(service, person);
+    for (const route of guarded.toSorted(deletesLast)) assertAdmitted(await call(person, route, own), route);
+  });
+
+  test('takes for an identifier only a decimal number of 64 bits', async () => {
+    const none = ['x', '-1', '1.0', '0x10', '1e3', '9223372036854775808', '99999999999999999999', '%20', '1%00', '０'];
+    for (const route of guarded.filter(({ path }) => path.includes(':'))) {
+      for (const id of none) {
+        const path = world.path(route.path.replace(/:\w+(?!.*:)/, id));
+        const answer = await service.api.ask(route.method, encodeURI(decodeURI(path)), { as: owner.credentials });
+        assertRefused(answer, 404, { generic: ['not_found'] });
+      }
+    }
+  });
+});

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { ConfigError, readConfig } from '../src/config.ts';
+import { temporaryFolder } from './support/databases.ts';
+
+describe('the configuration', () => {
+  const folders: string[] = [];
+  after(() => folders.forEach((folder) => rmSync(folder, { recursive: true })));
+
+  function read(sources: { flags?: Record<string, string>; env?: Record<string, string>; file?: string } = {}) {
+    const folder = temporaryFolder();
+    folders.push(folder);
+    if (sources.file !== undefined) writeFileSync(join(folder, 'headrace.toml'), sources.file);
+    return readConfig({ flags: { data_dir: folder, ...sources.flags }, env: sources.env ?? {} });
+  }
+  const refused = (sources: Parameters<typeof read>[0], message: RegExp, secret?: string): void => {
+    assert.throws(
+      () => read(sources),
+      (error) => {
+        assert.ok(error instanceof ConfigError, String(error));
+        assert.match(error.message, message);
+        if (secret !== undefined) assert.ok(!error.message.includes(secret));
+        return true;
+      },
+    );
+  };
+
+  test('takes flags over the environment over the file over defaults', () => {
+    const file = 'port = 1003\nhost = "127.0.0.3"\nlog_level = "warn"\n';
+    const env = { HEADRACE_PORT: '1002', HEADRACE_HOST: '127.0.0.2' };
+    const { port, host, log_level: level, tls } = read({ file, env, flags: { port: '1001' } });
+    assert.deepEqual([port, host, level, tls], [1001, '127.0.0.2', 'warn', 'on']);
+    const { port: standard, host: local } = read();
+    assert.deepEqual([standard, local], [8443, '127.0.0.1']);
+  });
+
+  test('takes the data folder from its flag, else the environment', () => {
+    const folder = temporaryFolder();
+    folders.push(folder);
+    assert.equal(readConfig({ flags: {}, env: { HEADRACE_DATA_DIR: folder } }).data_dir, folder);
+    assert.equal(readConfig({ flags: { data_dir: '/x' }, env: { HEADRACE_DATA_DIR: folder } }).data_dir, '/x');
+  });
+
+  test('takes a file from elsewhere, which must exist', () => {
+    const folder = temporaryFolder();
+    folders.push(folder);
+    const file = join(folder, 'other.toml');
+    refused({ flags: { config: file } }, /--config .*other\.toml/);
+    writeFileSync(file, 'webhook_allow = ["10.0.0.0/8", "::1/128"]');
+    assert.deepEqual(read({ flags: { config: file } }).webhook_allow, ['10.0.0.0/8', '::1/128']);
+  });
+
+  test('names what it does not know', () => {
+    refused({ env: { HEADRACE_PROT: '1' } }, /^HEADRACE_PROT is not a setting/);
+    refused({ file: 'prot = 1' }, /^prot in .*headrace\.toml is not a setting/);
+    refused({ file: 'port = = 1' }, /headrace\.toml/);
+    refused({ file: '[port]\nx = 1' }, /^port in /);
+  });
+
+  test('knows what a build finds in its environment from a setting', () => {
+    read({ env: { HEADRACE: 'true', HEADRACE_BUILD_ID: '1', HEADRACE_REF: 'main', HEADRACE_COMMIT: 'abc' } });
+  });
+
+  test('names what is wrong and keeps its value to itself', () => {
+    refused({ flags: { port: '65536' } }, /^--port must be a whole number/);
+    refused({ env: { HEADRACE_PORT: '' } }, /^HEADRACE_PORT must be/);
+    refused({ file: 'log_level = "loud"' }, /^log_level in .* must be one of trace/);
+    refused({ env: { HEADRACE_DATABASE_URL: 'mysql://u:hunter2@h/d' } }, /^HEADRACE_DATABASE_URL must be/, 'hunter2');
+    refused({ env: { HEADRACE_METRICS_TOKEN: 'short-one' } }, /^HEADRACE_METRICS_TOKEN must be/, 'short-one');
+    refused({ env: { HEADRACE_TLS_CERT: '/nonexistent' } }, /^HEADRACE_TLS_CERT must be/);
+    refused({ env: { HEADRACE_WEBHOOK_ALLOW: 'everything' } }, /^HEADRACE_WEBHOOK_ALLOW must be/);
+    refused({ env: { HEADRACE_BASE_URL: 'ftp://x' } }, /^HEADRACE_BASE_URL must be/);
+  });
+
+  test('goes without TLS only where no network is in between', () => {
+    for (const host of ['127.0.0.1', '127.9.9.9', '::1', 'localhost', '/run/headrace.sock']) {
+      assert.equal(read({ env: { HEADRACE_TLS: 'off', HEADRACE_HOST: host } }).tls, 'off');
+    }
+    for (const host of ['0.0.0.0', '::', '10.0.0.1', 'example.org', '127.0.0.1.example.org']) {
+      refused({ env: { HEADRACE_TLS: 'off', HEADRACE_HOST: host } }, /loopback/);
+    }
+  });
+
+  test('wants a certificate and its key together', () => {
+    refused({ env: { HEADRACE_TLS_CERT: import.meta.filename } }, /tls_key/);
+  });
+});

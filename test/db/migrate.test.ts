@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { migrate } from '../../src/db/migrate.ts';
+import { migrations } from '../../src/db/migrations/index.ts';
+import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { headrace } from '../support/program.ts';
+
+const all = migrations.map(({ name }) => name);
+
+describe('migrations', () => {
+  onEveryDatabase((database) => {
+    test('are applied once', async () => {
+      const db = await database.openEmpty();
+      assert.deepEqual(await migrate(db), all);
+      assert.deepEqual(await migrate(db), []);
+    });
+
+    test('are applied once by programs that start together', async () => {
+      const folder = temporaryFolder();
+      database.afterwards(() => rmSync(folder, { recursive: true }));
+      const env: Record<string, string> =
+        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const start = () => headrace(['migrate', '--data-dir', folder], env);
+      const finished = await Promise.all(Array.from({ length: 4 }, start));
+      const said = finished.map(({ stdout, stderr }) => `${stdout.toString()}${stderr.toString()}`.trim());
+      const nothing = 'nothing to apply';
+      assert.deepEqual(said.toSorted(), [`applied ${all.join(', ')}`, nothing, nothing, nothing]);
+    });
+
+    test('do not touch a database that a newer program has changed', async () => {
+      const db = await database.open();
+      const newer = { name: '9999-from-the-future', applied_at: 0n };
+      await db.transaction((trx) => trx.insertInto('applied_migrations').values(newer).execute());
+      await assert.rejects(migrate(db), /newer than this program.*9999-from-the-future/);
+    });
+  });
+});

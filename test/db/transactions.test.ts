@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import type { Database } from '../../src/db/open.ts';
+import { onEveryDatabase } from '../support/databases.ts';
+
+describe('transactions', () => {
+  onEveryDatabase((database) => {
+    let db: Database;
+    before(async () => {
+      db = await database.open();
+    });
+
+    const add = (name: string, failing = false): Promise<void> =>
+      db.transaction(async (trx) => {
+        await trx.insertInto('applied_migrations').values({ name, applied_at: 1n }).execute();
+        if (failing) throw new Error(`${name} fails`);
+      });
+    const names = async (prefix: string): Promise<string[]> => {
+      const query = db.read.selectFrom('applied_migrations').select('name').where('name', 'like', `${prefix}%`);
+      return (await query.orderBy('name').execute()).map(({ name }) => name);
+    };
+
+    test('that arrive together succeed and fail each on its own', async () => {
+      const numbers = Array.from({ length: 400 }, (_, number) => number);
+      const name = (number: number): string => `many-${String(number).padStart(3, '0')}`;
+      const results = await Promise.allSettled(numbers.map((number) => add(name(number), number % 7 === 3)));
+      const failed = results.flatMap(({ status }, number) => (status === 'rejected' ? [number] : []));
+      assert.deepEqual(
+        failed,
+        numbers.filter((number) => number % 7 === 3),
+      );
+      assert.deepEqual(await names('many-'), numbers.filter((number) => number % 7 !== 3).map(name));
+    });
+
+    test('that the database itself refuses harm no others', async () => {
+      await add('twin');
+      const results = await Promise.allSettled([add('sane-1'), add('twin'), add('sane-2'), add('twin'), add('sane-3')]);
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        ['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled'],
+      );
+      assert.deepEqual(await names('sane-'), ['sane-1', 'sane-2', 'sane-3']);
+    });
+
+    test('are seen by readers when they are done and not before', async () => {
+      await db.transaction(async (trx) => {
+        await trx.insertInto('applied_migrations').values({ name: 'unseen', applied_at: 1n }).execute();
+        assert.deepEqual(await names('unseen'), []);
+        const own = trx.selectFrom('applied_migrations').select('name').where('name', '=', 'unseen');
+        assert.equal((await own.execute()).length, 1);
+      });
+      assert.deepEqual(await names('unseen'), ['unseen']);
+    });
+
+    test('give 64-bit columns as bigint and others as numbers', async () => {
+      const row = { node: 7, holder: 'x', leased_until: 2n ** 63n - 1n, used_until: 5n };
+      await db.transaction((trx) => trx.insertInto('id_nodes').values(row).execute());
+      assert.deepEqual({ ...(await db.read.selectFrom('id_nodes').selectAll().executeTakeFirst()) }, row);
+    });
+  });
+});

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import * as fc from 'fast-check';
+import { readCallback, wrapInCallback } from '../../src/http/jsonp.ts';
+import { exactValue } from '../support/client.ts';
+import { assertWrongFields } from '../support/expect.ts';
+import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+
+const javascript = 'application/javascript; charset=utf-8';
+
+describeService('JSON-P', (service) => {
+  let alice: User;
+  before(async () => {
+    alice = await service.user();
+  });
+
+  test('wraps the very same JSON in a call', async () => {
+    const project = await alice.createProject({ description: 'line\u2028separators\u2029' });
+    const plain = await alice.get(`/projects/${project.id}`);
+    const wrapped = await alice.get(`/projects/${project.id}?callback=my.$call_1`);
+    assert.equal(wrapped.status, 200);
+    assert.equal(wrapped.headers['content-type'], javascript);
+    assert.equal(wrapped.headers['x-content-type-options'], 'nosniff');
+    const [, json = ''] = /^my\.\$call_1\((.*)\)$/s.exec(wrapped.text) ?? [];
+    assert.deepEqual(exactValue(json), plain.body);
+    assert.doesNotMatch(json, /[\u2028\u2029]/);
+    assert.equal((await service.api.get('/ping?callback=f')).text, 'f({"response":"pong"})');
+  });
+
+  test('wraps errors too, and keeps their status', async () => {
+    const cases: [number, string, string][] = [
+      [400, '/nothing?callback=f', 'api_does_not_exists'],
+      [401, '/whoami?callback=f', 'unauthorized'],
+    ];
+    for (const [status, path, code] of cases) {
+      const answer = await service.api.get(path);
+      assert.deepEqual([answer.status, answer.text], [status, `f({"error":{"generic":["${code}"]}})`]);
+      assert.equal(answer.headers['content-type'], javascript);
+    }
+    const missing = await alice.get('/projects/1?callback=f');
+    assert.deepEqual([missing.status, missing.text], [404, 'f({"error":{"generic":["not_found"]}})']);
+  });
+
+  test('refuses what is not a name', async () => {
+    const bad = ['', ' ', '1a', 'a b', 'a;b', 'a(', 'a..b', '.a', 'a.', 'alert(1)//', 'a[0]', 'new', 'a\n', '<script>'];
+    for (const callback of [...bad, 'a'.repeat(257)]) {
+      const answer = await alice.get(`/projects?callback=${encodeURIComponent(callback)}`);
+      assertWrongFields(answer, { callback: 'invalid_format' });
+      assert.match(String(answer.headers['content-type']), /^application\/json/);
+    }
+    assertWrongFields(await alice.get('/projects?callback=a&callback=b'), { callback: 'invalid_format' });
+    assertWrongFields(await alice.get('/projects?callback[]=a'), { callback: 'invalid_format' });
+  });
+
+  test('is for reading alone', async () => {
+    const answer = await alice.post('/projects?callback=f');
+    assert.equal(answer.status, 403);
+    assert.match(String(answer.headers['content-type']), /^application\/json/);
+  });
+});
+
+describe('a callback that is accepted', () => {
+  const words = fc.constantFrom(
+    ...'a $ _ 0 . this new in of let x\u0301 \u200d ünï await eval ( ) ; / \\ \u2028'.split(' '),
+  );
+  const candidates = fc.oneof(
+    fc.string({ unit: 'grapheme' }),
+    fc.array(words).map((parts) => parts.join('')),
+  );
+
+  test('makes a script that calls it once with the value', () => {
+    fc.assert(
+      fc.property(candidates, fc.jsonValue(), (callback, value) => {
+        let accepted;
+        try {
+          accepted = readCallback(callback);
+        } catch {
+          return;
+        }
+        assert.equal(accepted, callback);
+        const [root = '', ...path] = callback.split('.');
+        const calls: unknown[] = [];
+        const called = (argument: unknown): void => void calls.push(argument);
+        const object = path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), called);
+        // The body of a sloppy function, which is what a script tag runs.
+        // oxlint-disable-next-line typescript/no-implied-eval -- running it is the point
+        new Function(root, wrapInCallback(callback, JSON.stringify(value)))(object);
+        assert.deepEqual(calls, [JSON.parse(JSON.stringify(value))]);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { errorStatus } from '../../src/errors.ts';
+import { openApiDocument } from '../../src/http/openapi.ts';
+import { routes } from '../../src/resources/index.ts';
+import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+import { buildWorld, type World } from '../support/world.ts';
+import { conforms, type Schema } from '../support/schema.ts';
+
+interface Operation {
+  operationId: string;
+  security: unknown[];
+  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
+}
+interface Document {
+  openapi: string;
+  paths: Record<string, Record<string, Operation>>;
+}
+
+const document = openApiDocument(routes) as unknown as Document;
+
+describe('the OpenAPI document', () => {
+  test('is valid for a standard validator', async () => {
+    const result = await new Validator().validate(structuredClone(document) as unknown as Record<string, unknown>);
+    assert.deepEqual([result.valid, result.errors], [true, undefined]);
+    assert.match(document.openapi, /^3\.1\./);
+  });
+
+  test('describes every route, and each error with its codes', () => {
+    const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    const served = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+    assert.deepEqual(described.toSorted(), served.toSorted());
+    const text = JSON.stringify(document);
+    for (const code of Object.keys(errorStatus)) assert.ok(text.includes(`"${code}"`), code);
+    for (const operation of Object.values(document.paths).flatMap((methods) => Object.values(methods))) {
+      for (const status of [400, 401, 402, 403, 404, 500]) assert.ok(operation.responses[status]);
+    }
+  });
+
+  test('names each operation once', () => {
+    const ids = Object.values(document.paths).flatMap((methods) =>
+      Object.values(methods).map((one) => one.operationId),
+    );
+    assert.equal(new Set(ids).size, ids.length);
+  });
+});
+
+describeService('the service', (service) => {
+  let alice: User;
+  let world: World;
+  before(async () => {
+    alice = await service.user();
+    world = await buildWorld(service, alice);
+  });
+
+  test('serves the document', async () => {
+    assert.deepEqual((await service.api.get('/openapi.json')).body, JSON.parse(JSON.stringify(document)));
+  });
+
+  test('answers as the document says', async () => {
+    for (const route of routes.filter(({ method }) => method === 'GET')) {
+      const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.get;
+      const schema = operation?.responses[200]?.content?.['application/json']?.schema;
+      assert.ok(schema, route.path);
+      const answer = await alice.get(world.path(route.path));
+      assert.equal(answer.status, 200, `${route.path} ${answer.text}`);
+      assert.deepEqual(conforms(schema, answer.body), [], route.path);
+    }
+  });
+});

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
+import { describeService } from '../support/service.ts';
+
+describeService('environment variables', (service) => {
+  test('are created, listed in clear, changed and deleted', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const path = `/projects/${project.id}/suites/${(await alice.createSuite(project)).id}/environment_variables`;
+    const content = '  two\nlines, ünï, "quoted"  ';
+    const answer = await alice.post(path, { name: 'TOKEN', content });
+    assertCreated(answer, 'id id_str name content');
+    assert.equal(answer.record.content, content);
+    const second = (await alice.post(path, { name: 'OTHER', content: 'x' })).record;
+    assert.deepEqual((await alice.get(path)).list, [answer.record, second]);
+    const renamed = await alice.put(`${path}/${answer.record.id}`, { name: 'KEY' });
+    assert.deepEqual(renamed.record, { ...answer.record, name: 'KEY' });
+    const refilled = await alice.put(`${path}/${answer.record.id}`, { content: 'new' });
+    assert.deepEqual((await alice.get(path)).list, [{ ...renamed.record, content: 'new' }, second]);
+    assert.equal(refilled.record.content, 'new');
+    assertDestroyed(await alice.delete(`${path}/${second.id}`));
+    assertNotFound(await alice.delete(`${path}/${second.id}`));
+    assertNotFound(await alice.put(`${path}/${second.id}`, { content: 'x' }));
+    assert.equal((await alice.get(path)).list.length, 1);
+  });
+
+  test('may be empty or white space alone', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const path = `/projects/${project.id}/suites/${(await alice.createSuite(project)).id}/environment_variables`;
+    assert.equal((await alice.post(path, { name: 'EMPTY' })).record.content, '');
+    assert.equal((await alice.post(path, { name: 'NOTHING', content: '' })).record.content, '');
+    const blank = (await alice.post(path, { name: 'BLANK', content: ' \n' })).record;
+    assert.equal(blank.content, ' \n');
+    assert.equal((await alice.put(`${path}/${blank.id}`, { content: '' })).record.content, '');
+  });
+
+  test('cannot take names that the service or a shell has no room for', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const path = `/projects/${project.id}/suites/${(await alice.createSuite(project)).id}/environment_variables`;
+    for (const name of ['CI', 'HEADRACE', 'HEADRACE_REF', 'HEADRACEX']) {
+      assertWrongFields(await alice.post(path, { name, content: 'x' }), { name: 'is_reserved' });
+    }
+    for (const name of ['1A', 'A-B', 'A B', 'A=B', 'Ä']) {
+      assertWrongFields(await alice.post(path, { name, content: 'x' }), { name: 'invalid_format' });
+    }
+    assertWrongFields(await alice.post(path, { content: 'a\0b' }), { name: 'is_blank', content: 'invalid_format' });
+    const variable = (await alice.post(path, { name: 'ci', content: 'x' })).record;
+    assertWrongFields(await alice.put(`${path}/${variable.id}`, { name: 'CI' }), { name: 'is_reserved' });
+    assertWrongFields(await alice.post(path, { name: 'ci', content: 'x' }), { name: 'already_exists' });
+  });
+
+  test('are unique by name in their suite alone', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    for (const suite of [await alice.createSuite(project), await alice.createSuite(project)]) {
+      await alice.createVariable(project, suite, { name: 'SAME' });
+    }
+  });
+});

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
+import { describeService } from '../support/service.ts';
+
+const fields = 'id id_str name description command';
+
+describeService('suites', (service) => {
+  test('are created, fetched, listed oldest first, changed and deleted', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const path = `/projects/${project.id}/suites`;
+    const answer = await alice.post(path, { name: 'unit', command: 'make\ntest' });
+    assertCreated(answer, fields);
+    const suite = answer.record;
+    assert.deepEqual({ ...suite }, { ...suite, name: 'unit', command: 'make\ntest', description: '' });
+    assert.deepEqual((await alice.get(`${path}/${suite.id}`)).record, suite);
+    const second = await alice.createSuite(project);
+    assert.deepEqual((await alice.get(path)).list, [suite, second]);
+    const changed = await alice.put(`${path}/${suite.id}`, { command: 'true' });
+    assert.deepEqual(changed.record, { ...suite, command: 'true' });
+    assert.deepEqual((await alice.get(`${path}/${suite.id}`)).record, changed.record);
+    assertDestroyed(await alice.delete(`${path}/${suite.id}`));
+    assertNotFound(await alice.get(`${path}/${suite.id}`));
+    assert.deepEqual((await alice.get(path)).list, [second]);
+  });
+
+  test('have a name that is unique in their project', async () => {
+    const alice = await service.user();
+    const [project, other] = [await alice.createProject(), await alice.createProject()];
+    const suite = await alice.createSuite(project, { name: 'unit' });
+    await alice.createSuite(other, { name: 'unit' });
+    const second = await alice.createSuite(project);
+    const path = `/projects/${project.id}/suites`;
+    const wrong = await alice.post(path, { name: 'unit' });
+    assertWrongFields(wrong, { name: 'already_exists', command: 'is_blank' });
+    assertWrongFields(await alice.put(`${path}/${second.id}`, { name: 'unit' }), { name: 'already_exists' });
+    assert.equal((await alice.put(`${path}/${suite.id}`, { name: 'unit' })).status, 200);
+  });
+
+  test('are not found under another project', async () => {
+    const alice = await service.user();
+    const [project, other] = [await alice.createProject(), await alice.createProject()];
+    const suite = await alice.createSuite(project);
+    const path = `/projects/${other.id}/suites/${suite.id}`;
+    assertNotFound(await alice.get(path));
+    assertNotFound(await alice.put(path, { name: '' }));
+    assertNotFound(await alice.delete(path));
+    assertNotFound(await alice.get(`${path}/dependencies`));
+    assertNotFound(await alice.post(`${path}/environment_variables`, { name: 'A', content: 'b' }));
+    assert.equal((await alice.get(`/projects/${project.id}/suites/${suite.id}`)).status, 200);
+  });
+
+  test('refuse names and commands that are too long or cannot be held', async () => {
+    const alice = await service.user();
+    const path = `/projects/${(await alice.createProject()).id}/suites`;
+    const tooLong = { name: 'n'.repeat(256), command: 'c'.repeat(65_537), description: 'd\0' };
+    const wrong = { name: 'invalid_format', command: 'invalid_format', description: 'invalid_format' };
+    assertWrongFields(await alice.post(path, tooLong), wrong);
+    assertWrongFields(await alice.post(path, { name: 'two\nlines', command: 'true' }), { name: 'invalid_format' });
+    const longest = await alice.post(path, { name: 'n'.repeat(255), command: 'c'.repeat(65_536) });
+    assert.equal(longest.status, 201);
+  });
+});

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import { sealedPlace } from '../src/db/schema.ts';
+import { describeService, type Service } from './support/service.ts';
+
+/** Every file of the data folder, and every row of every table as text. */
+async function everythingStored(service: Service): Promise<Map<string, Buffer>> {
+  const stored = new Map<string, Buffer>();
+  for (const name of readdirSync(service.folder, { recursive: true, encoding: 'utf8' })) {
+    const file = join(service.folder, name);
+    // The key of the certificate and the master key are there to be read by the service.
+    if (statSync(file).isFile()) stored.set(name, readFileSync(file));
+  }
+  const { db } = service.store;
+  const tables = await db.read.introspection.getTables();
+  for (const { name } of tables) {
+    const { rows } = await sql<Record<string, unknown>>`select * from ${sql.table(name)}`.execute(db.read);
+    const values = rows.flatMap((row) => Object.values(row));
+    const bytes = values.map((value) =>
+      value instanceof Uint8Array ? Buffer.from(value) : Buffer.from(String(value)),
+    );
+    stored.set(`table ${name}`, Buffer.concat(bytes));
+  }
+  return stored;
+}
+
+describeService('the store', (service) => {
+  test('holds no secret in clear', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const suite = await alice.createSuite(project);
+    const contents = ['first-secret-content-71345', 'second-secret-content-90812', 'third-secret-content-55551'];
+    const variables = `/projects/${project.id}/suites/${suite.id}/environment_variables`;
+    const [first = '', second = '', third = ''] = contents;
+    const { id } = await alice.createVariable(project, suite, { content: first });
+    await alice.put(`${variables}/${id}`, { content: second });
+    const key = { 'idempotency-key': 'once' };
+    await alice.post(variables, { name: 'ANOTHER', content: third }, key);
+    const notification = await alice.createNotification(project);
+    const hook = { notifiable_type: 'build', name: 'webhook', 'options[url]': 'https://example.org/visible-address' };
+    const kept = await alice.post(`/projects/${project.id}/notifications`, hook, { 'idempotency-key': 'twice' });
+
+    const { vault, db } = service.store;
+    const row = await db.read.selectFrom('projects').selectAll().where('id', '=', project.id).executeTakeFirstOrThrow();
+    const place = sealedPlace({ table: 'projects', column: 'ssh_private_key' }, project.id);
+    const privateKey = vault.open(row.ssh_private_key, place);
+    assert.match(privateKey, /^-----BEGIN OPENSSH PRIVATE KEY-----/);
+    const secrets = {
+      'the password': alice.credentials.password,
+      'the API key': alice.credentials.api_key,
+      'a private key': privateKey.split('\n')[3] ?? '',
+      'the mark of private keys': 'OPENSSH PRIVATE KEY',
+      'a public key': String(project.ssh_public_key).split(' ')[1] ?? '',
+      'a webhook secret': String(notification.secret),
+      'a webhook secret in a kept answer': String(kept.record.secret),
+      ...Object.fromEntries(contents.map((content) => [`the content ${content}`, content])),
+    };
+
+    const stored = await everythingStored(service);
+    const found = (text: string): string[] =>
+      [...stored].filter(([, bytes]) => bytes.includes(text)).map(([name]) => name);
+    // What is not secret is found: the search looks in the right places.
+    assert.ok(found('visible-address').some((name) => name === 'table notifications'));
+    for (const [what, secret] of Object.entries(secrets)) {
+      assert.ok(secret.length >= 15, what);
+      assert.deepEqual(found(secret), [], what);
+    }
+  });
+});

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import type { IncomingHttpHeaders } from 'node:http';
+import https from 'node:https';
+import { isSafeNumber, parse } from 'lossless-json';
+
+/** What an answer holds: identifiers are bigint, small numbers are numbers. */
+export type Fields = Record<string, unknown>;
+export type Record_ = Fields & { id: bigint; id_str: string };
+
+export interface Credentials {
+  email: string;
+  api_key: string;
+}
+
+export interface Asking {
+  as?: Credentials;
+  form?: Record<string, string | bigint> | [string, string][];
+  json?: unknown;
+  /** As it is, under the given content type. */
+  body?: string | Uint8Array;
+  headers?: Record<string, string>;
+}
+
+/** Speaks to the service as any client would, and trusts its certificate and no other. */
+export class Client {
+  readonly #agent: https.Agent;
+  readonly #address: URL;
+
+  constructor(address: string, certificate: string) {
+    this.#address = new URL(address);
+    this.#agent = new https.Agent({ ca: certificate, keepAlive: true, maxSockets: 64 });
+  }
+
+  get(path: string, asking: Asking = {}): Promise<Answer> {
+    return this.ask('GET', path, asking);
+  }
+
+  post(path: string, asking: Asking = {}): Promise<Answer> {
+    return this.ask('POST', path, asking);
+  }
+
+  put(path: string, asking: Asking = {}): Promise<Answer> {
+    return this.ask('PUT', path, asking);
+  }
+
+  delete(path: string, asking: Asking = {}): Promise<Answer> {
+    return this.ask('DELETE', path, asking);
+  }
+
+  ask(method: string, path: string, asking: Asking = {}): Promise<Answer> {
+    const { headers, body } = written(asking);
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    const { hostname, port } = this.#address;
+    const request = https.request({ hostname, port, method, path, headers, agent: this.#agent }, (incoming) => {
+      const chunks: Buffer[] = [];
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+      incoming.on('end', () => resolve(new Answer(incoming.statusCode ?? 0, incoming.headers, Buffer.concat(chunks))));
+      incoming.on('error', reject);
+    });
+    request.on('error', reject);
+    request.end(body);
+    return promise;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+function written({ as, form, json, body, headers = {} }: Asking): {
+  headers: Record<string, string>;
+  body: string | Uint8Array | undefined;
+} {
+  const all: Record<string, string> = { ...headers };
+  if (as) all.authorization = basic(as);
+  if (form) {
+    const pairs: [string, string][] = Array.isArray(form)
+      ? form
+      : Object.entries(form).map(([name, value]) => [name, String(value)]);
+    return {
+      headers: { 'content-type': 'application/x-www-form-urlencoded', ...all },
+      body: new URLSearchParams(pairs).toString(),
+    };
+  }
+  if (json !== undefined) return { headers: { 'content-type': 'application/json', ...all }, body: exactText(json) };
+  return { headers: all, body };
+}
+
+export function basic({ email, api_key: key }: Credentials): string {
+  return `Basic ${Buffer.from(`${email}:${key}`).toString('base64')}`;
+}
+
+function exactText(value: unknown): string {
+  const { rawJSON } = JSON as unknown as { rawJSON: (this: void, text: string) => unknown };
+  return JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? rawJSON(String(item)) : item));
+}
+
+export function exactValue(text: string): unknown {
+  return parse(text, undefined, (digits) => (isSafeNumber(digits) ? Number(digits) : BigInt(digits)));
+}
+
+export class Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
+
+  constructor(status: number, headers: IncomingHttpHeaders, bytes: Buffer) {
+    this.status = status;
+    this.headers = headers;
+    this.bytes = bytes;
+  }
+
+  get text(): string {
+    return this.bytes.toString();
+  }
+
+  get body(): Fields {
+    return exactValue(this.text) as Fields;
+  }
+
+  /** What was answered; an error fails the test here and says what it was. */
+  get response(): unknown {
+    assert.ok(this.status === 200 || this.status === 201, `${this.status} ${this.text}`);
+    const { body } = this;
+    assert.deepEqual(Object.keys(body), ['response']);
+    return body.response;
+  }
+
+  get record(): Record_ {
+    return this.response as Record_;
+  }
+
+  get list(): Record_[] {
+    assert.ok(Array.isArray(this.response), this.text);
+    return this.response as Record_[];
+  }
+}

@@ -1,0 +1,73 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe } from 'node:test';
+import { Client } from 'pg';
+import { migrate } from '../../src/db/migrate.ts';
+import { openDatabase, type Database } from '../../src/db/open.ts';
+
+/** A kind of database to run tests on. What it makes is gone after the tests of the block. */
+export interface TestDatabase {
+  readonly kind: Database['kind'];
+  /** The address of a database in which nothing is. */
+  emptyUrl(): Promise<string>;
+  /** An open database with all its tables. */
+  open(): Promise<Database>;
+  /** Such a one without tables; given an address, that one. */
+  openEmpty(url?: string): Promise<Database>;
+  /** What is to be done after the tests of the block; the last thing asked for comes first. */
+  afterwards(cleanUp: CleanUp): void;
+}
+
+type CleanUp = () => void | Promise<void>;
+
+/** Runs the same tests on SQLite and on PostgreSQL. */
+export function onEveryDatabase(define: (database: TestDatabase) => void): void {
+  for (const kind of ['sqlite', 'postgres'] as const) {
+    describe(`on ${kind}`, () => {
+      const cleanUps: CleanUp[] = [];
+      after(async () => {
+        for (const cleanUp of cleanUps.reverse()) await cleanUp();
+      });
+      const emptyUrl = (): Promise<string> => (kind === 'sqlite' ? emptyFile(cleanUps) : emptyDatabase());
+      const openEmpty = async (url?: string): Promise<Database> => {
+        const db = await openDatabase({ url: url ?? (await emptyUrl()) });
+        cleanUps.push(() => db.close());
+        return db;
+      };
+      const open = async (): Promise<Database> => {
+        const db = await openEmpty();
+        await migrate(db);
+        return db;
+      };
+      define({ kind, emptyUrl, openEmpty, open, afterwards: (cleanUp) => void cleanUps.push(cleanUp) });
+    });
+  }
+}
+
+async function emptyFile(cleanUps: CleanUp[]): Promise<string> {
+  const folder = temporaryFolder();
+  cleanUps.push(() => rmSync(folder, { recursive: true }));
+  return join(folder, 'test.db');
+}
+
+export function temporaryFolder(): string {
+  return mkdtempSync(join(tmpdir(), 'headrace-test-'));
+}
+
+let databases = 0;
+
+/** It goes when the server goes, at the end of the run. */
+async function emptyDatabase(): Promise<string> {
+  const server = process.env.TEST_POSTGRES_URL;
+  if (server === undefined) throw new Error('these tests are run by scripts/test, which starts PostgreSQL for them');
+  databases += 1;
+  const name = `test_${process.pid}_${databases}`;
+  const client = new Client(server);
+  await client.connect();
+  await client.query(`create database ${name}`);
+  await client.end();
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}

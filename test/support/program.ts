@@ -1,0 +1,54 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { run, type Finished } from '../../src/lib/processes.ts';
+import { Client } from './client.ts';
+import type { TestDatabase } from './databases.ts';
+
+const program = join(import.meta.dirname, '../../bin/headrace');
+
+/** Without what the tests' own surroundings may have set for a Headrace. */
+function environment(extra: Record<string, string>): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE') && name !== 'NODE_OPTIONS');
+  return { ...Object.fromEntries(own.filter(([name]) => name !== 'NODE_TEST_CONTEXT')), ...extra };
+}
+
+/** Runs a command of the program to its end. */
+export function headrace(args: string[], env: Record<string, string> = {}): Promise<Finished> {
+  return run(program, args, { env: environment(env) });
+}
+
+export interface Serving {
+  process: ChildProcess;
+  address: string;
+  api: Client;
+  /** Everything on standard output up to the line that says it listens. */
+  output: string;
+  exited: Promise<unknown>;
+}
+
+/** Starts the program as a process of its own and waits until it listens. It does not outlive the tests of the block. */
+export async function serve(
+  { afterwards }: Pick<TestDatabase, 'afterwards'>,
+  folder: string,
+  env: Record<string, string> = {},
+): Promise<Serving> {
+  const args = ['serve', '--data-dir', folder, '--port', '0'];
+  const child = spawn(program, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+  afterwards(() => void child.kill('SIGKILL'));
+  const exited = once(child, 'exit');
+  let output = '';
+  let errors = '';
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  child.stdout.on('data', (chunk: Buffer) => {
+    output += chunk.toString();
+    const [, address] = /^listening on (.*)$/m.exec(output) ?? [];
+    if (address !== undefined && output.endsWith('\n')) resolve(address);
+  });
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  child.once('exit', () => reject(new Error(`it ended: ${output}${errors}`)));
+  const address = await promise;
+  const api = new Client(address, readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8'));
+  return { process: child, address, api, output, exited };
+}

@@ -1,0 +1,98 @@
+import type { Services } from '../../src/api/call.ts';
+import type { BuildRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/db/schema.ts';
+
+/** Records that only the service's own work makes, put into the store as that work will leave them. */
+
+interface Named {
+  id: bigint;
+}
+
+export async function addCommit(
+  { db, ids }: Services,
+  project: Named,
+  fields: Partial<CommitRow> = {},
+): Promise<CommitRow> {
+  const id = ids.next();
+  const commit: CommitRow = {
+    id,
+    project_id: project.id,
+    ref: id.toString(16).padStart(40, '0'),
+    version: 1,
+    build_state: 'waiting_for_builds',
+    message: 'Mend the sluice\n\nIt leaked.',
+    scm_author_name: 'Ada',
+    scm_author_email: 'ada@example.org',
+    scm_authored_date: '2026-03-01T10:00:00-05:00',
+    scm_committer_name: 'Grace',
+    scm_committer_email: 'grace@example.org',
+    scm_committed_date: '2026-03-02T11:30:00+05:30',
+    branches: '["main"]',
+    tags: '[]',
+    files: '["sluice.c"]',
+    ...fields,
+  };
+  await db.transaction((trx) => trx.insertInto('commits').values(commit).execute());
+  return commit;
+}
+
+export async function addBuild(
+  { db, ids }: Services,
+  project: Named,
+  parts: { commit: Named; buildRequest: Named; suite: Named },
+  fields: Partial<BuildRow> = {},
+): Promise<BuildRow> {
+  const build: BuildRow = {
+    id: ids.next(),
+    project_id: project.id,
+    build_request_id: parts.buildRequest.id,
+    commit_id: parts.commit.id,
+    suite_id: parts.suite.id,
+    build_state: 'enqueued',
+    attempt: 1,
+    exit_status: null,
+    failure_reason: '',
+    created_at: BigInt(Date.now()),
+    started_at: null,
+    finished_at: null,
+    ...fields,
+  };
+  await db.transaction((trx) => trx.insertInto('builds').values(build).execute());
+  return build;
+}
+
+export async function addDelivery(
+  { db, ids }: Services,
+  notification: Named,
+  fields: Partial<DeliveryRow> = {},
+): Promise<DeliveryRow> {
+  const delivery: DeliveryRow = {
+    id: ids.next(),
+    notification_id: notification.id,
+    event_type: 'build.passed',
+    payload: '{}',
+    state: 'failed',
+    created_at: BigInt(Date.now()),
+    ...fields,
+  };
+  await db.transaction((trx) => trx.insertInto('deliveries').values(delivery).execute());
+  return delivery;
+}
+
+export async function addDeliveryAttempt(
+  { db, ids }: Services,
+  delivery: Named,
+  attempt: { status: number | null; answer: string },
+): Promise<void> {
+  const row = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), ...attempt };
+  await db.transaction((trx) => trx.insertInto('delivery_attempts').values(row).execute());
+}
+
+export async function setDependencyState(
+  { db }: Services,
+  dependency: Named,
+  state: DependencyRow['state'],
+): Promise<void> {
+  await db.transaction((trx) =>
+    trx.updateTable('dependencies').set({ state }).where('id', '=', dependency.id).execute(),
+  );
+}

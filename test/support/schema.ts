@@ -1,0 +1,39 @@
+/** The part of JSON Schema that the service describes its answers with. */
+export interface Schema {
+  type?: string | string[];
+  format?: string;
+  items?: Schema;
+  properties?: Record<string, Schema>;
+  required?: string[];
+  additionalProperties?: unknown;
+}
+
+/** What of the value breaks the schema, by path; 64-bit integers, which no ready-made validator takes, included. */
+export function conforms(schema: Schema, value: unknown, at = '$'): string[] {
+  const types = [schema.type ?? []].flat();
+  if (types.length > 0 && !types.includes(typeOf(value))) return [`${at} is ${typeOf(value)}, not ${types.join()}`];
+  if (schema.format === 'date-time' && typeof value === 'string' && !isDateTime(value))
+    return [`${at} is no date-time`];
+  if (Array.isArray(value)) {
+    return value.flatMap((item, index) => conforms(schema.items ?? {}, item, `${at}[${index}]`));
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  const missing = (schema.required ?? []).filter((name) => !(name in value)).map((name) => `${at}.${name} is missing`);
+  const inner = Object.entries(value).flatMap(([name, item]) => {
+    const known = schema.properties?.[name];
+    if (known) return conforms(known, item, `${at}.${name}`);
+    return schema.additionalProperties === false ? [`${at}.${name} is unknown`] : [];
+  });
+  return [...missing, ...inner];
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  if (typeof value === 'bigint' || Number.isInteger(value)) return 'integer';
+  return typeof value;
+}
+
+function isDateTime(text: string): boolean {
+  return /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/.test(text) && !Number.isNaN(Date.parse(text));
+}

@@ -1,0 +1,120 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { before, describe } from 'node:test';
+import { pino } from 'pino';
+import { insertUser, makeCredentials, updateUser, type Credentials } from '../../src/auth/users.ts';
+import { openStore, type Store } from '../../src/cli/store.ts';
+import { readConfig, type Config } from '../../src/config.ts';
+import { startServer, type RunningServer } from '../../src/server.ts';
+import { Client } from './client.ts';
+import { onEveryDatabase, temporaryFolder, type TestDatabase } from './databases.ts';
+import { User } from './user.ts';
+
+interface Parts {
+  folder: string;
+  config: Config;
+  store: Store;
+  server: RunningServer;
+  api: Client;
+}
+
+/** The real server, over TLS, on a database and a data folder of its own. */
+export class Service {
+  readonly #database: TestDatabase;
+  #parts: Parts | undefined;
+  #users = 0;
+  /** Everything that was logged, at the most talkative level. */
+  log = '';
+
+  constructor(database: TestDatabase) {
+    this.#database = database;
+  }
+
+  async start(): Promise<void> {
+    const folder = temporaryFolder();
+    const flags = { data_dir: folder, port: '0', ...(await this.#databaseFlag()) };
+    const config = readConfig({ flags, env: {} });
+    const store = await openStore(config, (error) => {
+      throw error;
+    });
+    const log = pino({ level: 'trace' }, this.#logStream());
+    const server = await startServer({ config, store, log });
+    const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
+    this.#database.afterwards(() => this.stop());
+    this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };
+  }
+
+  async stop(): Promise<void> {
+    this.api.close();
+    await this.#started.server.close();
+    await this.store.close();
+    rmSync(this.folder, { recursive: true });
+  }
+
+  get api(): Client {
+    return this.#started.api;
+  }
+
+  get store(): Store {
+    return this.#started.store;
+  }
+
+  get folder(): string {
+    return this.#started.folder;
+  }
+
+  get address(): string {
+    return this.#started.server.address;
+  }
+
+  /** Someone with an account; each time somebody new. */
+  async user(kind: 'user' | 'collaborator' = 'user'): Promise<User> {
+    this.#users += 1;
+    const { credentials, stored } = await makeCredentials(`person${this.#users}@example.org`);
+    const { db, ids } = this.store;
+    await db.transaction((trx) => insertUser(trx, ids, { email: credentials.email, kind, secrets: stored }));
+    return this.signIn(credentials);
+  }
+
+  signIn(credentials: Credentials): User {
+    return new User(this.api, credentials);
+  }
+
+  async suspend(user: User): Promise<void> {
+    await this.store.db.transaction((trx) => updateUser(trx, user.email, { suspended: 1 }));
+  }
+
+  async stopPaying(user: User, billing: 'trial_ended' | 'overdue' = 'overdue'): Promise<void> {
+    await this.store.db.transaction((trx) => updateUser(trx, user.email, { billing }));
+  }
+
+  async #databaseFlag(): Promise<{ database_url?: string }> {
+    return this.#database.kind === 'postgres' ? { database_url: await this.#database.emptyUrl() } : {};
+  }
+
+  #logStream(): Writable {
+    return new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        this.log += chunk.toString();
+        done();
+      },
+    });
+  }
+
+  get #started(): Parts {
+    if (!this.#parts) throw new Error('the service runs only inside tests');
+    return this.#parts;
+  }
+}
+
+/** Runs the same tests against a service on each database. */
+export function describeService(name: string, define: (service: Service) => void): void {
+  describe(name, () => {
+    onEveryDatabase((database) => {
+      const service = new Service(database);
+      before(() => service.start());
+      define(service);
+    });
+  });
+}

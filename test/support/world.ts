@@ -1,0 +1,52 @@
+import type { Record_ } from './client.ts';
+import { addBuild, addCommit, addDelivery } from './rows.ts';
+import type { Service } from './service.ts';
+import type { User } from './user.ts';
+
+/** A project with one of everything in it, and the identifiers that the parameters of paths stand for. */
+export interface World {
+  project: Record_;
+  path(route: string): string;
+}
+
+export async function buildWorld(service: Service, owner: User): Promise<World> {
+  const { store } = service;
+  const project = await owner.createProject();
+  const suite = await owner.createSuite(project);
+  const variable = await owner.createVariable(project, suite);
+  const dependency = await owner.createDependency();
+  await owner.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: dependency.id });
+  const rules = `/projects/${project.id}/suites/${suite.id}/rules`;
+  const rule = (await owner.post(rules, { subject: 'commit.message', operator: 'contains', value: 'x' })).record;
+  const strategy = await owner.createStrategy(project);
+  const commit = await addCommit(store, project);
+  const buildRequest = await owner.requestBuild(project);
+  const build = await addBuild(store, project, { commit, buildRequest, suite });
+  const deploys = `/projects/${project.id}/deploys`;
+  const deploy = (await owner.post(deploys, { deploy_strategy_id: strategy.id, commit_id: commit.id })).record;
+  const notification = await owner.createNotification(project);
+  const delivery = await addDelivery(store, notification);
+  const collaborator = await owner.invite(project, { email: `friend-of-${project.id}@example.org` });
+  const ids: Record<string, bigint> = {
+    project_id: project.id,
+    suite_id: suite.id,
+    rule_id: rule.id,
+    environment_variable_id: variable.id,
+    dependency_id: dependency.id,
+    deploy_strategy_id: strategy.id,
+    commit_id: commit.id,
+    build_request_id: buildRequest.id,
+    build_id: build.id,
+    deploy_id: deploy.id,
+    notification_id: notification.id,
+    delivery_id: delivery.id,
+    collaborator_id: collaborator.id,
+  };
+  const path = (route: string): string =>
+    route.replaceAll(/:(\w+)/g, (_, name: string) => {
+      const id = ids[name];
+      if (id === undefined) throw new Error(`this world has no ${name}`);
+      return String(id);
+    });
+  return { project, path };
+}

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { sql } from 'kysely';
+import { openSnapshot } from '../../src/db/snapshot.ts';
+import { lockUpkeep } from '../../src/db/upkeep-lock.ts';
+import { readArchive } from '../../src/lib/archive.ts';
+import { openVault } from '../../src/lib/vault.ts';
+import { everyRow, fillTables } from './rows.ts';
+import { kinds, newInstallation, openTables, preparedInstallation, temporaryFolder } from './support.ts';
+
+for (const from of kinds) {
+  for (const to of kinds) {
+    describe(`a backup from ${from} restored into ${to}`, () => {
+      it('brings back every row, the keys, the settings and the blobs', async (t) => {
+        const { installation: old, db } = await preparedInstallation(t, from);
+        await fillTables(db, openVault(old.keyFile));
+        const blob = Buffer.from(Array.from({ length: 200_000 }, (_, at) => (at * at) % 256));
+        mkdirSync(join(old.folder, 'blobs', 'ab'), { recursive: true });
+        mkdirSync(join(old.folder, 'tls'));
+        writeFileSync(join(old.folder, 'blobs', 'ab', 'abcd'), blob);
+        writeFileSync(join(old.folder, 'blobs', 'empty'), '');
+        writeFileSync(join(old.folder, 'tls', 'key.pem'), 'a key');
+        writeFileSync(join(old.folder, 'tls', 'cert.pem'), 'a certificate');
+        writeFileSync(join(old.folder, 'headrace.toml'), 'log_level = "warn"\n');
+        const file = join(temporaryFolder(t), 'backup');
+
+        const made = await old.command('backup', file);
+        assert.equal(made.status, 0, made.stderr);
+        assert.match(made.stdout, /rows: 10\d\d, tables: \d+, files: 6/);
+        assert.equal(statSync(file).mode & 0o777, 0o600);
+
+        const fresh = await newInstallation(t, to);
+        const restored = await fresh.command('restore', file);
+        assert.equal(restored.status, 0, restored.stderr);
+        const before = await everyRow(db);
+        assert.deepEqual(await everyRow(await openTables(t, fresh)), before);
+        for (const [table, rows] of Object.entries(before)) assert.notEqual(rows.length, 0, `no row tests ${table}`);
+
+        const content = (path: string): Buffer => readFileSync(join(fresh.folder, path));
+        assert.deepEqual(content('blobs/ab/abcd'), blob);
+        assert.equal(content('blobs/empty').length, 0);
+        assert.equal(content('tls/key.pem').toString(), 'a key');
+        assert.equal(content('headrace.toml').toString(), 'log_level = "warn"\n');
+        assert.deepEqual(content('master.key'), readFileSync(old.keyFile));
+        assert.equal(statSync(join(fresh.folder, 'master.key')).mode & 0o777, 0o600);
+        assert.equal(statSync(fresh.folder).mode & 0o777, 0o700);
+      });
+    });
+  }
+}
+
+for (const kind of kinds) {
+  describe(`backup on ${kind}`, () => {
+    it('holds every table that the database has, also one that this program does not know', async (t) => {
+      const { installation, db } = await preparedInstallation(t, kind);
+      await db.transaction((trx) => sql`create table added_later (id bigint primary key)`.execute(trx));
+      const live = (await db.read.introspection.getTables()).map((table) => table.name);
+      const file = join(temporaryFolder(t), 'backup');
+      assert.equal((await installation.command('backup', file)).status, 0);
+      const dumped: string[] = [];
+      for await (const line of readArchive(file)) {
+        const table = /^\{"table":"([^"]+)"/.exec(line)?.[1];
+        if (table !== undefined) dumped.push(table);
+      }
+      assert.deepEqual(dumped.toSorted(), live.toSorted());
+      assert.ok(dumped.includes('added_later'));
+    });
+
+    it('shows one moment of the database while others write', async (t) => {
+      const { installation, db } = await preparedInstallation(t, kind);
+      await fillTables(db, openVault(installation.keyFile));
+      const snapshot = await openSnapshot(installation.url);
+      const suites = snapshot.tables.find((table) => table.name === 'suites');
+      assert.ok(suites);
+      await db.transaction(async (trx) => {
+        await trx.deleteFrom('suite_dependencies').execute();
+        await trx.deleteFrom('suites').execute();
+      });
+      const seen: unknown[][] = [];
+      for await (const rows of snapshot.rows(suites)) seen.push(...rows);
+      await snapshot.close();
+      assert.equal(seen.length, 1);
+      assert.equal((await db.read.selectFrom('suites').select('id').execute()).length, 0);
+    });
+
+    it('leaves the keys out when told to', async (t) => {
+      const { installation, db } = await preparedInstallation(t, kind);
+      await fillTables(db, openVault(installation.keyFile));
+      const file = join(temporaryFolder(t), 'backup');
+      const made = await installation.command('backup', file, '--without-keys');
+      assert.equal(made.status, 0, made.stderr);
+      const [, secret = 'unread'] = /:(.+)\n/.exec(readFileSync(installation.keyFile, 'utf8')) ?? [];
+      for await (const line of readArchive(file)) {
+        assert.ok(!line.includes('"file":"master.key"'));
+        const bytes = /"bytes":"([^"]*)"/.exec(line)?.[1] ?? '';
+        assert.ok(!Buffer.from(bytes, 'base64').toString().includes(secret));
+      }
+    });
+
+    it('waits for nobody: beside a rotation or another backup it says so', async (t) => {
+      const { installation } = await preparedInstallation(t, kind);
+      const lock = await lockUpkeep(installation.url);
+      const file = join(temporaryFolder(t), 'backup');
+      const refused = await installation.command('backup', file);
+      assert.equal(refused.status, 1);
+      assert.match(refused.stderr, /try again when it has finished/);
+      assert.equal((await installation.command('admin', 'master-key', 'rotate')).status, 1);
+      await lock.release();
+      assert.equal((await installation.command('backup', file)).status, 0);
+    });
+  });
+}
+
+describe('backup', () => {
+  it('never replaces a file', async (t) => {
+    const { installation } = await preparedInstallation(t, 'sqlite');
+    const before = readFileSync(installation.url);
+    const refused = await installation.command('backup', installation.url);
+    assert.equal(refused.status, 1);
+    assert.match(refused.stderr, /exists already/);
+    assert.deepEqual(readFileSync(installation.url).subarray(0, 100), before.subarray(0, 100));
+  });
+
+  it('makes no database where there is none', async (t) => {
+    const installation = await newInstallation(t, 'sqlite');
+    const refused = await installation.command('backup', join(temporaryFolder(t), 'backup'));
+    assert.equal(refused.status, 1);
+    assert.match(refused.stderr, /there is no database at/);
+    assert.ok(!existsSync(installation.folder));
+  });
+
+  it('asks for the name of a file', async (t) => {
+    const installation = await newInstallation(t, 'sqlite');
+    const refused = await installation.command('backup', '--without-keys');
+    assert.equal(refused.status, 2);
+    assert.match(refused.stderr, /backup FILE \[--without-keys\]/);
+  });
+});

@@ -1,0 +1,168 @@
+import type { Database } from '../../src/db/open.ts';
+import { sealedPlace, type Schema } from '../../src/db/schema.ts';
+import { largestId } from '../../src/lib/ids.ts';
+import type { Vault } from '../../src/lib/vault.ts';
+
+const awkward = 'line\nbreak "quotes" \\ back \t tab \u2028 ünï 😀 {"end":1}';
+const user = largestId; // more than a double can hold
+const project = largestId - 1n;
+const suite = largestId - 2n;
+const commit = 9_007_199_254_740_993n;
+
+/** One row or more in every table, with values that are easy to get wrong. */
+export async function fillTables(db: Database, vault: Vault): Promise<void> {
+  const seal = (place: Parameters<typeof sealedPlace>[0], id: bigint): string =>
+    vault.seal(`secret of ${sealedPlace(place, id)}`, sealedPlace(place, id));
+  const requests = Array.from({ length: 1000 }, (_, at) => ({
+    id: BigInt(at + 1),
+    project_id: project,
+    commit_ref: `${awkward} ${at}`,
+    commit_id: at % 2 === 0 ? commit : null,
+    build_state: 'enqueued',
+    created_by: user,
+    created_at: BigInt(at),
+  }));
+  await db.transaction(async (trx) => {
+    const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
+      await trx
+        .insertInto(table)
+        .values(rows as never)
+        .execute();
+    };
+    const named = { name: awkward, description: '', command: awkward };
+    await put('users', {
+      id: user,
+      email: 'a@example.org',
+      password_hash: null,
+      api_key_hash: '',
+      kind: 'user',
+      suspended: 1,
+      billing: 'ok',
+      created_at: 0n,
+    });
+    await put('projects', {
+      id: project,
+      owner_id: user,
+      name: awkward,
+      description: '',
+      repository_url: 'g@h:p',
+      build_state: 'new',
+      ssh_public_key: seal({ table: 'projects', column: 'ssh_public_key' }, project),
+      ssh_private_key: seal({ table: 'projects', column: 'ssh_private_key' }, project),
+      created_at: 1n,
+    });
+    await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
+    await put('suites', { id: suite, project_id: project, ...named });
+    await put('suite_rules', {
+      id: 1n,
+      suite_id: suite,
+      subject: 'commit.message',
+      operator: 'contains',
+      value: awkward,
+    });
+    const variables = [1n, 2n, 3n].map((id) => ({
+      id,
+      suite_id: suite,
+      name: `V${id}`,
+      content: seal({ table: 'environment_variables', column: 'content' }, id),
+    }));
+    await put('environment_variables', ...variables);
+    const dependency = { owner_id: user, ...named, prefix: '/srv/x', source: '', launch_command: '', state: 'shared' };
+    const archive = { archive_content_type: null, archive_file_size: null, created_at: 3n };
+    await put('dependencies', { id: 1n, ...dependency, ...archive });
+    await put('dependencies', { id: 2n, ...dependency, ...archive, name: 'other', archive_file_size: largestId });
+    await put('dependency_relations', { id: 1n, dependency_id: 1n, related_id: 2n });
+    await put('dependency_relations', { id: 2n, dependency_id: 2n, related_id: 1n });
+    await put('suite_dependencies', { id: 1n, suite_id: suite, dependency_id: 1n });
+    const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main' };
+    await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
+    const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
+    await put('commits', {
+      id: commit,
+      project_id: project,
+      ref: 'f'.repeat(40),
+      version: 1,
+      build_state: 'passed',
+      message: awkward,
+      ...person,
+      scm_committer_name: '',
+      scm_committer_email: '',
+      scm_committed_date: '',
+      branches: '[]',
+      tags: '[]',
+      files: '[]',
+    });
+    await put('build_requests', ...requests);
+    await put('builds', {
+      id: 1n,
+      project_id: project,
+      build_request_id: 1n,
+      commit_id: commit,
+      suite_id: suite,
+      build_state: 'failed',
+      attempt: 1,
+      exit_status: -1,
+      failure_reason: '',
+      created_at: 1n,
+      started_at: null,
+      finished_at: 2n,
+    });
+    const times = { started_at: null, finished_at: null };
+    await put('deploys', {
+      id: 1n,
+      project_id: project,
+      deploy_strategy_id: 1n,
+      commit_id: commit,
+      state: 'enqueued',
+      created_by: user,
+      ...times,
+    });
+    await put('notifications', {
+      id: 1n,
+      project_id: project,
+      name: 'webhook',
+      notifiable_type: 'build',
+      url: 'https://x/',
+      secret: seal({ table: 'notifications', column: 'secret' }, 1n),
+    });
+    const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
+    await put('deliveries', { ...delivery, created_at: 1n });
+    await put('delivery_attempts', {
+      id: 1n,
+      delivery_id: 1n,
+      status: null,
+      duration_ms: 5,
+      answer: awkward,
+      created_at: 1n,
+    });
+    await put('idempotency_keys', {
+      id: 1n,
+      user_id: user,
+      key: 'k',
+      request_hash: 'h',
+      status: 201,
+      answer: seal({ table: 'idempotency_keys', column: 'answer' }, 1n),
+      created_at: BigInt(Date.now()),
+    });
+    await put('id_nodes', { node: 0, holder: 'h', leased_until: 0n, used_until: 1n });
+  });
+}
+
+/** Every row of every table, as text that can be compared between the databases. */
+export async function everyRow(db: Database): Promise<Record<string, string[]>> {
+  const tables = await db.read.introspection.getTables();
+  const all: Record<string, string[]> = {};
+  for (const { name } of tables) {
+    const rows = await db.read
+      .selectFrom(name as keyof Schema)
+      .selectAll()
+      .execute();
+    all[name] = rows.map((row) => Object.entries(row).map(comparable).toSorted().join(', ')).toSorted();
+  }
+  return all;
+}
+
+function comparable([name, value]: [string, unknown]): string {
+  if (value instanceof Uint8Array) return `${name}: bytes ${Buffer.from(value).toString('hex')}`;
+  return `${name}: ${typeof value} ${String(value)}`;
+}

@@ -1,0 +1,94 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import { makeDataFolder } from '../../src/cli/store.ts';
+import { migrate } from '../../src/db/migrate.ts';
+import { openDatabase, type Database } from '../../src/db/open.ts';
+import { run } from '../../src/lib/processes.ts';
+import { createMasterKey } from '../../src/lib/vault.ts';
+
+export type Kind = 'sqlite' | 'postgres';
+
+/** Both databases; PostgreSQL where the run has one. */
+export const kinds: Kind[] = process.env.TEST_POSTGRES_URL === undefined ? ['sqlite'] : ['sqlite', 'postgres'];
+
+/** A Headrace that is not started: its data folder, its database, and its command line. */
+export interface Installation {
+  folder: string;
+  url: string;
+  keyFile: string;
+  command(...args: string[]): Promise<{ status: number | null; stdout: string; stderr: string }>;
+}
+
+export function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'headrace-upkeep-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+/** Where bin/headrace keeps it too. */
+const NODE_COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/headrace', import.meta.url));
+
+export async function newInstallation(t: TestContext, kind: Kind): Promise<Installation> {
+  const folder = join(temporaryFolder(t), 'data');
+  const url = kind === 'sqlite' ? join(folder, 'headrace.db') : await newPostgres();
+  const settings = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE'));
+  const database = kind === 'postgres' ? { HEADRACE_DATABASE_URL: url } : {};
+  const env = { ...Object.fromEntries(settings), ...database, NODE_COMPILE_CACHE };
+  return {
+    folder,
+    url,
+    keyFile: join(folder, 'master.key'),
+    async command(...args) {
+      const flags = ['--disable-warning=ExperimentalWarning', program, ...args, '--data-dir', folder];
+      const { status, stdout, stderr } = await run(process.execPath, flags, { env });
+      return { status, stdout: stdout.toString(), stderr: stderr.toString() };
+    },
+  };
+}
+
+let made = 0;
+const dropLater: string[] = [];
+after(async () => {
+  for (const name of dropLater) await statement(`drop database ${name} with (force)`);
+});
+
+async function newPostgres(): Promise<string> {
+  made += 1;
+  const name = `upkeep_${process.pid}_${made}`;
+  await statement(`create database ${name}`);
+  dropLater.push(name);
+  const url = new URL(process.env.TEST_POSTGRES_URL ?? '');
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+async function statement(sql: string): Promise<void> {
+  const client = new Client(process.env.TEST_POSTGRES_URL);
+  await client.connect();
+  await client.query(sql);
+  await client.end();
+}
+
+export async function openTables(t: TestContext, { url }: Installation): Promise<Database> {
+  const db = await openDatabase({ url });
+  t.after(() => db.close());
+  return db;
+}
+
+/** With its folder, its master key and its tables. */
+export async function preparedInstallation(
+  t: TestContext,
+  kind: Kind,
+): Promise<{ installation: Installation; db: Database }> {
+  const installation = await newInstallation(t, kind);
+  makeDataFolder(installation.folder);
+  createMasterKey(installation.keyFile);
+  const db = await openTables(t, installation);
+  await migrate(db);
+  return { installation, db };
+}
