@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import { removeTree } from './area.ts';
 import { environment } from './arguments.ts';
 import type { Cgroup } from './cgroups.ts';
 import { descendants, signalAll } from './descendants.ts';
@@ -12,7 +13,7 @@ import type { Machine } from './machine.ts';
 import { writtenBy } from './run.ts';
 import { progress, REPORT_FD, script } from './steps.ts';
 import type { Ended, Job } from './types.ts';
-import { copyTree, removeTree } from './workspace.ts';
+import { copyTree } from './workspace.ts';
 
 /**
  * Runs without isolation, for machines that cannot give it: the same steps as plain processes of the runner's own

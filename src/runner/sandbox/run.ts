@@ -7,7 +7,7 @@ import type { Machine } from './machine.ts';
 import type { Slot } from './slot.ts';
 import { progress, script } from './steps.ts';
 import type { Ended, Job } from './types.ts';
-import { clearAway, furnish } from './workspace.ts';
+import { furnish } from './workspace.ts';
 
 /**
  * One run in a slot: lay out, release the waiting bubblewrap, read to the end, tidy up.
@@ -17,16 +17,12 @@ import { clearAway, furnish } from './workspace.ts';
  * is left who could hold the pipe open.
  */
 export async function runInSlot(machine: Machine, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
-  const furnished = await furnish(job, {
-    folder: slot.folder,
-    bench: slot.bench,
-    owner: machine.owner,
-    overlay: machine.overlay,
-  });
+  const furnished = await furnish(job, { ...slot, overlay: machine.overlay });
   try {
     await slot.cgroup?.limit(job.limits);
     const killsBefore = slot.cgroup?.outOfMemoryKills() ?? 0;
     const process = await slot.take();
+    slot.area.handOver();
     const preamble = slot.cgroup ? [] : fallbackLimits(job);
     process.release(
       [...machine.arguments, ...jobArguments(job, furnished)],
@@ -37,7 +33,7 @@ export async function runInSlot(machine: Machine, slot: Slot, job: Job, disk: Di
     if (ended.reason === null && ended.exitStatus !== 0 && kills > 0) return { ...ended, reason: 'out_of_memory' };
     return ended;
   } finally {
-    await clearAway(slot, furnished);
+    await Promise.all([slot.bench.clear(furnished.mounted), slot.area.reset()]);
   }
 }
 

@@ -1,13 +1,13 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { openArea, removeTree, type Area } from './area.ts';
 import { holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroups.ts';
 import { withoutStrays } from './descriptors.ts';
 import type { Machine } from './machine.ts';
 import { connectOutside, type Outside } from './network.ts';
-import type { Command } from './types.ts';
+import type { Command, Identity } from './types.ts';
 import { BENCH, openWorkbench, SLOT_ON_BENCH, type Workbench } from './workbench.ts';
-import { removeTree } from './workspace.ts';
 
 /**
  * A slot: everything for one run at a time that can be made before the run.
@@ -23,6 +23,9 @@ import { removeTree } from './workspace.ts';
 export interface Slot {
   readonly folder: string;
   readonly bench: Workbench;
+  readonly area: Area;
+  /** Whom files must belong to, in the words of the bench. */
+  readonly owner: Identity;
   readonly cgroup: Cgroup | null;
   /** The waiting bubblewrap; one is started if none is. */
   take(): Promise<Bubblewrap>;
@@ -49,6 +52,10 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
     undo.push(() => bench.close());
     await bench.bind(folder, SLOT_ON_BENCH);
     await bench.bind(machine.etc, join(BENCH, 'etc'));
+    // An ordinary user's files are the build's already, and have no other name in the bench's namespace.
+    const fileOwner = root ? owner : { uid: -1, gid: -1 };
+    const area = openArea({ folder, bench, owner: fileOwner });
+    undo.push(() => Promise.resolve(area.close()));
     const fifo = join(folder, 'output');
     await bench.fifo(fifo);
     const enter = entrance(bench.pid, root, ownNetwork);
@@ -77,6 +84,8 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
     return {
       folder,
       bench,
+      area,
+      owner: fileOwner,
       cgroup,
       take: async () => {
         const ready = await next;

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { appendFile, mkdir, open, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeTree } from './area.ts';
 import { ignore, killAll, removeGroup } from './cgroup_files.ts';
-import { removeTree } from './workspace.ts';
 
 /**
  * The folder of the sandboxes, and the sweep.
