@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, constants, fchownSync, openSync } from 'node:fs';
-import { Socket } from 'node:net';
+import { closeSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { FDS } from './arguments.ts';
+import { openPipe } from './pipe.ts';
 import { REPORT_FD } from './steps.ts';
 import { PLACES, type Command, type Identity } from './types.ts';
 
@@ -39,8 +39,7 @@ export interface Bubblewrap {
 }
 
 export function holdBubblewrap(options: { enter: Command; fifo: string; owner: Identity }): Bubblewrap {
-  const { reading, writing } = openPipe(options.fifo, options.owner);
-  const output = new Socket({ fd: reading, readable: true, writable: false });
+  const { output, writing } = openPipe(options.fifo, options.owner);
   const [program, ...args]: Command = [
     ...options.enter,
     'bwrap',
@@ -97,17 +96,6 @@ export function holdBubblewrap(options: { enter: Command; fifo: string; owner: I
     isWaiting: () => waiting,
     kill: () => void child.kill('SIGKILL'),
   };
-}
-
-/**
- * A named pipe, not the socket pair that Node would make: commands open /dev/stdout and /dev/stderr, which the
- * kernel refuses for sockets, and for pipes that belong to somebody else.
- */
-function openPipe(path: string, { uid, gid }: Identity): { reading: number; writing: number } {
-  const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const writing = openSync(path, constants.O_WRONLY);
-  if (process.getuid?.() === 0) fchownSync(writing, uid, gid);
-  return { reading, writing };
 }
 
 type Text = () => string;

@@ -57,7 +57,7 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
       current = limits;
     },
     add: async (pid) => {
-      for (const directory of [memory, pids, cpu]) await write(directory, 'cgroup.procs', pid);
+      await Promise.all([memory, pids, cpu].map((directory) => write(directory, 'cgroup.procs', pid)));
     },
     pids: () => readPids(pids),
     outOfMemoryKills: () => counter(memory, 'memory.oom_control', 'oom_kill'),

@@ -1,19 +1,24 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
+import type { Readable } from 'node:stream';
+import { run } from '../../lib/processes.ts';
 import { removeTree } from './area.ts';
 import { environment } from './arguments.ts';
 import type { Cgroup } from './cgroups.ts';
 import { descendants, signalAll } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
-import { watchForEnd } from './ending.ts';
+import { GRACE_MS, watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
-import { writtenBy } from './run.ts';
+import { openPipe } from './pipe.ts';
+import { deliver, writtenBy } from './run.ts';
 import { progress, REPORT_FD, script } from './steps.ts';
 import type { Ended, Job } from './types.ts';
 import { copyTree } from './workspace.ts';
+
+const OURSELVES = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 
 /**
  * Runs without isolation, for machines that cannot give it: the same steps as plain processes of the runner's own
@@ -59,46 +64,50 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const steps = join(folder, 'steps');
   // The script waits for a word on its standard input, so that it is in its control group before it starts anything.
   await writeFile(steps, 'read -r _\n' + script(job.steps, { thenWait: false }));
+  const fifo = join(folder, 'output');
+  await run('mkfifo', ['--', fifo]);
+  const { output, writing } = openPipe(fifo, OURSELVES);
   const child = spawn('/bin/sh', [steps], {
     cwd: job.cwd ?? workspace,
     env: { TMPDIR: join(folder, 'tmp'), ...environment(job, join(folder, 'home')) },
-    stdio: ['pipe', 'pipe', 'ignore', 'ignore', 'ignore', 'pipe'],
+    stdio: ['pipe', writing, 'ignore', 'ignore', 'ignore', 'pipe'],
     detached: true, // a process group of its own, to be signalled as one
   });
-  const closed = once(child, 'exit') as Promise<[number | null]>;
-  closed.catch(() => {});
-  const { pid } = child;
-  if (pid === undefined)
-    throw new Error('the shell of a run did not start', { cause: await closed.catch((error: unknown) => error) });
+  closeSync(writing);
+  const ended = once(child, 'exit') as Promise<[number | null]>;
+  ended.catch(() => {});
+  const { pid, stdin } = child;
+  if (pid === undefined) {
+    output.destroy();
+    throw new Error('the shell of a run did not start', { cause: await ended.catch((error: unknown) => error) });
+  }
   let report = '';
   (child.stdio as unknown as Readable[])[REPORT_FD]?.on('data', (chunk: Buffer) => (report += chunk.toString()));
   await cgroup?.add(pid);
-  (child.stdin as Writable).on('error', () => {}).end('go\n');
+  stdin?.on('error', () => {}).end('go\n'); // a shell that is gone already is reported by its end
 
   const all = async (): Promise<number[]> => (cgroup ? cgroup.pids() : [pid, ...(await descendants(pid))]);
-  const force = (): void => signalAll([-pid], 'SIGKILL');
-  const ending = watchForEnd({
-    signal: job.signal,
-    timeoutMs: job.limits.timeoutMs,
-    ask: async () => signalAll(await all(), 'SIGTERM'),
-    force,
-  });
+  const force = (): void => signalAll([-pid, ...(cgroup?.pids() ?? [])], 'SIGKILL');
+  const ask = async (): Promise<void> => signalAll(await all(), 'SIGTERM');
+  const ending = watchForEnd({ signal: job.signal, timeoutMs: job.limits.timeoutMs, ask, force });
   const unwatch = disk.watch({ folders: writtenBy(job, folder), end: () => ending.end('out_of_disk') });
   let lost: unknown;
-  const reading = (async () => {
-    for await (const chunk of child.stdout as AsyncIterable<Buffer>) await job.output(chunk);
-  })().catch((error: unknown) => {
-    lost = error ?? new Error('no reason given');
+  let cut = false;
+  const reading = deliver(output, job.output).catch((error: unknown) => {
+    if (cut) return;
+    lost = error;
     force();
   });
-  const left = cgroup ? [] : await descendants(pid);
-  const [status] = await closed;
+  const [status] = await ended;
   ending.over();
   unwatch();
   const kills = cgroup?.outOfMemoryKills() ?? 0;
-  signalAll([-pid, ...left], 'SIGKILL');
+  force();
   await cgroup?.empty();
+  // Without control groups a process that left the group may live on and hold the pipe; it is not waited for.
+  const patience = cgroup ? undefined : setTimeout(() => ((cut = true), output.destroy()), GRACE_MS);
   await reading;
+  clearTimeout(patience);
   if (lost !== undefined) throw new Error('the output of a run could not be delivered', { cause: lost });
   const seen = progress(report, job.steps.length);
   const exitStatus = ending.reason() === null ? (seen.status ?? status) : null;

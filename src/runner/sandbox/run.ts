@@ -104,6 +104,6 @@ async function bury(process: Bubblewrap, slot: Slot): Promise<void> {
   }
 }
 
-async function deliver(output: AsyncIterable<Buffer>, to: Job['output']): Promise<void> {
+export async function deliver(output: AsyncIterable<Buffer>, to: Job['output']): Promise<void> {
   for await (const chunk of output) await to(chunk);
 }
