@@ -20,7 +20,6 @@ test('nothing of the machine is there but its programs', async (t) => {
     '/boot',
     '/mnt',
     '/srv',
-    '/work',
     '/etc/shadow',
     '/etc/ssh',
     '/etc/sudoers',
