@@ -1,0 +1,133 @@
+import { lstatSync } from 'node:fs';
+import { join } from 'node:path';
+import { run } from '../../lib/processes.ts';
+import { rm } from 'node:fs/promises';
+import { codeOf } from './cgroup_files.ts';
+import type { Identity } from './types.ts';
+import { BENCH, type Workbench } from './workbench.ts';
+
+/**
+ * The directories of a slot's runs: `/tmp`, the home, and what a run changes in its workspace. They lie on disk,
+ * not in memory, where they would count against the run's limit.
+ *
+ * Every run finds them empty. What a run has touched is removed after it and made anew; what it has not touched
+ * serves the next run, and so does the overlay over a checkout, if the next run is of the same: on a busy disk,
+ * making and removing half a dozen directories costs more than the whole sandbox. The time of a directory's last
+ * change tells: every entry, mode or attribute that anybody sets moves it, and no build can set it back. It tells
+ * only if it was clearly past when the run began, since file systems count time in steps of some milliseconds;
+ * otherwise the directory counts as touched.
+ */
+export interface Area {
+  /** An empty directory that belongs to the build. */
+  directory(name: OwnDirectory): string;
+  /** Where the bench shows the checkout, for the run to change. */
+  overlay(checkout: string): string;
+  /** Settles when all of that is there. */
+  settled(): Promise<void>;
+  /** From here on the run may touch everything. */
+  handOver(): void;
+  /** Removes what the run has touched. */
+  reset(): Promise<void>;
+  close(): void;
+}
+
+const MODES = { tmp: 0o1777, home: 0o755, changes: 0o755, work: 0o755, workspace: 0o755, layers: 0o755 };
+export type OwnDirectory = keyof typeof MODES;
+
+/** What nearly every run needs, made ahead of it. */
+const AHEAD: readonly OwnDirectory[] = ['tmp', 'home', 'changes', 'work'];
+const CLEARLY_PAST_NS = 20_000_000n;
+/** An overlay keeps files of its checkout alive even when they are deleted, so it is not kept for long. */
+const KEEP_OVERLAY_MS = 10_000;
+
+export function openArea({ folder, bench, owner }: { folder: string; bench: Workbench; owner: Identity }): Area {
+  const path = (name: OwnDirectory): string => join(folder, name);
+  const target = join(BENCH, 'overlay');
+  const made = new Set<OwnDirectory>();
+  const used = new Map<OwnDirectory, bigint>();
+  let requests: Promise<void>[] = [];
+  let laidOver: string | null = null;
+  let handedOver = 0n;
+  let expiry: NodeJS.Timeout | undefined;
+
+  const request = (promise: Promise<void>): void => {
+    promise.catch(() => {}); // whoever waits for all of them is told
+    requests.push(promise);
+  };
+  const make = (name: OwnDirectory): void => {
+    if (made.has(name)) return;
+    made.add(name);
+    request(bench.directory(path(name), MODES[name], owner));
+  };
+  const use = (name: OwnDirectory): string => {
+    make(name);
+    used.set(name, 0n);
+    return path(name);
+  };
+  const remove = async (names: readonly OwnDirectory[]): Promise<void> => {
+    for (const name of names) made.delete(name);
+    if (names.length === 0) return;
+    await bench.removeSmall(names.map(path)).catch(async () => {
+      for (const name of names) await removeTree(path(name));
+    });
+  };
+  const takeOff = async (): Promise<void> => {
+    laidOver = null;
+    await Promise.all([bench.clear([target]), remove(['changes', 'work'])]);
+  };
+  AHEAD.forEach(make);
+  return {
+    directory: use,
+    overlay: (checkout) => {
+      clearTimeout(expiry);
+      const wanted = identityOf(checkout);
+      if (laidOver !== null && laidOver !== wanted) request(takeOff());
+      const upper = { directory: use('changes'), work: use('work') };
+      if (laidOver !== wanted) request(bench.overlay(target, { lower: [checkout], upper }));
+      laidOver = wanted;
+      return target;
+    },
+    settled: async () => {
+      await Promise.all(requests);
+      requests = [];
+      for (const name of used.keys()) used.set(name, changeOf(path(name)));
+    },
+    handOver: () => (handedOver = BigInt(Date.now()) * 1_000_000n),
+    reset: async () => {
+      const touched = [...used]
+        .filter(([name, before]) => handedOver - before < CLEARLY_PAST_NS || changeOf(path(name)) !== before)
+        .map(([name]) => name)
+        .filter((name) => name !== 'work'); // no build can reach that one; it stays and goes with `changes`
+      used.clear();
+      const changed = touched.includes('changes');
+      await Promise.all([changed ? takeOff() : undefined, remove(touched.filter((name) => name !== 'changes'))]);
+      AHEAD.forEach(make);
+      clearTimeout(expiry);
+      if (laidOver !== null) expiry = setTimeout(() => request(takeOff()), KEEP_OVERLAY_MS).unref();
+    },
+    close: () => clearTimeout(expiry),
+  };
+}
+
+function changeOf(path: string): bigint {
+  return lstatSync(path, { bigint: true }).ctimeNs;
+}
+
+/** A checkout that was removed and made again at the same path is another one. */
+function identityOf(checkout: string): string {
+  const { dev, ino, birthtimeNs } = lstatSync(checkout, { bigint: true });
+  return [checkout, dev, ino, birthtimeNs].join(' ');
+}
+
+/** Removes everything below a folder, whatever modes a run has left on its directories. */
+export async function removeTree(folder: string): Promise<void> {
+  const options = { recursive: true, force: true } as const;
+  try {
+    await rm(folder, options);
+  } catch (error) {
+    const code = codeOf(error);
+    if (code !== 'EACCES' && code !== 'EPERM' && code !== 'ENOTEMPTY') throw error;
+    await run('chmod', ['-R', 'u+rwX', '--', folder]);
+    await rm(folder, options);
+  }
+}

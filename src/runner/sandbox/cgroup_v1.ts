@@ -1,0 +1,82 @@
+import { constants } from 'node:fs';
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { counter, killAll, makeGroup, readPids, removeGroup, write, writeIfThere } from './cgroup_files.ts';
+import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
+import type { Limits } from './types.ts';
+
+/** Version 1: one hierarchy per controller, and a directory in each. */
+const CONTROLLERS = ['memory', 'pids', 'cpu'] as const;
+type Controller = (typeof CONTROLLERS)[number];
+
+const CPU_PERIOD_US = 100_000;
+
+export async function findVersion1(
+  mounts: readonly GroupMount[],
+  own: ReadonlyMap<string, string>,
+): Promise<CgroupTree | null> {
+  const parents = {} as Record<Controller, string>;
+  for (const controller of CONTROLLERS) {
+    const mount = mounts.find(({ version, controllers }) => version === 1 && controllers.includes(controller));
+    if (!mount) return null;
+    // Below the runner's own group, so that whatever limits the runner limits its builds too. In a container
+    // that path is the host's and may not exist here; then the mount itself is the runner's group.
+    const below = join(mount.at, own.get(controller) ?? '/');
+    const parent = (await writable(below)) ? below : mount.at;
+    if (!(await writable(parent))) return null;
+    parents[controller] = parent;
+  }
+  const directories = (name: string): Record<Controller, string> => ({
+    memory: join(parents.memory, name),
+    pids: join(parents.pids, name),
+    cpu: join(parents.cpu, name),
+  });
+  return {
+    description: `limits by cgroup v1 under ${parents.memory}`,
+    paths: (name) => Object.values(directories(name)),
+    make: async (name) => {
+      const made = directories(name);
+      for (const directory of Object.values(made)) await makeGroup(directory);
+      return group(made);
+    },
+  };
+}
+
+function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
+  let current: Limits | undefined;
+  return {
+    limit: async (limits) => {
+      if (current && same(current, limits)) return;
+      current = undefined; // until all of them are written
+      // Memory with swap may never be below memory alone, so it is lifted before and lowered after.
+      await writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
+      await write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
+      await writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
+      await write(pids, 'pids.max', limits.processes);
+      await write(cpu, 'cpu.cfs_quota_us', limits.cpus === undefined ? -1 : Math.round(limits.cpus * CPU_PERIOD_US));
+      current = limits;
+    },
+    add: async (pid) => {
+      await Promise.all([memory, pids, cpu].map((directory) => write(directory, 'cgroup.procs', pid)));
+    },
+    pids: () => readPids(pids),
+    outOfMemoryKills: () => counter(memory, 'memory.oom_control', 'oom_kill'),
+    empty: () => killAll(pids),
+    remove: async () => {
+      for (const directory of [memory, pids, cpu]) await removeGroup(directory);
+    },
+  };
+}
+
+export function same(a: Limits, b: Limits): boolean {
+  return a.memoryBytes === b.memoryBytes && a.processes === b.processes && a.cpus === b.cpus;
+}
+
+export function writable(directory: string): Promise<boolean> {
+  return access(join(directory, 'cgroup.procs'), constants.W_OK)
+    .then(() => access(directory, constants.W_OK))
+    .then(
+      () => true,
+      () => false,
+    );
+}

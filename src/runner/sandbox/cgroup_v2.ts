@@ -1,0 +1,86 @@
+import { dirname, join, resolve } from 'node:path';
+import { counter, killAll, makeGroup, read, readPids, removeGroup, write, writeIfThere } from './cgroup_files.ts';
+import { same, writable } from './cgroup_v1.ts';
+import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
+import type { Limits } from './types.ts';
+
+/**
+ * Version 2: one hierarchy, in which a group either holds processes or hands controllers to its children.
+ *
+ * The runner's own group holds at least the runner, so the nearest ancestor that this user may write to and
+ * that can hand down memory and pids becomes the parent. A service with delegated control (systemd's
+ * `Delegate=yes`) may write to its own group alone; there the processes move one level down to make room.
+ */
+const NEEDED = ['memory', 'pids'];
+const CPU_PERIOD_US = 100_000;
+const MAKE_ROOM = 'headrace-runner';
+
+export async function findVersion2(
+  mounts: readonly GroupMount[],
+  own: ReadonlyMap<string, string>,
+): Promise<CgroupTree | null> {
+  const mount = mounts.find(({ version }) => version === 2);
+  if (!mount) return null;
+  const parent = await findParent(mount.at, resolve(join(mount.at, own.get('') ?? '/')));
+  if (parent === null) return null;
+  const cpu = (await read(parent, 'cgroup.subtree_control')).includes('cpu');
+  return {
+    description: `limits by cgroup v2 under ${parent}${cpu ? '' : ', without the processor (that controller is not available here)'}`,
+    paths: (name) => [join(parent, name)],
+    make: async (name) => {
+      const directory = join(parent, name);
+      await makeGroup(directory);
+      return group(directory, cpu);
+    },
+  };
+}
+
+async function findParent(top: string, own: string): Promise<string | null> {
+  for (let directory = own; directory.startsWith(top); directory = dirname(directory)) {
+    if ((await writable(directory)) && (await handsDown(directory))) return directory;
+  }
+  // An ordinary user alone comes to this: root would have found an ancestor above, and must never gather up
+  // the processes of others, which the kernel does not stop it from.
+  const delegated = process.getuid?.() !== 0 && own !== top && (await writable(own)) && (await offers(own));
+  if (!delegated) return null;
+  const room = join(own, MAKE_ROOM);
+  await makeGroup(room);
+  for (const pid of readPids(own)) await write(room, 'cgroup.procs', pid).catch(() => {}); // one that just ended
+  return (await handsDown(own)) ? own : null;
+}
+
+async function offers(directory: string): Promise<boolean> {
+  const available = (await read(directory, 'cgroup.controllers')).trim().split(' ');
+  return NEEDED.every((controller) => available.includes(controller));
+}
+
+async function handsDown(directory: string): Promise<boolean> {
+  if (!(await offers(directory))) return false;
+  for (const controller of [...NEEDED, 'cpu']) {
+    // Refused where the group has processes of its own; what counts is what stands there afterwards.
+    await write(directory, 'cgroup.subtree_control', `+${controller}`).catch(() => {});
+  }
+  const handed = (await read(directory, 'cgroup.subtree_control')).trim().split(' ');
+  return NEEDED.every((controller) => handed.includes(controller));
+}
+
+function group(directory: string, cpu: boolean): Cgroup {
+  let current: Limits | undefined;
+  return {
+    limit: async (limits) => {
+      if (current && same(current, limits)) return;
+      current = undefined; // until all of them are written
+      await write(directory, 'memory.max', limits.memoryBytes);
+      await writeIfThere(directory, 'memory.swap.max', 0);
+      await write(directory, 'pids.max', limits.processes);
+      const quota = limits.cpus === undefined ? 'max' : Math.round(limits.cpus * CPU_PERIOD_US);
+      if (cpu) await write(directory, 'cpu.max', `${quota} ${CPU_PERIOD_US}`);
+      current = limits;
+    },
+    add: (pid) => write(directory, 'cgroup.procs', pid),
+    pids: () => readPids(directory),
+    outOfMemoryKills: () => counter(directory, 'memory.events', 'oom_kill'),
+    empty: () => killAll(directory),
+    remove: () => removeGroup(directory),
+  };
+}

@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { findVersion1 } from './cgroup_v1.ts';
+import { findVersion2 } from './cgroup_v2.ts';
+import type { Limits } from './types.ts';
+
+/**
+ * Limits for a whole tree of processes, through the kernel's control group files, written by hand.
+ *
+ * One group per slot, made once and used by one run after the other: a group per run would leave the kernel
+ * a dying group for every build, each held alive for as long as a page that the build once read is cached.
+ * The runs of a slot never overlap, and no run starts before the group is empty again.
+ */
+export interface CgroupTree {
+  /** What the operator is told, once. */
+  description: string;
+  /** Makes the group's directories. Their paths are known before, so that they can be noted down first. */
+  paths(name: string): string[];
+  make(name: string): Promise<Cgroup>;
+}
+
+export interface Cgroup {
+  limit(limits: Limits): Promise<void>;
+  /** Moves a process in; what it starts from then on is born there. */
+  add(pid: number): Promise<void>;
+  pids(): number[];
+  /** How many processes the kernel has killed here for want of memory, ever. */
+  outOfMemoryKills(): number;
+  /** Kills all processes and waits until none is left. */
+  empty(): Promise<void>;
+  remove(): Promise<void>;
+}
+
+/** Null where this user may not make groups. */
+export async function findCgroups(): Promise<CgroupTree | null> {
+  const own = ownGroups();
+  const mounts = groupMounts();
+  return (await findVersion2(mounts, own)) ?? (await findVersion1(mounts, own));
+}
+
+export interface GroupMount {
+  at: string;
+  version: 1 | 2;
+  controllers: string[];
+}
+
+function groupMounts(): GroupMount[] {
+  return readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .flatMap((line): GroupMount[] => {
+      const [before = '', after = ''] = line.split(' - ');
+      const at = before.split(' ')[4] ?? '';
+      const [type, , options = ''] = after.split(' ');
+      if (type === 'cgroup2') return [{ at, version: 2, controllers: [] }];
+      return type === 'cgroup' ? [{ at, version: 1, controllers: options.split(',') }] : [];
+    });
+}
+
+/** The groups this process is in: by controller for version 1, under the empty name for version 2. */
+function ownGroups(): Map<string, string> {
+  const groups = new Map<string, string>();
+  for (const line of readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')) {
+    const [, controllers = '', ...path] = line.split(':');
+    for (const controller of controllers.split(',')) groups.set(controller, path.join(':'));
+  }
+  return groups;
+}

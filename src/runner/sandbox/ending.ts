@@ -1,0 +1,46 @@
+import type { Reason } from './types.ts';
+
+/**
+ * How a run is made to end before its time: asked first (SIGTERM to all its processes), made to three seconds
+ * later (SIGKILL). The first reason stays: a run that is cancelled while it times out was too slow.
+ */
+export const GRACE_MS = 3000;
+
+export interface Ending {
+  reason(): Reason | null;
+  end(reason: Reason): void;
+  /** The run is over: nothing is signalled from now on. */
+  over(): void;
+}
+
+export function watchForEnd(options: {
+  signal: AbortSignal;
+  timeoutMs: number;
+  ask: () => Promise<void>;
+  force: () => void;
+}): Ending {
+  const { signal, timeoutMs, ask, force } = options;
+  let reason: Reason | null = null;
+  let forced: NodeJS.Timeout | undefined;
+  const end = (why: Reason): void => {
+    if (reason !== null) return;
+    reason = why;
+    forced = setTimeout(force, GRACE_MS);
+    ask().catch(force);
+  };
+  const cancel = (): void => end('cancelled');
+  // Node fires timers beyond 2^31 ms at once.
+  const slow = setTimeout(() => end('timed_out'), Math.min(timeoutMs, 2 ** 31 - 1));
+  signal.addEventListener('abort', cancel, { once: true });
+  if (signal.aborted) cancel();
+  return {
+    reason: () => reason,
+    end,
+    over: () => {
+      clearTimeout(slow);
+      clearTimeout(forced);
+      signal.removeEventListener('abort', cancel);
+      reason ??= null;
+    },
+  };
+}

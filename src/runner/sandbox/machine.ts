@@ -1,0 +1,100 @@
+import { constants, readFileSync } from 'node:fs';
+import { access } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { findCgroups, type Cgroup } from './cgroups.ts';
+import type { State } from './state.ts';
+import type { Identity, Network, SandboxOptions } from './types.ts';
+
+/** What this machine can do, found out once, and what all slots share. */
+export interface Machine {
+  root: boolean;
+  owner: Identity;
+  network: Network;
+  stateDir: string;
+  /** The folder that builds see as /etc. */
+  etc: string;
+  /** bubblewrap's arguments that are the same for every run. */
+  arguments: string[];
+  /** Whether workspaces can be laid over a checkout; otherwise they are copies. */
+  overlay: boolean;
+  makeCgroup(slot: number): Promise<Cgroup | null>;
+}
+
+const PROGRAMS: Record<string, { package: string; for: (network: Network) => boolean }> = {
+  bwrap: { package: 'bubblewrap', for: () => true },
+  perl: { package: 'perl-base', for: () => true },
+  unshare: { package: 'util-linux', for: () => true },
+  nsenter: { package: 'util-linux', for: () => true },
+  slirp4netns: { package: 'slirp4netns', for: (network) => network === 'internet' },
+  nft: { package: 'nftables', for: (network) => network === 'internet' },
+};
+
+/** Throws an error that says what is missing and how to get it. */
+export async function requirePrograms(network: Network): Promise<void> {
+  const missing: string[] = [];
+  for (const [program, need] of Object.entries(PROGRAMS)) {
+    if (need.for(network) && !(await present(program))) missing.push(program);
+  }
+  if (missing.length === 0) return;
+  const packages = [...new Set(missing.map((program) => PROGRAMS[program]?.package))].join(' ');
+  const way =
+    network === 'internet' && !missing.includes('bwrap')
+      ? ', or run builds without a network (HEADRACE_BUILD_NETWORK=none)'
+      : '';
+  throw new Error(
+    `builds cannot be isolated: ${missing.join(', ')} not found. Install with: apt-get install ${packages}${way}`,
+  );
+}
+
+async function present(program: string): Promise<boolean> {
+  const folders = new Set([...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/bin', '/sbin', '/bin']);
+  for (const folder of folders) {
+    const found = await access(join(folder, program), constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (found) return true;
+  }
+  return false;
+}
+
+/** What could be the matter, in the operator's words, when a sandbox does not start although all programs are there. */
+export function explainRefusal(error: unknown): Error {
+  const reasons: string[] = [];
+  if (setting('kernel/unprivileged_userns_clone') === '0')
+    reasons.push('user namespaces are switched off (sysctl kernel.unprivileged_userns_clone=0)');
+  if (setting('user/max_user_namespaces') === '0')
+    reasons.push('user namespaces are switched off (sysctl user.max_user_namespaces=0)');
+  if (setting('kernel/apparmor_restrict_unprivileged_userns') === '1') {
+    reasons.push(
+      'AppArmor forbids user namespaces to ordinary programs (sysctl kernel.apparmor_restrict_unprivileged_userns=1)',
+    );
+  }
+  const because = reasons.length > 0 ? `${reasons.join('; ')}. ` : '';
+  const said = error instanceof Error ? error.message : String(error);
+  return new Error(`builds cannot be isolated on this machine: ${because}${said}`, { cause: error });
+}
+
+function setting(name: string): string | null {
+  try {
+    return readFileSync(`/proc/sys/${name}`, 'utf8').trim();
+  } catch {
+    return null; // not every kernel has it
+  }
+}
+
+export async function cgroupMaker(state: State, log: SandboxOptions['log']): Promise<Machine['makeCgroup']> {
+  const tree = await findCgroups();
+  log(
+    tree?.description ??
+      'control groups cannot be written by this user: limits on memory and processes hold per process and per user, not per build',
+  );
+  return async (slot) => {
+    if (!tree) return null;
+    const name = `headrace-${state.name}-${slot}`;
+    await state.noteGroups(tree.paths(name)); // before they are made, or a kill in between would leave them for good
+    const made = await tree.make(name);
+    await made.empty();
+    return made;
+  };
+}

@@ -1,0 +1,116 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { run } from '../../lib/processes.ts';
+import { removeTree } from './area.ts';
+import { environment } from './arguments.ts';
+import type { Cgroup } from './cgroups.ts';
+import { descendants, signalAll } from './descendants.ts';
+import type { DiskWatch } from './disk.ts';
+import { GRACE_MS, watchForEnd } from './ending.ts';
+import type { Machine } from './machine.ts';
+import { openPipe } from './pipe.ts';
+import { deliver, writtenBy } from './run.ts';
+import { progress, REPORT_FD, script } from './steps.ts';
+import type { Ended, Job } from './types.ts';
+import { copyTree } from './workspace.ts';
+
+const OURSELVES = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+
+/**
+ * Runs without isolation, for machines that cannot give it: the same steps as plain processes of the runner's own
+ * user, in a copy of the checkout. Limits hold where control groups can be written, and there no process outlives
+ * its run; elsewhere a process that leaves its process group can.
+ */
+export function plainRunner(options: {
+  stateDir: string;
+  makeCgroup: Machine['makeCgroup'];
+  disk: DiskWatch;
+}): (job: Job) => Promise<Ended> {
+  const { stateDir, makeCgroup, disk } = options;
+  const numbers = new Set<number>();
+  return async (job) => {
+    if ((job.mounts ?? []).length > 0)
+      throw new Error(
+        'without isolation nothing can be mounted, so dependencies cannot be used (HEADRACE_SANDBOX=off)',
+      );
+    let number = 0;
+    while (numbers.has(number)) number++;
+    numbers.add(number);
+    try {
+      const folder = join(stateDir, 'slots', `plain-${number}`);
+      for (const name of ['tmp', 'home', 'workspace']) await mkdir(join(folder, name), { recursive: true });
+      const cgroup = await makeCgroup(number);
+      try {
+        return await runPlainly(job, folder, cgroup, disk);
+      } finally {
+        await cgroup?.empty();
+        await cgroup?.remove();
+        await removeTree(folder);
+      }
+    } finally {
+      numbers.delete(number);
+    }
+  };
+}
+
+async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk: DiskWatch): Promise<Ended> {
+  const workspace = 'directory' in job.workspace ? job.workspace.directory : join(folder, 'workspace');
+  if ('checkout' in job.workspace) await copyTree(job.workspace.checkout, workspace);
+  await cgroup?.limit(job.limits);
+  const steps = join(folder, 'steps');
+  // The script waits for a word on its standard input, so that it is in its control group before it starts anything.
+  await writeFile(steps, 'read -r _\n' + script(job.steps, { thenWait: false }));
+  const fifo = join(folder, 'output');
+  await run('mkfifo', ['--', fifo]);
+  const { output, writing } = openPipe(fifo, OURSELVES);
+  const child = spawn('/bin/sh', [steps], {
+    cwd: job.cwd ?? workspace,
+    env: { TMPDIR: join(folder, 'tmp'), ...environment(job, join(folder, 'home')) },
+    stdio: ['pipe', writing, 'ignore', 'ignore', 'ignore', 'pipe'],
+    detached: true, // a process group of its own, to be signalled as one
+  });
+  closeSync(writing);
+  const ended = once(child, 'exit') as Promise<[number | null]>;
+  ended.catch(() => {});
+  const { pid, stdin } = child;
+  if (pid === undefined) {
+    output.destroy();
+    throw new Error('the shell of a run did not start', { cause: await ended.catch((error: unknown) => error) });
+  }
+  let report = '';
+  (child.stdio as unknown as Readable[])[REPORT_FD]?.on('data', (chunk: Buffer) => (report += chunk.toString()));
+  await cgroup?.add(pid);
+  stdin?.on('error', () => {}).end('go\n'); // a shell that is gone already is reported by its end
+
+  const all = async (): Promise<number[]> => (cgroup ? cgroup.pids() : [pid, ...(await descendants(pid))]);
+  const force = (): void => signalAll([-pid, ...(cgroup?.pids() ?? [])], 'SIGKILL');
+  const ask = async (): Promise<void> => signalAll(await all(), 'SIGTERM');
+  const ending = watchForEnd({ signal: job.signal, timeoutMs: job.limits.timeoutMs, ask, force });
+  const unwatch = disk.watch({ folders: writtenBy(job, folder), end: () => ending.end('out_of_disk') });
+  let lost: unknown;
+  let cut = false;
+  const reading = deliver(output, job.output).catch((error: unknown) => {
+    if (cut) return;
+    lost = error;
+    force();
+  });
+  const [status] = await ended;
+  ending.over();
+  unwatch();
+  const kills = cgroup?.outOfMemoryKills() ?? 0;
+  force();
+  await cgroup?.empty();
+  // Without control groups a process that left the group may live on and hold the pipe; it is not waited for.
+  const patience = cgroup ? undefined : setTimeout(() => ((cut = true), output.destroy()), GRACE_MS);
+  await reading;
+  clearTimeout(patience);
+  if (lost !== undefined) throw new Error('the output of a run could not be delivered', { cause: lost });
+  const seen = progress(report, job.steps.length);
+  const exitStatus = ending.reason() === null ? (seen.status ?? status) : null;
+  const reason = ending.reason() ?? (kills > 0 && exitStatus !== 0 ? 'out_of_memory' : null);
+  return { exitStatus, step: job.steps[seen.step ?? 0]?.name ?? '', reason };
+}

@@ -1,0 +1,109 @@
+import { jobArguments } from './arguments.ts';
+import type { Bubblewrap } from './bubblewrap.ts';
+import { descendants, signalAll, untilGone } from './descendants.ts';
+import type { DiskWatch } from './disk.ts';
+import { watchForEnd } from './ending.ts';
+import type { Machine } from './machine.ts';
+import type { Slot } from './slot.ts';
+import { progress, script } from './steps.ts';
+import type { Ended, Job } from './types.ts';
+import { furnish } from './workspace.ts';
+
+/**
+ * One run in a slot: lay out, release the waiting bubblewrap, read to the end, tidy up.
+ *
+ * The run is over when the last step's own process ends, and then everything else in the sandbox is killed.
+ * Only after that is the output read to its end: whatever was written before is still in the pipe, and nobody
+ * is left who could hold the pipe open.
+ */
+export async function runInSlot(machine: Machine, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
+  const furnished = await furnish(job, { ...slot, overlay: machine.overlay });
+  try {
+    await slot.cgroup?.limit(job.limits);
+    const killsBefore = slot.cgroup?.outOfMemoryKills() ?? 0;
+    const process = await slot.take();
+    slot.area.handOver();
+    const preamble = slot.cgroup ? [] : fallbackLimits(job);
+    process.release(
+      [...machine.arguments, ...jobArguments(job, furnished)],
+      script(job.steps, { preamble, thenWait: true }),
+    );
+    const ended = await follow(process, slot, job, disk);
+    const kills = (slot.cgroup?.outOfMemoryKills() ?? 0) - killsBefore;
+    if (ended.reason === null && ended.exitStatus !== 0 && kills > 0) return { ...ended, reason: 'out_of_memory' };
+    return ended;
+  } finally {
+    await Promise.all([slot.bench.clear(furnished.mounted), slot.area.reset()]);
+  }
+}
+
+/** Without control groups: per process or per user instead of per tree, and no word when memory runs out. */
+function fallbackLimits({ limits }: Job): string[] {
+  return [`ulimit -d ${Math.floor(limits.memoryBytes / 1024)}`, `ulimit -p ${limits.processes}`];
+}
+
+async function follow(process: Bubblewrap, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
+  const force = (): void => {
+    const init = process.init();
+    if (init === null) process.kill();
+    else signalAll([init], 'SIGKILL'); // bubblewrap itself follows, once all of them are gone
+  };
+  const ending = watchForEnd({
+    signal: job.signal,
+    timeoutMs: job.limits.timeoutMs,
+    // A run of which nothing has started yet has nobody to ask.
+    ask: async () => (process.report() === '' ? force() : signalAll(await members(process, slot), 'SIGTERM')),
+    force,
+  });
+  const unwatch = disk.watch({ folders: writtenBy(job, slot.folder), end: () => ending.end('out_of_disk') });
+  let lost: Error | undefined;
+  const reading = deliver(process.output, job.output).catch((error: unknown) => {
+    lost = error instanceof Error ? error : new Error(String(error));
+    force();
+  });
+  process.onNews(() => {
+    if (progress(process.report(), job.steps.length).last && process.init() !== null) force();
+  });
+  const status = await process.ended;
+  ending.over();
+  unwatch();
+  await bury(process, slot);
+  await process.closed;
+  await reading;
+  if (lost) throw new Error('the output of a run could not be delivered', { cause: lost });
+  const reason = ending.reason();
+  const seen = progress(process.report(), job.steps.length);
+  if (seen.step === null && reason === null)
+    throw new Error(`the sandbox did not start: ${process.complaint() || `bubblewrap ended with ${status}`}`);
+  return {
+    exitStatus: reason === null ? (seen.status ?? status) : null,
+    step: job.steps[seen.step ?? 0]?.name ?? '',
+    reason,
+  };
+}
+
+export function writtenBy(job: Job, folder: string): string[] {
+  const workspace = 'directory' in job.workspace ? [job.workspace.directory] : [];
+  return [folder, ...workspace, ...(job.mounts ?? []).flatMap(({ writable }) => writable ?? [])];
+}
+
+/** All processes of the run but bubblewrap's own two, which must see the others end. */
+async function members(process: Bubblewrap, slot: Slot): Promise<number[]> {
+  const init = process.init();
+  const own = [process.pid, init];
+  const all = slot.cgroup ? slot.cgroup.pids() : init === null ? [] : await descendants(init);
+  return all.filter((pid) => !own.includes(pid));
+}
+
+async function bury(process: Bubblewrap, slot: Slot): Promise<void> {
+  const init = process.init();
+  if (slot.cgroup) await slot.cgroup.empty();
+  else if (init !== null) {
+    signalAll([init], 'SIGKILL');
+    await untilGone(init); // the kernel lets a namespace's init go last
+  }
+}
+
+export async function deliver(output: AsyncIterable<Buffer>, to: Job['output']): Promise<void> {
+  for await (const chunk of output) await to(chunk);
+}

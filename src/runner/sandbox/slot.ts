@@ -1,0 +1,112 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openArea, removeTree, type Area } from './area.ts';
+import { holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
+import type { Cgroup } from './cgroups.ts';
+import { withoutStrays } from './descriptors.ts';
+import type { Machine } from './machine.ts';
+import { connectOutside, type Outside } from './network.ts';
+import type { Command, Identity } from './types.ts';
+import { BENCH, openWorkbench, SLOT_ON_BENCH, type Workbench } from './workbench.ts';
+
+/**
+ * A slot: everything for one run at a time that can be made before the run.
+ *
+ * It holds a workbench with its mount namespace, in `internet` mode a network namespace that is connected to the
+ * outside, a control group, a folder and a waiting bubblewrap. It serves one run after the other. Between two
+ * runs it is tidied, and it is tidy only once every process of the first is dead; a slot that cannot be tidied is
+ * closed, and another takes its place.
+ *
+ * All of it is tied to the life of the runner: the namespaces live as long as the workbench, which ends when the
+ * runner does. Only the folder and the control group outlive a `kill -9`; both are noted down for the sweep.
+ */
+export interface Slot {
+  readonly folder: string;
+  readonly bench: Workbench;
+  readonly area: Area;
+  /** Whom files must belong to, in the words of the bench. */
+  readonly owner: Identity;
+  readonly cgroup: Cgroup | null;
+  /** The waiting bubblewrap; one is started if none is. */
+  take(): Promise<Bubblewrap>;
+  /** Starts the next one ahead of its run. */
+  prepare(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openSlot(machine: Machine, number: number): Promise<Slot> {
+  const { root, owner, network } = machine;
+  const undo: (() => Promise<void>)[] = [];
+  const close = async (): Promise<void> => {
+    for (const step of undo.splice(0).toReversed()) await step();
+  };
+  try {
+    const folder = join(machine.stateDir, 'slots', String(number));
+    await removeTree(folder);
+    await mkdir(folder, { recursive: true, mode: 0o711 });
+    undo.push(() => removeTree(folder));
+    const cgroup = await machine.makeCgroup(number);
+    if (cgroup) undo.push(() => cgroup.remove());
+    const ownNetwork = network === 'internet';
+    const bench = await openWorkbench({ root, ownNetwork });
+    undo.push(() => bench.close());
+    await bench.bind(folder, SLOT_ON_BENCH);
+    await bench.bind(machine.etc, join(BENCH, 'etc'));
+    // An ordinary user's files are the build's already, and have no other name in the bench's namespace.
+    const fileOwner = root ? owner : { uid: -1, gid: -1 };
+    const area = openArea({ folder, bench, owner: fileOwner });
+    undo.push(() => Promise.resolve(area.close()));
+    const fifo = join(folder, 'output');
+    await bench.fifo(fifo);
+    const enter = entrance(bench.pid, root, ownNetwork);
+    if (ownNetwork) {
+      const outside: Outside = await connectOutside({ pid: bench.pid, root, enter });
+      undo.push(() => outside.close());
+    }
+    const asBuild = withoutStrays(root ? [...enter, '-G', `${owner.gid}`, '-S', `${owner.uid}`] : enter);
+    const hold = async (): Promise<Bubblewrap> => {
+      const held = holdBubblewrap({ enter: asBuild, fifo, owner });
+      try {
+        if (held.pid !== 0) await cgroup?.add(held.pid);
+      } catch (error) {
+        held.kill();
+        throw error;
+      }
+      return held;
+    };
+    let next: Promise<Bubblewrap> | undefined;
+    undo.push(async () => {
+      const held = await next?.catch(() => undefined);
+      held?.kill();
+      await held?.ended;
+      await cgroup?.empty();
+    });
+    return {
+      folder,
+      bench,
+      area,
+      owner: fileOwner,
+      cgroup,
+      take: async () => {
+        const ready = await next;
+        next = undefined;
+        return ready?.isWaiting() ? ready : hold();
+      },
+      prepare: async () => {
+        next ??= hold();
+        await next;
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function entrance(pid: number, root: boolean, ownNetwork: boolean): Command {
+  const namespaces = [`--mount=/proc/${pid}/ns/mnt`];
+  if (ownNetwork) namespaces.push(`--net=/proc/${pid}/ns/net`);
+  if (!root) namespaces.push(`--user=/proc/${pid}/ns/user`, '--preserve-credentials');
+  return ['nsenter', ...namespaces];
+}

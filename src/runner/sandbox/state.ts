@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { appendFile, mkdir, open, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { removeTree } from './area.ts';
+import { ignore, killAll, removeGroup } from './cgroup_files.ts';
+
+/**
+ * The folder of the sandboxes, and the sweep.
+ *
+ * A runner that is killed leaves no process, mount or network behind: all of these die with it. What stays is
+ * files: this folder, and its control groups, whose paths are noted here before they are made. Whoever opens
+ * the folder next sweeps both. `owner` says which process has it open, with the moment that process started,
+ * since process ids are used again.
+ */
+export interface State {
+  readonly folder: string;
+  /** Tells the control groups of two folders apart. */
+  readonly name: string;
+  noteGroups(paths: readonly string[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openState(stateDir: string): Promise<State> {
+  await mkdir(stateDir, { recursive: true, mode: 0o755 });
+  const folder = await realpath(stateDir);
+  const owner = join(folder, 'owner');
+  await claim(owner);
+  const groups = join(folder, 'groups');
+  const noted = new Set<string>();
+  await sweep(folder, groups);
+  return {
+    folder,
+    name: createHash('sha256').update(folder).digest('hex').slice(0, 10),
+    noteGroups: async (paths) => {
+      const fresh = paths.filter((path) => !noted.has(path));
+      if (fresh.length > 0) await appendFile(groups, fresh.map((path) => `${path}\n`).join(''));
+      for (const path of fresh) noted.add(path);
+    },
+    close: async () => {
+      await sweep(folder, groups);
+      await rm(owner, { force: true });
+    },
+  };
+}
+
+async function claim(owner: string): Promise<void> {
+  const me = `${process.pid} ${await startOf(process.pid)}`;
+  try {
+    await writeFile(owner, me, { flag: 'wx' });
+    return;
+  } catch (error) {
+    ignore('EEXIST')(error);
+  }
+  const [pid = '', start = ''] = (await readFile(owner, 'utf8')).split(' ');
+  if (start !== '' && (await startOf(Number(pid))) === start)
+    throw new Error(`another runner (process ${pid}) uses the folder of ${owner}`);
+  const file = await open(owner, 'w');
+  await file.writeFile(me);
+  await file.close();
+}
+
+async function startOf(pid: number): Promise<string | null> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
+  const START_TIME = 19; // counted from the field after the program's name, which may itself hold blanks
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[START_TIME] ?? null;
+}
+
+async function sweep(folder: string, groups: string): Promise<void> {
+  const noted = (await readFile(groups, 'utf8').catch(ignore('ENOENT'))) ?? '';
+  for (const group of new Set(noted.split('\n').filter(Boolean))) {
+    await killAll(group);
+    await removeGroup(group);
+  }
+  await rm(groups, { force: true });
+  for (const name of ['slots', 'etc']) await removeTree(join(folder, name));
+}

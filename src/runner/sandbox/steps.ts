@@ -1,0 +1,63 @@
+import type { Step } from './types.ts';
+
+/**
+ * The script that leads a run through its steps, inside the sandbox.
+ *
+ * It tells on a descriptor of its own (REPORT_FD) when a step starts and how it ends; the steps do not
+ * inherit that descriptor. Standard error joins standard output here, not in the runner, so that one pipe
+ * keeps the order in which a command wrote to both.
+ *
+ * SIGTERM goes to every process of a cancelled run, and so to this shell too. It must outlive the command it
+ * waits for, or the command would lose its time to tidy up; but it must not go on to the next step.
+ *
+ * Its last act is to wait (`thenWait`): it is the runner that ends a sandbox, by its first process. Were the
+ * script to end by itself, bubblewrap would go before the sandbox's first process does, and that would be left
+ * to the machine's init as an orphan; in containers that is often a program which never looks after orphans.
+ */
+export const REPORT_FD = 5;
+
+export function script(steps: readonly Step[], options: { preamble?: readonly string[]; thenWait: boolean }): string {
+  const lines = [
+    'exec 2>&1 </dev/null',
+    'stopped=',
+    "trap 'stopped=1' TERM",
+    `finish() { ${options.thenWait ? `read -r _ <&${REPORT_FD}; ` : ''}exit "$1"; }`,
+    ...(options.preamble ?? []),
+  ];
+  steps.forEach((step, index) => {
+    lines.push(
+      '[ -z "$stopped" ] || finish 143',
+      `echo start ${index} >&${REPORT_FD}`,
+      `/bin/sh -c ${quote(step.command)} ${REPORT_FD}>&-`,
+      'status=$?',
+      `echo end ${index} $status >&${REPORT_FD}`,
+      '[ $status -eq 0 ] || finish $status',
+    );
+  });
+  return [...lines, 'finish 0', ''].join('\n');
+}
+
+export function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+export interface Progress {
+  /** The index of the step that started last; null when none did. */
+  step: number | null;
+  /** Its exit status; null when the script did not live to see it. */
+  status: number | null;
+  /** Whether nothing follows. */
+  last: boolean;
+}
+
+/** Reads what the script reported. It comes from inside the sandbox, so nothing in it is taken on trust. */
+export function progress(report: string, steps: number): Progress {
+  let seen: Progress = { step: null, status: null, last: false };
+  for (const line of report.split('\n')) {
+    const [, word, index, status] = /^(start|end) (\d{1,4})(?: (\d{1,3}))?$/.exec(line) ?? [];
+    if (word === undefined || Number(index) >= steps) continue;
+    const ended = word === 'end' && status !== undefined ? Number(status) : null;
+    seen = { step: Number(index), status: ended, last: ended !== null && (ended !== 0 || Number(index) === steps - 1) };
+  }
+  return seen;
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { run } from '../../../src/lib/processes.ts';
+import { isRoot, open, tree } from './support.ts';
+
+/** Longer than any file system's step of time: directories of an idle slot are certain to be of the past. */
+const IDLE_MS = 60;
+const [SETXATTR, LISTXATTR] = process.arch === 'x64' ? [188, 194] : [5, 11];
+const ATTRIBUTES = `perl -e 'for (qw(/build /tmp)) { my $p = $_; my $b = " " x 999; print "$p ", syscall(${LISTXATTR}, $p, $b, 999), "\\n" }'`;
+const LOOK = `stat -c "%a %U %n" /build /tmp ~; ls -A /build /tmp ~ | wc -w; ${ATTRIBUTES}`;
+
+test('whatever a run does to its directories, the next finds them as new', async (t) => {
+  const { sh, folder, sandboxes } = await open(t);
+  const checkout = await tree(join(folder, 'checkout'), { 'a.txt': 'original\n' });
+  await sandboxes.adopt(checkout);
+  const workspace = { checkout };
+  const asNew = await sh(LOOK, { workspace });
+  const touches = [
+    'true',
+    'chmod 700 /build /tmp ~',
+    'touch /build/x /tmp/x ~/x; rm /build/x /tmp/x ~/x; chmod 711 /build',
+    'mkdir -p /build/a/b /tmp/a/b; chmod 0 /build/a /tmp/a',
+    'echo changed > a.txt',
+    'rm a.txt',
+    `perl -e 'for (qw(/build /tmp)) { my ($p, $n, $v) = ($_, "user.mark", "seen"); syscall(${SETXATTR}, $p, $n, $v, 4, 0) == 0 or die $! }' && ${ATTRIBUTES}`,
+    'cat a.txt',
+  ];
+  for (const pause of [0, IDLE_MS]) {
+    for (const touch of touches) {
+      assert.equal((await sh(touch, { workspace })).exitStatus, 0, touch);
+      await delay(pause);
+      const next = await sh(`${LOOK}; cat a.txt`, { workspace });
+      assert.equal(next.text, `${asNew.text}original\n`, `after ${touch}`);
+    }
+  }
+});
+
+test('another checkout, or a new one at the same path, is seen at once', async (t) => {
+  const { sh, folder, sandboxes } = await open(t);
+  const make = async (name: string, text: string): Promise<string> => {
+    const checkout = await tree(join(folder, name), { 'a.txt': text });
+    await sandboxes.adopt(checkout);
+    return checkout;
+  };
+  const [one, two] = [await make('one', 'one'), await make('two', 'two')];
+  const seen: string[] = [];
+  for (const checkout of [one, one, two, one]) {
+    await delay(IDLE_MS);
+    seen.push((await sh('cat a.txt', { workspace: { checkout } })).text);
+  }
+  await rm(one, { recursive: true });
+  await make('one', 'again');
+  seen.push((await sh('cat a.txt', { workspace: { checkout: one } })).text);
+  assert.deepEqual(seen, ['one', 'one', 'two', 'one', 'again']);
+});
+
+test(
+  'where no overlay is possible, workspaces and layers are copies',
+  { skip: !isRoot && 'needs a mount' },
+  async (t) => {
+    const base = await mkdtemp(join(tmpdir(), 'headrace-copy-'));
+    const [lower, upper, work, merged] = ['lower', 'upper', 'work', 'merged'].map((name) => join(base, name)) as [
+      string,
+      string,
+      string,
+      string,
+    ];
+    for (const path of [lower, upper, work, merged]) await mkdir(path);
+    const options = `lowerdir=${lower},upperdir=${upper},workdir=${work}`;
+    assert.equal((await run('mount', ['-t', 'overlay', '-o', options, 'overlay', merged])).status, 0);
+    const { sh, folder, sandboxes, logged } = await open(t, { stateDir: merged }, async () => {
+      await run('umount', [merged]);
+      await rm(base, { recursive: true });
+    });
+    assert.match(logged.join('\n'), /workspaces are copied/);
+    const checkout = await tree(join(folder, 'checkout'), { 'a.txt': 'original\n' });
+    const layers = [
+      await tree(join(folder, 'l1'), { tool: 'one\n', more: 'more\n' }),
+      await tree(join(folder, 'l2'), { tool: 'two\n' }),
+    ];
+    await sandboxes.adopt(checkout);
+    for (const expected of ['original\ntwo\nmore\n', 'original\ntwo\nmore\n']) {
+      const ran = await sh('cat a.txt /srv/d/tool /srv/d/more; echo changed > a.txt', {
+        workspace: { checkout },
+        mounts: [{ at: '/srv/d', layers }],
+      });
+      assert.equal(ran.text, expected);
+    }
+  },
+);

@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import test from 'node:test';
+import { run } from '../../../src/lib/processes.ts';
+import { isRoot, LIMITS, marked, MB, open, tree } from './support.ts';
+
+test('nothing of the machine is there but its programs', async (t) => {
+  const { sh, folder, stateDir } = await open(t);
+  await tree(folder, { 'data/secret': 'secret' });
+  await chmod(folder, 0o755);
+  const places = [
+    folder,
+    stateDir,
+    '/root',
+    '/sys',
+    '/boot',
+    '/mnt',
+    '/srv',
+    '/etc/shadow',
+    '/etc/ssh',
+    '/etc/sudoers',
+    '/etc/ssl/private',
+    '/var/lib',
+    '/var/log',
+  ];
+  const { text } = await sh(
+    places.map((place) => `[ -e ${place} ] && echo there: ${place}`).join('; ') + '; ls -1 / | tr "\\n" " "',
+  );
+  assert.doesNotMatch(text, /there:/);
+  assert.deepEqual(
+    text
+      .trim()
+      .split(' ')
+      .filter((name) => !/^lib(32|64|x32)?$/.test(name)),
+    ['bin', 'build', 'dev', 'etc', 'home', 'proc', 'run', 'sbin', 'tmp', 'usr', 'var'],
+  );
+});
+
+test('all but workspace, home and temporary files is read-only', async (t) => {
+  const { sh } = await open(t);
+  const { text } = await sh(
+    'for d in / /usr /usr/bin /etc /dev /run /run/headrace /home /var /proc /proc/sys/kernel; do touch $d/x 2>/dev/null && echo written: $d; done; touch /build/x /tmp/x ~/x /var/tmp/y /dev/shm/x && echo fine',
+  );
+  assert.equal(text, 'fine\n');
+});
+
+test('it sees its own processes alone, and cannot signal or trace the runner', async (t) => {
+  const { sh } = await open(t);
+  const { text } = await sh(
+    `ls -d /proc/[0-9]* | wc -l; kill -0 ${process.pid} 2>/dev/null && echo signalled; kill -9 -1`,
+  );
+  assert.ok(Number.parseInt(text, 10) < 10, text);
+  assert.doesNotMatch(text, /signalled/);
+});
+
+test('two runs at a time do not see each other', async (t) => {
+  const { sh } = await open(t);
+  const look =
+    'echo $$ > /tmp/mine; sleep 0.3; ls /tmp /dev/shm; grep -l other-run /proc/[0-9]*/environ 2>/dev/null; hostname; ls -d /proc/[0-9]* | wc -l';
+  const [one, two] = await Promise.all([
+    sh(look, { environment: { WHO: 'one' } }),
+    sh(look, { environment: { WHO: 'other-run-2' } }),
+  ]);
+  assert.equal(one?.text.split('\n')[0], '/dev/shm:');
+  assert.doesNotMatch(one?.text ?? '', /proc/);
+  assert.ok(two);
+});
+
+test(
+  'on the machine it is nobody, without any capability',
+  { skip: !isRoot && 'only root has another user to be' },
+  async (t) => {
+    const { sh, sandboxes } = await open(t);
+    const ids: string[] = [];
+    const { text } = await sh(
+      'echo ready; grep -E "^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs)" /proc/self/status; id -u; sleep 0.2',
+      {
+        environment: { FIND_ME: 'nobody-test' },
+        output: (chunk) => {
+          if (!chunk.includes('ready')) return;
+          const [pid] = marked('nobody-test');
+          ids.push(/^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '');
+        },
+      },
+    );
+    assert.deepEqual(ids, [String(sandboxes.owner.uid)]);
+    assert.notEqual(sandboxes.owner.uid, 0);
+    assert.equal(text, '');
+    const inside = await sh('grep -E "^(Cap|NoNewPrivs)" /proc/self/status | cut -f2 | sort -u; id -u');
+    assert.equal(inside.text, '0000000000000000\n1\n1000\n');
+  },
+);
+
+test('devices, mounts, namespaces and set-user-id programs are out of reach', async (t) => {
+  const { sh } = await open(t);
+  const attempts = [
+    'mknod /tmp/disk b 8 0',
+    'mknod /tmp/mem c 1 1',
+    'mount -t tmpfs none /tmp',
+    'mount --bind /etc /build',
+    'umount /usr',
+    'unshare --user true',
+    'unshare --user --map-root-user mount -t tmpfs none /tmp',
+    'chroot / true',
+    'nsenter --target 1 --mount true',
+    'cat /dev/mem',
+    'cat /dev/vda',
+    'cat /proc/kcore',
+    'dmesg',
+    'echo b > /proc/sysrq-trigger',
+    'echo "|/bin/true" > /proc/sys/kernel/core_pattern',
+    'echo 1 > /proc/sys/net/ipv4/ip_forward',
+    'echo -1000 > /proc/self/oom_score_adj',
+    'hostname other',
+    'date -s 2000-01-01',
+    'su -c true root',
+    'chown root /tmp',
+  ];
+  const { text } = await sh(
+    attempts
+      .map((attempt) => `(${attempt}) </dev/null >/dev/null 2>&1 && echo 'worked: ${attempt.replaceAll("'", '')}'`)
+      .join('\n') + '\n:',
+  );
+  assert.equal(text, '');
+  const uid = await sh(
+    'cp /usr/bin/id /build/id && chmod 4755 /build/id && /build/id -u; for f in $(find /usr/bin -perm -4000 | head -3); do stat -c %a $f; done >/dev/null; grep -c nosuid /proc/mounts',
+  );
+  assert.match(uid.text, /^1000\n/);
+});
+
+test('network none: loopback works, the machine’s loopback does not', async (t) => {
+  const { sh } = await open(t);
+  const { port, close } = await listen('127.0.0.1');
+  t.after(close);
+  const { text } = await sh(
+    `perl -MIO::Socket::INET -e 'print IO::Socket::INET->new("127.0.0.1:${port}") ? "reached" : "refused"'`,
+  );
+  assert.equal(text, 'refused');
+});
+
+test('network host: the machine’s network as it is', async (t) => {
+  const { sh } = await open(t, { network: 'host' });
+  const { port, close } = await listen('127.0.0.1');
+  t.after(close);
+  const { text } = await sh(
+    `perl -MIO::Socket::INET -e 'print IO::Socket::INET->new("127.0.0.1:${port}") ? "reached" : "refused"'`,
+  );
+  assert.equal(text, 'reached');
+});
+
+test('a fork bomb meets its limit and is cleared away', async (t) => {
+  const { sh, logged } = await open(t);
+  if (!/cgroup v/.test(logged.join())) return t.skip('needs control groups');
+  const ended = await sh('bomb() { bomb | bomb & }; bomb; sleep 60', {
+    limits: { ...LIMITS, processes: 60, timeoutMs: 1500 },
+  });
+  assert.ok(ended.reason === 'timed_out' || ended.exitStatus !== 0);
+  assert.equal((await sh('echo alive')).text, 'alive\n');
+});
+
+test('a memory hog is killed and called by its name', async (t) => {
+  const { sh, logged } = await open(t);
+  if (!/cgroup v/.test(logged.join())) return t.skip('needs control groups');
+  const limits = { ...LIMITS, memoryBytes: 64 * MB };
+  const hog = await sh(`perl -e '$x = "x" x (400 * 1024 * 1024); print length $x'`, { limits });
+  assert.deepEqual([hog.reason, hog.text.includes('4194')], ['out_of_memory', false]);
+  assert.deepEqual(await sh('exit 3', { limits }), { exitStatus: 3, step: 'suite', reason: null, text: '' });
+  const shared = await sh('head -c 300M /dev/zero > /dev/shm/x', { limits });
+  assert.equal(shared.reason, 'out_of_memory');
+});
+
+test(
+  'a disk filler is ended before the disk is full',
+  { skip: !isRoot && 'needs a small file system of its own' },
+  async (t) => {
+    const small = await smallFileSystem(96);
+    const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 48 * MB }, small.remove);
+    const ended = await sh('head -c 40M /dev/zero > a; head -c 20M /dev/zero > b; sleep 60');
+    assert.equal(ended.reason, 'out_of_disk');
+    assert.equal((await sh('head -c 1M /dev/zero > a && echo fine')).text, 'fine\n');
+  },
+);
+
+test('a process that ignores SIGTERM is killed three seconds later', async (t) => {
+  const { sh } = await open(t);
+  const begin = performance.now();
+  const ended = await sh(`trap '' TERM; while :; do sleep 0.1; done`, { limits: { ...LIMITS, timeoutMs: 200 } });
+  const took = performance.now() - begin;
+  assert.deepEqual([ended.reason, ended.exitStatus], ['timed_out', null]);
+  assert.ok(took >= 3200, `${took} ms`);
+});
+
+test('a daemon that detaches in every way ends with the run, and does not hold it up', async (t) => {
+  const { sh } = await open(t);
+  const daemon = `perl -e 'exit if fork; require POSIX; POSIX::setsid(); exit if fork; $SIG{$_}="IGNORE" for qw(TERM HUP INT); sleep 600' &`;
+  const ended = await sh(`${daemon} (sleep 600; echo late) & echo last word; exit 3`);
+  assert.deepEqual([ended.exitStatus, ended.text], [3, 'last word\n']);
+});
+
+test('a command that closes its output goes on until it ends', async (t) => {
+  const { sh, folder } = await open(t);
+  const prefix = join(folder, 'prefix');
+  await mkdir(prefix);
+  const ended = await sh('echo before; exec >&- 2>&-; sleep 0.3; echo done > /srv/x/result; exit 6', {
+    mounts: [{ at: '/srv/x', writable: prefix }],
+  });
+  assert.deepEqual([ended.exitStatus, ended.text], [6, 'before\n']);
+  assert.equal(readFileSync(join(prefix, 'result'), 'utf8'), 'done\n');
+});
+
+test('a build that kills its own leader fails, and tells nobody otherwise', async (t) => {
+  const { sh } = await open(t);
+  const ended = await sh('kill -9 $PPID; sleep 60');
+  assert.deepEqual([ended.exitStatus, ended.step, ended.reason], [137, 'suite', null]);
+});
+
+test('100 MB on one line pass through bounded memory, to the byte', async (t) => {
+  const { sh } = await open(t);
+  const size = 100 * MB;
+  let [seen, most] = [0, 0];
+  const before = process.memoryUsage().rss;
+  const ended = await sh(`head -c ${size} /dev/zero | tr '\\0' x`, {
+    output: async (chunk) => {
+      seen += chunk.length;
+      await new Promise((resolve) => setImmediate(resolve));
+      most = Math.max(most, process.memoryUsage().rss - before);
+    },
+  });
+  assert.deepEqual([ended.exitStatus, seen], [0, size]);
+  assert.ok(most < 50 * MB, `memory grew by ${most}`);
+});
+
+test('output is held back while nobody takes it', async (t) => {
+  const { sh } = await open(t);
+  const gate = Promise.withResolvers<void>();
+  let taken = 0;
+  const ended = sh('head -c 8M /dev/zero', {
+    output: async (chunk) => {
+      taken += chunk.length;
+      await gate.promise;
+    },
+  });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.ok(taken > 0 && taken <= 64 * 1024, `${taken} bytes were taken`);
+  gate.resolve();
+  assert.equal((await ended).exitStatus, 0);
+  assert.equal(taken, 8 * MB);
+});
+
+async function listen(host: string): Promise<{ port: number; close: () => void }> {
+  const server = createServer((socket) => socket.end());
+  server.listen(0, host);
+  await once(server, 'listening');
+  const address = server.address();
+  return { port: typeof address === 'object' ? (address?.port ?? 0) : 0, close: () => void server.close() };
+}
+
+async function smallFileSystem(megabytes: number): Promise<{ folder: string; remove: () => Promise<void> }> {
+  const folder = await mkdtemp('/tmp/headrace-small-');
+  assert.equal((await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'small', folder])).status, 0);
+  return {
+    folder,
+    remove: async () => {
+      assert.equal((await run('umount', [folder])).status, 0);
+      await rm(folder, { recursive: true });
+    },
+  };
+}

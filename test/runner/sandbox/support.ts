@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { createHash, randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { mkdtemp, rm, mkdir, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { TestContext } from 'node:test';
+import {
+  openSandboxes,
+  type Ended,
+  type Job,
+  type SandboxOptions,
+  type Sandboxes,
+} from '../../../src/runner/sandbox/index.ts';
+
+export const isRoot = process.getuid?.() === 0;
+
+export interface Ran extends Ended {
+  text: string;
+}
+
+export interface Bench {
+  folder: string;
+  stateDir: string;
+  sandboxes: Sandboxes;
+  logged: string[];
+  /** Runs one command (or several steps) and collects what it writes. */
+  sh: (command: string | Job['steps'], changes?: Partial<Job>) => Promise<Ran>;
+}
+
+export const MB = 1024 * 1024;
+export const LIMITS = { memoryBytes: 512 * MB, processes: 256, timeoutMs: 60_000 };
+
+/** Opens sandboxes for one test; when it ends they are closed, and nothing of them may be left on the machine. */
+export async function open(
+  t: TestContext,
+  options: Partial<SandboxOptions> = {},
+  afterwards?: () => Promise<void>,
+): Promise<Bench> {
+  const folder = realpathSync(await mkdtemp(join(tmpdir(), 'headrace-sandbox-')));
+  const stateDir = options.stateDir ?? join(folder, 'state');
+  const mark = randomUUID();
+  const logged: string[] = [];
+  const sandboxes = await openSandboxes({
+    network: 'none',
+    isolation: 'required',
+    log: (line) => void logged.push(line),
+    ...options,
+    stateDir,
+  });
+  t.after(async () => {
+    try {
+      await sandboxes.close();
+      nothingLeft(stateDir, mark);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+      await afterwards?.();
+    }
+  });
+  const sh: Bench['sh'] = async (command, changes = {}) => {
+    const runMark = `${mark}-${randomUUID()}`;
+    const chunks: Buffer[] = [];
+    const ended = await sandboxes.run({
+      id: randomUUID(),
+      steps: typeof command === 'string' ? [{ name: 'suite', command }] : command,
+      workspace: { empty: true },
+      limits: LIMITS,
+      output: (chunk) => void chunks.push(chunk),
+      signal: new AbortController().signal,
+      ...changes,
+      environment: { TEST_MARK: runMark, ...changes.environment },
+    });
+    assert.deepEqual(marked(runMark), [], 'processes are left after a run');
+    return { ...ended, text: Buffer.concat(chunks).toString() };
+  };
+  return { folder, stateDir, sandboxes, logged, sh };
+}
+
+/** Processes on this machine whose environment holds the mark. */
+export function marked(mark: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(mark);
+      } catch {
+        return false;
+      }
+    });
+}
+
+export function groupsOf(stateDir: string): string[] {
+  const name = `headrace-${createHash('sha256').update(stateDir).digest('hex').slice(0, 10)}`;
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
+  const tops = mounts.filter((line) => / - cgroup2? /.test(line)).map((line) => line.split(' ')[4] ?? '');
+  return tops.flatMap((top) =>
+    readdirSync(top, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.name.startsWith(name))
+      .map((entry) => join(entry.parentPath, entry.name)),
+  );
+}
+
+export function nothingLeft(stateDir: string, mark: string): void {
+  assert.deepEqual(marked(mark), [], 'processes are left');
+  assert.deepEqual(readdirSync(stateDir), [], 'files are left');
+  assert.deepEqual(groupsOf(stateDir), [], 'control groups are left');
+  assert.ok(!readFileSync('/proc/self/mountinfo', 'utf8').includes(`${stateDir}/`), 'mounts are left');
+}
+
+export async function tree(folder: string, files: Record<string, string>): Promise<string> {
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), text);
+  }
+  return folder;
+}

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
+import { groupsOf, isRoot, marked, nothingLeft, open } from './support.ts';
+
+for (const network of isRoot ? (['none', 'internet'] as const) : (['none'] as const)) {
+  test(`after kill -9 of the runner all processes end by themselves, and the next opening sweeps the rest (${network})`, async (t) => {
+    const stateDir = await realpath(await mkdtemp(join(tmpdir(), 'headrace-sweep-')));
+    t.after(async () => {
+      victim.kill('SIGKILL');
+      await (await openSandboxes({ stateDir, network: 'none', isolation: 'off', log: () => {} })).close(); // sweeps, if the test could not
+      await rm(stateDir, { recursive: true, force: true });
+    });
+    const mark = randomUUID();
+    const victim = spawn(
+      process.execPath,
+      [
+        '--disable-warning=ExperimentalWarning',
+        fileURLToPath(new URL('victim.ts', import.meta.url)),
+        stateDir,
+        mark,
+        network,
+      ],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        env: { ...process.env, VICTIM_MARK: mark },
+      },
+    );
+    await once(victim.stdout, 'data');
+    const helpers = childrenOf(victim.pid ?? 0);
+    assert.ok(
+      helpers.length >= (network === 'internet' ? 5 : 3),
+      `workbenches, waiting and running bubblewrap: ${helpers.length}`,
+    );
+    victim.kill('SIGKILL');
+    await once(victim, 'exit');
+    // Each of them is told by the kernel; how long that takes is the machine's affair, but it comes to an end.
+    for (let left = 200; (marked(mark).length > 0 || helpers.some(alive)) && left > 0; left--) await delay(50);
+    assert.deepEqual([marked(mark), helpers.filter(alive)], [[], []]);
+    assert.notDeepEqual(readdirSync(join(stateDir, 'slots')), []);
+
+    const sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
+    assert.ok(
+      groupsOf(stateDir).every((path) => path.endsWith('-0')),
+      'groups of the killed runner are left',
+    );
+    await sandboxes.close();
+    nothingLeft(stateDir, mark);
+  });
+}
+
+test('one folder serves one runner at a time', async (t) => {
+  const { stateDir } = await open(t);
+  await assert.rejects(
+    openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} }),
+    /another runner/,
+  );
+});
+
+test('a machine that cannot isolate is told why', async (t) => {
+  const stateDir = await mkdtemp(join(tmpdir(), 'headrace-refuse-'));
+  t.after(() => rm(stateDir, { recursive: true, force: true }));
+  const program = `import { openSandboxes } from ${JSON.stringify(new URL('../../../src/runner/sandbox/index.ts', import.meta.url).href)};
+    await openSandboxes({ stateDir: ${JSON.stringify(stateDir)}, network: 'none', isolation: 'required', log: () => {} }).then(() => console.log('opened'), (error) => console.log(error.message));`;
+  // In a user namespace that may not make further ones, nothing can be isolated.
+  const script = `echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"`;
+  const child = spawn(
+    'unshare',
+    [
+      '--user',
+      '--map-root-user',
+      'sh',
+      '-c',
+      script,
+      'sh',
+      process.execPath,
+      '--disable-warning=ExperimentalWarning',
+      '--input-type=module',
+      '-e',
+      program,
+    ],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  let said = '';
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  await once(child, 'close');
+  assert.match(said, /builds cannot be isolated|no user id to spare/);
+  assert.deepEqual(readdirSync(stateDir), []);
+});
+
+function childrenOf(pid: number): string[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+}
+
+function alive(pid: string): boolean {
+  try {
+    readlinkSync(`/proc/${pid}/exe`);
+    return true;
+  } catch {
+    return false; // gone, or a zombie that waits for the machine's init
+  }
+}
