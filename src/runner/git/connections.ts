@@ -1,0 +1,176 @@
+import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { serveSshAgent } from '../../lib/ssh-agent.ts';
+import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
+import { explain, FetchError, recognize } from './failures.ts';
+import type { Narrator } from './narrator.ts';
+import type { RepositoryAddress } from './repository-url.ts';
+import { openRunFolder } from './run-folder.ts';
+import { MasterError, runMaster } from './ssh-master.ts';
+import { sshConfig } from './ssh-config.ts';
+
+/*
+ * SSH connections, shared while they last.
+ *
+ * The handshake is by far the dearest part of a small fetch. So one ssh process connects and authenticates
+ * (the master), and git's own ssh processes go through it. A master belongs to one project, one key and one
+ * destination, because whoever goes through it is taken for the holder of that key.
+ *
+ *   first use     a key agent is opened in this process, the master started; it says when it is through
+ *   further uses  join it, also while it is still connecting; all hear what it says
+ *   last use ends it stays for `lingerMs`, then it is ended with its agent
+ *   it dies       the next use starts a new one; git's ssh falls back to a connection of its own meanwhile
+ *   we die        the kernel ends it (process-groups does the same for git)
+ */
+
+export interface ConnectionOptions {
+  dir: string;
+  /** Path of an OpenSSH client configuration that holds for every connection. */
+  sshConfig?: string | undefined;
+  connectSeconds: number;
+  lingerMs: number;
+}
+
+export interface ConnectionRequest {
+  projectId: string;
+  address: RepositoryAddress;
+  privateKey: string;
+  narrator: Narrator;
+  signal: AbortSignal;
+}
+
+export interface Connections {
+  /** Calls `work` with the command line of an ssh that is already connected. */
+  use<T>(request: ConnectionRequest, work: (ssh: string) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+interface Connection {
+  ssh: string;
+  users: Set<Narrator>;
+  /** What ssh has said while it connects, for those who join late. */
+  words: Buffer[];
+  ready: Promise<void>;
+  ending: NodeJS.Timeout | undefined;
+  end(): Promise<void>;
+}
+
+export async function openConnections(options: ConnectionOptions): Promise<Connections> {
+  const folder = await openRunFolder(options.dir);
+  const knownHosts = join(folder.path, 'known_hosts'); // a link, so that no blank in the real path meets ssh's parser
+  await symlink(join(resolve(options.dir), 'known_hosts'), knownHosts);
+  const connections = new Map<string, Connection>();
+  let count = 0;
+
+  function connectionFor(request: ConnectionRequest, key: SshPrivateKey): Connection {
+    const name = [request.projectId, request.address.destination, key.publicKey].join('\n');
+    const existing = connections.get(name);
+    if (existing !== undefined) return existing;
+    const files = join(folder.path, `connection-${++count}`);
+    const connection = start(files, request.address.destination, key, () => {
+      if (connections.get(name) === connection) connections.delete(name);
+    });
+    connections.set(name, connection);
+    return connection;
+  }
+
+  function start(files: string, destination: string, key: SshPrivateKey, onEnd: () => void): Connection {
+    const users = new Set<Narrator>();
+    const words: Buffer[] = [];
+    const stop = new AbortController();
+    const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
+    ready.catch(() => {}); // those who use it hear of it
+    let connecting = true;
+    const isReady = (): void => {
+      connecting = false;
+      words.length = 0;
+      resolve();
+    };
+    const hear = (chunk: Buffer): void => {
+      if (connecting && words.length < 1000) words.push(chunk);
+      for (const narrator of users) narrator.output(chunk);
+    };
+    const over = live(files, destination, key, stop.signal, hear, isReady).finally(onEnd);
+    over.then(() => reject(new Error('the connection was ended')), reject);
+    const end = async (): Promise<void> => {
+      onEnd(); // at once: who comes now needs a new one
+      stop.abort();
+      await over.catch(() => {});
+    };
+    return { ssh: `ssh -F ${files}.conf -S ${files}`, users, words, ready, ending: undefined, end };
+  }
+
+  /** The whole life of a master, from its agent to the removal of its files. */
+  async function live(
+    files: string,
+    destination: string,
+    key: SshPrivateKey,
+    stop: AbortSignal,
+    hear: (chunk: Buffer) => void,
+    isReady: () => void,
+  ): Promise<void> {
+    const names = { agentSocket: `${files}.key`, publicKeyFile: `${files}.pub`, config: `${files}.conf` };
+    const agent = await serveSshAgent(names.agentSocket, key);
+    try {
+      const operator = await operatorsConfig(options.sshConfig);
+      const { connectSeconds } = options;
+      await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
+      await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator }));
+      const args = ['-F', names.config, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
+      args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
+      await runMaster(args, stop, 3 * connectSeconds * 1000, hear, isReady);
+    } finally {
+      await agent.close();
+      await Promise.all([files, ...Object.values(names)].map((file) => rm(file, { force: true })));
+    }
+  }
+
+  return {
+    use: async (request, work) => {
+      const key = parseSshPrivateKey(request.privateKey);
+      const connection = connectionFor(request, key);
+      clearTimeout(connection.ending);
+      const { narrator, signal, address } = request;
+      for (const chunk of connection.words) narrator.output(chunk);
+      connection.users.add(narrator);
+      try {
+        await unlessAborted(connection.ready, signal);
+        return await work(connection.ssh);
+      } catch (error) {
+        if (!(error instanceof MasterError)) throw error;
+        const kind = recognize(error.said) ?? 'host_unreachable';
+        throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey: key.publicKey }));
+      } finally {
+        connection.users.delete(narrator);
+        // Nobody waits for a handshake that was cancelled; an open connection is kept for the next.
+        if (connection.users.size === 0) {
+          const lingerMs = signal.aborted ? 0 : options.lingerMs;
+          connection.ending = setTimeout(() => void connection.end(), lingerMs).unref();
+        }
+      }
+    },
+    close: async () => {
+      await Promise.all(Array.from(connections.values(), (connection) => connection.end()));
+      await folder.close();
+    },
+  };
+}
+
+/** Read anew for every connection, so that a change there needs no restart. */
+async function operatorsConfig(path: string | undefined): Promise<string> {
+  if (path === undefined) return '';
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new FetchError('ssh_misconfigured', `The file named by HEADRACE_SSH_CONFIG cannot be read: ${why}`);
+  }
+}
+
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const stop = (): void => reject(signal.reason);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', stop));
+}
