@@ -10,6 +10,7 @@ import type { Finished } from './processes.ts';
  */
 
 const graceMs = 2000;
+const drainMs = 5000;
 
 export interface GroupOptions extends Pick<SpawnOptions, 'cwd' | 'env' | 'uid' | 'gid'> {
   signal?: AbortSignal | undefined;
@@ -44,6 +45,7 @@ export function runGroup(program: string, args: readonly string[], options: Grou
   if (stdin === null || stdout === null || stderr === null) throw new Error('spawn gave no pipes');
   let silence: SilenceError | undefined;
   let killing: NodeJS.Timeout | undefined;
+  let draining: NodeJS.Timeout | undefined;
   const end = (): void => {
     killGroup(child.pid, 'SIGTERM');
     killing ??= setTimeout(() => killGroup(child.pid, 'SIGKILL'), graceMs);
@@ -67,9 +69,17 @@ export function runGroup(program: string, args: readonly string[], options: Grou
   stdin.on('error', () => {}); // a program that does not read its input is no failure of ours
   stdin.end(input);
   child.on('error', reject);
+  // Somebody outside the group may have been handed our pipes (a shared ssh connection is), so that they stay
+  // open when all of the group is gone. What was ended is waited for no longer; what ended by itself, a while.
+  child.on('exit', () => {
+    const ended = killing !== undefined;
+    if (ended) killGroup(child.pid, 'SIGKILL');
+    draining = setTimeout(() => [stdout, stderr].forEach((stream) => stream.destroy()), ended ? 0 : drainMs);
+  });
   child.on('close', (status, endedBy) => {
     clearTimeout(patience);
     clearTimeout(killing);
+    clearTimeout(draining);
     signal?.removeEventListener('abort', end);
     if (signal?.aborted) reject(signal.reason);
     else if (silence !== undefined) reject(silence);

@@ -139,6 +139,7 @@ async function startOnFreePort(home: string, files: Files): Promise<{ sshd: Chil
   throw new Error('no free port for sshd');
 }
 
+/** SHLVL: a bash that thinks it is not the outermost one does not read the start-up files of whoever runs the tests. */
 function sshdConfig(port: number, { hostKey, keys, serve }: Files): string {
   return `ListenAddress 127.0.0.1
 Port ${port}
@@ -146,6 +147,7 @@ HostKey ${hostKey}
 AuthorizedKeysFile ${keys}
 ForceCommand ${serve}
 AcceptEnv GIT_PROTOCOL
+SetEnv SHLVL=1
 AuthenticationMethods publickey
 PermitRootLogin prohibit-password
 UsePAM no

@@ -26,30 +26,31 @@ export interface Found {
 export const mostFiles = 10_000;
 const mostRefs = 10_000;
 
-/** Looks the places up, all in one process. `ambiguous` holds short SHAs that fit several commits. */
-export async function lookUp(
-  mirror: Mirror,
-  places: readonly Place[],
-): Promise<{ found: Found[]; ambiguous: Place[] }> {
+/** Looks the places up, all in one process. */
+export async function lookUp(mirror: Mirror, places: readonly Place[]): Promise<Found[]> {
   const input = places.map((place) => `${place.name}^{commit}\n`).join('');
   const finished = await git(mirror.gitDir, ['cat-file', '--batch'], { input, maxOutput: 64 * 1024 * 1024 });
   const found: Found[] = [];
-  const ambiguous: Place[] = [];
   let at = 0;
   for (const place of places) {
     const lineEnd = finished.stdout.indexOf(10, at);
     if (lineEnd < 0) throw new GitError('reading a commit', finished);
-    const [first = '', ...rest] = finished.stdout.subarray(at, lineEnd).toString().split(' ');
+    const [sha = '', type, size] = finished.stdout.subarray(at, lineEnd).toString().split(' ');
     at = lineEnd + 1;
-    if (rest[0] === 'commit') {
-      const size = Number(rest[1]);
-      found.push({ place, sha: first, bytes: finished.stdout.subarray(at, at + size) });
-      at += size + 1;
-    } else if (rest.at(-1) === 'ambiguous') {
-      ambiguous.push(place);
-    }
+    if (type !== 'commit') continue; // the answer to what is missing or ambiguous is one line
+    found.push({ place, sha, bytes: finished.stdout.subarray(at, at + Number(size)) });
+    at += Number(size) + 1;
   }
-  return { found, ambiguous };
+  return found;
+}
+
+/** Whether a short SHA that was not found was merely too short. */
+export async function isAmbiguous(mirror: Mirror, places: readonly Place[]): Promise<boolean> {
+  for (const { name } of places.filter((place) => place.kind === 'sha')) {
+    const fitting = await git(mirror.gitDir, ['rev-parse', `--disambiguate=${name}`]);
+    if (fitting.stdout.toString().trim().split('\n').length > 1) return true;
+  }
+  return false;
 }
 
 /** A ref that is there while its commit is not: the mirror has lost something. */

@@ -19,7 +19,7 @@ import { sshConfig } from './ssh-config.ts';
  *   first use     a key agent is opened in this process, the master started; it says when it is through
  *   further uses  join it, also while it is still connecting; all hear what it says
  *   last use ends it stays for `lingerMs`, then it is ended with its agent
- *   it dies       the next use starts a new one; git's ssh falls back to a connection of its own meanwhile
+ *   it dies       whoever joined it late and fails for it tries once more, over a new one
  *   we die        the kernel ends it (process-groups does the same for git)
  */
 
@@ -52,6 +52,8 @@ interface Connection {
   words: Buffer[];
   ready: Promise<void>;
   ending: NodeJS.Timeout | undefined;
+  /** From now on nobody joins. */
+  retire(): void;
   end(): Promise<void>;
 }
 
@@ -97,7 +99,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
       stop.abort();
       await over.catch(() => {});
     };
-    return { ssh: `ssh -F ${files}.conf -S ${files}`, users, words, ready, ending: undefined, end };
+    return { ssh: `ssh -F ${files}.conf -S ${files}`, users, words, ready, ending: undefined, retire: onEnd, end };
   }
 
   /** The whole life of a master, from its agent to the removal of its files. */
@@ -125,35 +127,51 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     }
   }
 
-  return {
-    use: async (request, work) => {
-      const key = parseSshPrivateKey(request.privateKey);
-      const connection = connectionFor(request, key);
-      clearTimeout(connection.ending);
-      const { narrator, signal, address } = request;
-      for (const chunk of connection.words) narrator.output(chunk);
-      connection.users.add(narrator);
-      try {
-        await unlessAborted(connection.ready, signal);
-        return await work(connection.ssh);
-      } catch (error) {
-        if (!(error instanceof MasterError)) throw error;
-        const kind = recognize(error.said) ?? 'host_unreachable';
-        throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey: key.publicKey }));
-      } finally {
-        connection.users.delete(narrator);
-        // Nobody waits for a handshake that was cancelled; an open connection is kept for the next.
-        if (connection.users.size === 0) {
-          const lingerMs = signal.aborted ? 0 : options.lingerMs;
-          connection.ending = setTimeout(() => void connection.end(), lingerMs).unref();
-        }
+  async function use<T>(request: ConnectionRequest, work: (ssh: string) => Promise<T>, again = true): Promise<T> {
+    const key = parseSshPrivateKey(request.privateKey);
+    const known = connections.size;
+    const connection = connectionFor(request, key);
+    const joined = connections.size === known;
+    const { narrator, signal, address } = request;
+    clearTimeout(connection.ending);
+    for (const chunk of connection.words) narrator.output(chunk);
+    connection.users.add(narrator);
+    let lingerMs = 0; // after a failure the connection may be to blame; the next one starts afresh
+    try {
+      await unlessAborted(connection.ready, signal);
+      const result = await work(connection.ssh);
+      lingerMs = options.lingerMs;
+      return result;
+    } catch (error) {
+      if (joined && again && !signal.aborted && mayBeTheConnection(error)) {
+        connection.retire();
+        narrator.line('The connection that was open is gone. Connecting anew.');
+        return await use(request, work, false);
       }
-    },
+      if (!(error instanceof MasterError)) throw error;
+      const kind = recognize(error.said) ?? 'host_unreachable';
+      throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey: key.publicKey }));
+    } finally {
+      connection.users.delete(narrator);
+      if (connection.users.size === 0) {
+        connection.ending = setTimeout(() => void connection.end(), lingerMs).unref();
+      }
+    }
+  }
+
+  return {
+    use: (request, work) => use(request, work),
     close: async () => {
       await Promise.all(Array.from(connections.values(), (connection) => connection.end()));
       await folder.close();
     },
   };
+}
+
+/** Failures that also look like this when only the shared connection has died. */
+function mayBeTheConnection(error: unknown): boolean {
+  const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
+  return error instanceof FetchError && kinds.includes(error.kind);
 }
 
 /** Read anew for every connection, so that a change there needs no restart. */

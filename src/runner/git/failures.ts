@@ -8,6 +8,7 @@ export type RemoteFailure =
   | 'host_key_changed'
   | 'host_key_unknown'
   | 'repository_not_found'
+  | 'commit_withheld'
   | 'connection_lost'
   | 'ssh_misconfigured'
   | 'remote_failed';
@@ -28,6 +29,7 @@ export class FetchError extends Error {
  * certain stands before what may be a mere consequence of it.
  */
 const signs: readonly (readonly [RegExp, RemoteFailure])[] = [
+  [/not our ref|does not allow request for unadvertised|couldn't find remote ref/i, 'commit_withheld'],
   [/REMOTE HOST IDENTIFICATION HAS CHANGED/, 'host_key_changed'],
   [/Host key verification failed|host key is known for .* and you have requested strict/i, 'host_key_unknown'],
   [/bad configuration option|terminating, \d+ bad configuration|keyword .* extra arguments/i, 'ssh_misconfigured'],
@@ -42,7 +44,7 @@ const signs: readonly (readonly [RegExp, RemoteFailure])[] = [
   ],
   [/Broken pipe|the remote end hung up|early EOF|unexpected disconnect|Timeout, server/i, 'connection_lost'],
   [
-    /Could not read from remote repository|not our ref|couldn't find remote ref|protocol error|mismatched algorithms/i,
+    /Could not read from remote repository|not our ref|does not allow request|couldn't find remote ref|protocol error|mismatched algorithms/i,
     'remote_failed',
   ],
 ];
@@ -85,6 +87,7 @@ const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = 
   repository_not_found: ({ host, url, publicKey }) =>
     `The host ${host} answers, but has no repository at ${url}, or does not show it to this key. ` +
     `Check the address, and that this public key is installed there:\n${publicKey}`,
+  commit_withheld: ({ host, url }) => `The host ${host} does not give this commit of ${url} out.`,
   connection_lost: ({ host }) =>
     `The connection to ${host} broke off in the middle. Try again; if it happens again, look at the host.`,
   ssh_misconfigured: () =>

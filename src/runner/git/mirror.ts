@@ -114,7 +114,7 @@ export async function fetchCommit(mirror: Mirror, remote: Remote, lock: FileLock
     await fetchInto(mirror.gitDir, remote, lock, [sha]);
     return true;
   } catch (error) {
-    if (error instanceof FetchError && error.kind === 'remote_failed') return false;
+    if (error instanceof FetchError && error.kind === 'commit_withheld') return false;
     throw error;
   }
 }

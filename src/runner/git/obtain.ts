@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
-import { isDangling, lookUp, type Found } from './commits.ts';
+import { isAmbiguous, isDangling, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { explain, FetchError } from './failures.ts';
 import { GitError } from './git.ts';
@@ -82,17 +82,15 @@ export async function obtain(workshop: Workshop, source: Source, wanted: WantedR
     whileWriting(mirror, source.narrator, source.signal, async (lock) => {
       await noteUse(mirror);
       await update(mirror, remote, lock);
-      let result = await lookUp(mirror, wanted.places);
-      if (result.found.length === 0 && wanted.fullSha !== undefined) {
-        if (await fetchCommit(mirror, remote, lock, wanted.fullSha)) result = await lookUp(mirror, wanted.places);
+      let found = await lookUp(mirror, wanted.places);
+      if (found.length === 0 && wanted.fullSha !== undefined) {
+        if (await fetchCommit(mirror, remote, lock, wanted.fullSha)) found = await lookUp(mirror, wanted.places);
       }
-      if (result.found.length === 0 && (await isDangling(mirror, wanted.places))) {
+      if (found.length === 0 && (await isDangling(mirror, wanted.places))) {
         await rebuild(mirror, remote, lock);
-        result = await lookUp(mirror, wanted.places);
+        found = await lookUp(mirror, wanted.places);
       }
-      const chosen = choose(wanted, result.found, result.ambiguous);
-      if (chosen === undefined) throw notFound(wanted, source);
-      return chosen;
+      return choose(wanted, found) ?? raise(await notFound(mirror, wanted, source));
     }),
   );
 }
@@ -100,7 +98,7 @@ export async function obtain(workshop: Workshop, source: Source, wanted: WantedR
 async function knownCommit(mirror: Mirror, places: readonly Place[]): Promise<Found | undefined> {
   if (!(await exists(mirror.gitDir))) return undefined;
   try {
-    return (await lookUp(mirror, places)).found[0];
+    return (await lookUp(mirror, places))[0];
   } catch (error) {
     if (error instanceof GitError) return undefined; // the fetch that follows meets the damage and repairs it
     throw error;
@@ -108,7 +106,7 @@ async function knownCommit(mirror: Mirror, places: readonly Place[]): Promise<Fo
 }
 
 /** Names come before abbreviations, as git has it; but a name for two different commits is nobody's choice. */
-function choose(wanted: WantedRef, found: readonly Found[], ambiguous: readonly Place[]): Found | undefined {
+function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
   const [first, second] = found.filter(({ place }) => place.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {
     throw new FetchError(
@@ -117,19 +115,22 @@ function choose(wanted: WantedRef, found: readonly Found[], ambiguous: readonly 
         `Ask for ${second.place.name} or ${first.place.name} instead.`,
     );
   }
-  const chosen = first ?? found[0];
-  if (chosen === undefined && ambiguous.length > 0) {
-    throw new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
-  }
-  return chosen;
+  return first ?? found[0];
 }
 
-function notFound(wanted: WantedRef, source: Source): FetchError {
+async function notFound(mirror: Mirror, wanted: WantedRef, source: Source): Promise<FetchError> {
+  if (wanted.fullSha === undefined && (await isAmbiguous(mirror, wanted.places))) {
+    return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
+  }
   const what = wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
   return new FetchError(
     'ref_not_found',
     `There is no ${what} ${quoted(wanted.asked)} in ${source.address.url}. Check the spelling, and that it was pushed.`,
   );
+}
+
+function raise(error: Error): never {
+  throw error;
 }
 
 export function quoted(text: string): string {
