@@ -58,7 +58,13 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
   await writeFile(sshConfig, `Host ${name}\n  HostName 127.0.0.1\n  Port ${port}\n`);
 
   const cutConnections = async (): Promise<void> => {
-    for (const pid of await descendants(sshd.pid)) process.kill(pid, 'SIGKILL');
+    for (const pid of await descendants(sshd.pid)) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // it ended by itself in this moment
+      }
+    }
   };
   return {
     folder,
