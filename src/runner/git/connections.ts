@@ -64,10 +64,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   const connections = new Map<string, Connection>();
   let count = 0;
 
-  function connectionFor(request: ConnectionRequest, key: SshPrivateKey): Connection {
-    const name = [request.projectId, request.address.destination, key.publicKey].join('\n');
-    const existing = connections.get(name);
-    if (existing !== undefined) return existing;
+  function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
     const files = join(folder.path, `connection-${++count}`);
     const connection = start(files, request.address.destination, key, () => {
       if (connections.get(name) === connection) connections.delete(name);
@@ -129,10 +126,10 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   async function use<T>(request: ConnectionRequest, work: (ssh: string) => Promise<T>, again = true): Promise<T> {
     const key = parseSshPrivateKey(request.privateKey);
-    const known = connections.size;
-    const connection = connectionFor(request, key);
-    const joined = connections.size === known;
     const { narrator, signal, address } = request;
+    const name = [request.projectId, address.destination, key.publicKey].join('\n');
+    const joined = connections.get(name);
+    const connection = joined ?? startFor(request, key, name);
     clearTimeout(connection.ending);
     for (const chunk of connection.words) narrator.output(chunk);
     connection.users.add(narrator);
@@ -143,7 +140,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
       lingerMs = options.lingerMs;
       return result;
     } catch (error) {
-      if (joined && again && !signal.aborted && mayBeTheConnection(error)) {
+      if (joined !== undefined && again && !signal.aborted && mayBeTheConnection(error)) {
         connection.retire();
         narrator.line('The connection that was open is gone. Connecting anew.');
         return await use(request, work, false);

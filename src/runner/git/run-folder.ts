@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { lstat, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readdir, rm, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { tryLockFile } from '../../lib/file-lock.ts';
@@ -21,10 +21,14 @@ export interface RunFolder {
 }
 
 export async function openRunFolder(dir: string): Promise<RunFolder> {
-  const parent = await parentFolder(resolve(dir));
-  await sweep(parent);
   for (;;) {
-    const path = await mkdtemp(join(parent, 'r-'));
+    const parent = await parentFolder(resolve(dir));
+    await sweep(parent);
+    const path = await mkdtemp(join(parent, 'r-')).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return undefined; // the last user of the parent has just removed it
+      throw error;
+    });
+    if (path === undefined) continue;
     const lock = await tryLockFile(join(path, 'lock'), 'exclusive');
     if (lock === undefined) continue; // a sweeper was faster: it takes the empty folder away
     return {
@@ -32,6 +36,7 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
       close: async () => {
         await rm(path, { recursive: true, force: true });
         await lock.release();
+        await rmdir(parent).catch(() => {}); // not empty: others are at work
       },
     };
   }
