@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import test, { type TestContext } from 'node:test';
 import { lockFile, tryLockFile } from '../../src/lib/file-lock.ts';
 import { run } from '../../src/lib/processes.ts';
@@ -12,6 +13,12 @@ async function lockPath(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'lock-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return join(folder, 'deep', 'lock');
+}
+
+async function timesOpen(path: string): Promise<number> {
+  const open = await readdir('/proc/self/fd');
+  const targets = await Promise.all(open.map((fd) => readlink(join('/proc/self/fd', fd)).catch(() => '')));
+  return targets.filter((target) => target === path).length;
 }
 
 test('one holds a lock at a time, also within one process', async (t) => {
@@ -92,6 +99,7 @@ test('a lock whose file was removed by its last holder is not taken for a lock',
   const path = await lockPath(t);
   const first = await lockFile(path, 'exclusive');
   const waiting = lockFile(path, 'exclusive');
+  while ((await timesOpen(path)) < 2) await setImmediate();
   await rm(path);
   await first.release();
   const second = await waiting;

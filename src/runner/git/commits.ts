@@ -53,15 +53,6 @@ export async function isAmbiguous(mirror: Mirror, places: readonly Place[]): Pro
   return false;
 }
 
-/** A ref that is there while its commit is not: the mirror has lost something. */
-export async function isDangling(mirror: Mirror, places: readonly Place[]): Promise<boolean> {
-  const names = places.filter((place) => place.kind !== 'sha').map((place) => place.name);
-  for (const name of names) {
-    if ((await git(mirror.gitDir, ['rev-parse', '--verify', '--quiet', name])).status === 0) return true;
-  }
-  return false;
-}
-
 export async function describe(mirror: Mirror, found: Found): Promise<KnownCommit> {
   const [containing, changed] = await Promise.all([refsContaining(mirror, found.sha), changedFiles(mirror, found.sha)]);
   return { sha: found.sha, ...readCommitObject(found.bytes), ...containing, ...changed };

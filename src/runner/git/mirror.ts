@@ -81,15 +81,10 @@ export async function noteUse(mirror: Mirror): Promise<void> {
   await utimes(join(mirror.folder, 'lock'), now, now).catch(() => {}); // collected meanwhile: nothing to note
 }
 
-/** Brings every branch and tag up to date. A mirror that git cannot work with is replaced by a new one. */
+/** Brings every branch and tag up to date. */
 export async function update(mirror: Mirror, remote: Remote, lock: FileLock): Promise<void> {
-  try {
-    await createIfMissing(mirror.gitDir);
-    await fetchInto(mirror.gitDir, remote, lock, everything, '--prune');
-  } catch (error) {
-    if (!(error instanceof GitError && error.mayBeDamage)) throw error;
-    await rebuild(mirror, remote, lock);
-  }
+  await createIfMissing(mirror.gitDir);
+  await fetchInto(mirror.gitDir, remote, lock, everything, '--prune');
 }
 
 /** Fetches everything anew. The old mirror goes when the new one is whole: the trouble may lie elsewhere. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
-import { isAmbiguous, isDangling, lookUp, type Found } from './commits.ts';
+import { isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { explain, FetchError } from './failures.ts';
 import { GitError } from './git.ts';
@@ -67,7 +67,7 @@ export function reach<T>(workshop: Workshop, source: Source, work: (remote: Remo
 
 /**
  * Finds what is wanted. A full SHA that the mirror has costs no connection; everything else asks the remote for
- * its current branches and tags, once.
+ * its current branches and tags, once. A damaged mirror is a GitError, for `withRepair` to meet.
  */
 export async function obtain(workshop: Workshop, source: Source, wanted: WantedRef): Promise<Found> {
   const mirror = mirrorOf(workshop, source);
@@ -86,10 +86,6 @@ export async function obtain(workshop: Workshop, source: Source, wanted: WantedR
       if (found.length === 0 && wanted.fullSha !== undefined) {
         if (await fetchCommit(mirror, remote, lock, wanted.fullSha)) found = await lookUp(mirror, wanted.places);
       }
-      if (found.length === 0 && (await isDangling(mirror, wanted.places))) {
-        await rebuild(mirror, remote, lock);
-        found = await lookUp(mirror, wanted.places);
-      }
       return choose(wanted, found) ?? raise(await notFound(mirror, wanted, source));
     }),
   );
@@ -100,7 +96,7 @@ async function knownCommit(mirror: Mirror, places: readonly Place[]): Promise<Fo
   try {
     return (await lookUp(mirror, places))[0];
   } catch (error) {
-    if (error instanceof GitError) return undefined; // the fetch that follows meets the damage and repairs it
+    if (error instanceof GitError) return undefined; // the fetch that follows meets the damage
     throw error;
   }
 }

@@ -69,7 +69,12 @@ test('the SSH configuration leads over a jump host, with the same care for keys'
   HostName 127.0.0.1
   Port ${host.port}
   ProxyJump ${userInfo().username}@jump.test
-${await readFile(jump.sshConfig, 'utf8')}`;
+${await readFile(jump.sshConfig, 'utf8')}
+Host *
+  ControlMaster auto
+  ControlPath ${folder}/shared
+  ControlPersist 60
+`;
   await writeFile(join(folder, 'config'), config);
   const mirrors = await openMirrors({ sshConfig: join(folder, 'config') });
   const repositoryUrl = project.repositoryUrl.replace('git.test', 'inner.test');
@@ -77,6 +82,7 @@ ${await readFile(jump.sshConfig, 'utf8')}`;
     assert.equal((await mirrors.fetch({ ...project, repositoryUrl, commitRef: 'main' })).sha, sha);
   }
   assert.deepEqual([host.logins(), jump.logins()], [1, 1]);
+  assert.equal((await readdir(folder)).includes('shared'), false); // projects would share the way to the jump host
   const known = await readFile(join(dir, 'known_hosts'), 'utf8');
   assert.ok(known.includes(`:${host.port} `) && known.includes(`:${jump.port} `));
 });

@@ -62,7 +62,7 @@ test('branches, tags and SHAs are found in all their spellings', async (t) => {
 });
 
 test('a branch is always fetched as it is now, over one connection', async (t) => {
-  const { host, repository, fetch } = await workplace(t);
+  const { host, repository, fetch, log } = await workplace(t);
   await repository.commit();
   await fetch('main');
   const second = await repository.commit();
@@ -72,6 +72,9 @@ test('a branch is always fetched as it is now, over one connection', async (t) =
   await repository.deleteBranch('gone');
   await repository.branch('gone/deeper', second);
   assert.deepEqual((await fetch('main')).branches, ['gone/deeper', 'main']);
+  await repository.deleteBranch('gone/deeper');
+  assert.deepEqual((await fetch('main')).branches, ['main']);
+  assert.doesNotMatch(log(), /damaged/);
   assert.equal(host.logins(), 1);
 });
 
@@ -92,10 +95,11 @@ test('a full SHA that is known needs no host', async (t) => {
 test('what is remembered of a commit follows its branches', async (t) => {
   const { repository, fetch } = await workplace(t);
   const sha = await repository.commit();
+  await repository.commit({ on: 'other', after: null });
   await fetch('main');
   assert.deepEqual((await fetch(sha)).tags, []);
   await repository.tag('later', sha);
-  await fetch('main');
+  await fetch('other');
   assert.deepEqual((await fetch(sha)).tags, ['later']);
 });
 

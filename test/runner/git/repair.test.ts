@@ -120,7 +120,7 @@ async function processesOf(dir: string): Promise<string[]> {
 }
 
 test('a runner killed in the middle of a fetch leaves no process, no lock and no broken mirror', async (t) => {
-  const { repository, dir, project, runner, restoreHost, openMirrors, key } = await killedInTheMiddle(t);
+  const { repository, dir, project, runner, restoreHost, openMirrors, key, log } = await killedInTheMiddle(t);
   const seen = await processesOf(dir);
   assert.ok(seen.some((line) => line.includes('git')) && seen.some((line) => line.includes('ssh')), seen.join('\n'));
   const secret = key.privateKey.split('\n')[2] ?? '';
@@ -145,6 +145,7 @@ test('a runner killed in the middle of a fetch leaves no process, no lock and no
   const mirrors = await openMirrors();
   const fetched = await mirrors.fetch({ ...project, commitRef: 'main' });
   assert.equal(fetched.sha, await repository.sha('main'));
+  assert.doesNotMatch(log(), /damaged/); // leftovers are no damage
   assert.equal((await readdir(join(dir, 'run'))).length, 1); // what the dead one left is swept
   assert.equal(
     (await packsIn(dir)).some((path) => path.includes('tmp_')),
