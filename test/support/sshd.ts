@@ -1,9 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../src/lib/processes.ts';
 
 /** A git host: a real sshd on a loopback port that serves the repositories in one folder to authorized keys. */
@@ -26,9 +28,14 @@ export interface GitHost {
   /** Identifies itself with a new key from now on. */
   changeHostKey(): Promise<void>;
   cutConnections(): Promise<void>;
-  /** Accepts connections and says nothing, like a host that hangs. */
+  /** Accepts connections and says nothing, like a host that hangs, until it thaws. */
   freeze(): void;
   thaw(): void;
+  /** Lets people in and then says nothing; the answer waits until somebody has come that far. */
+  fallSilent(): Promise<() => Promise<void>>;
+  /** Lets people in, says this and hangs up. */
+  failWith(words: string): Promise<void>;
+  recover(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -49,7 +56,8 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
   await writeKeys();
   await makeHostKey(hostKey);
   const serve = join(home, 'serve');
-  await writeFile(serve, serveScript(folder));
+  const recover = (): Promise<void> => writeFile(serve, serveScript(folder));
+  await recover();
   await chmod(serve, 0o755);
 
   const { sshd, port } = await startOnFreePort(home, { hostKey, keys, serve });
@@ -92,6 +100,19 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
     },
     freeze: () => void sshd.kill('SIGSTOP'),
     thaw: () => void sshd.kill('SIGCONT'),
+    recover,
+    failWith: (words) => writeFile(serve, `#!/bin/sh\necho '${words}' >&2\nexit 3\n`),
+    fallSilent: async () => {
+      const mark = join(home, 'silent');
+      await rm(mark, { force: true });
+      // It ends with its input, so that nothing stays behind when the connection is cut.
+      await writeFile(serve, `#!/bin/sh\n: > '${mark}'\nexec cat > /dev/null\n`);
+      return async () => {
+        for (const start = Date.now(); !existsSync(mark); await pause(5)) {
+          if (Date.now() - start > 60_000) throw new Error('nobody came');
+        }
+      };
+    },
     close: async () => {
       await cutConnections();
       const ended = once(sshd, 'close');

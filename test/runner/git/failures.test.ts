@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -49,7 +49,7 @@ test('a host that does not exist, refuses, or hangs: the log says so, soon', asy
 test('a host that goes silent in the middle of a transfer is left', async (t) => {
   const { host, repository, fetchFails } = await workplace(t, { longestSilenceMs: 300 });
   await repository.commit();
-  await writeFile(join(host.folder, '..', 'serve'), '#!/bin/sh\nexec sleep 1000\n');
+  await host.fallSilent();
   await fetchFails('connection_lost', 'main');
 });
 
@@ -162,21 +162,8 @@ test('a fetch can be cancelled while it connects and while it transfers', async 
   host.freeze();
   await cancelled(async () => {});
   host.thaw();
-  const serve = join(host.folder, '..', 'serve');
-  const script = await readFile(serve, 'utf8');
-  const waiting = join(host.folder, '..', 'waiting');
-  await writeFile(serve, `#!/bin/sh\n: > ${waiting}\nexec sleep 1000\n`);
-  await chmod(serve, 0o755);
-  await cancelled(async () => {
-    while (
-      !(await readFile(waiting).then(
-        () => true,
-        () => false,
-      ))
-    )
-      await new Promise((done) => void setTimeout(done, 5));
-  });
-  await writeFile(serve, script);
+  await cancelled(await host.fallSilent());
+  await host.recover();
   assert.equal((await fetch('main')).sha, sha);
   assert.equal(log().includes(project.privateKey), false);
 });

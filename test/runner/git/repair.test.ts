@@ -82,21 +82,18 @@ test('a mirror that is fine is not thrown away when only the host fails', async 
   await repository.commit();
   await fetch('main');
   const before = await packsIn(dir);
-  await writeFile(join(host.folder, '..', 'serve'), '#!/bin/sh\necho "words nobody expects" >&2\nexit 3\n');
+  await host.failWith('words nobody expects');
   await fetchFails('remote_failed', 'main');
   assert.deepEqual(await packsIn(dir), before);
 });
 
 async function killedInTheMiddle(t: TestContext) {
   const place = await workplace(t);
-  const sha = await place.repository.commit();
+  await place.repository.commit();
   await place.fetch('main');
   await place.repository.commit();
   await place.mirrors.close();
-  const serve = join(place.host.folder, '..', 'serve');
-  const script = await readFile(serve, 'utf8');
-  const reached = join(place.folder, 'reached');
-  await writeFile(serve, `#!/bin/sh\necho $$ > ${reached}\nexec sleep 1000\n`);
+  const reached = await place.host.fallSilent();
   const module = new URL('../../../src/runner/git/mirrors.ts', import.meta.url).href;
   const { projectId, repositoryUrl, privateKey } = place.project;
   const options = { dir: place.dir, sshConfig: place.host.sshConfig };
@@ -109,8 +106,8 @@ async function killedInTheMiddle(t: TestContext) {
   const runner = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['pipe', 'ignore', 'inherit'] });
   t.after(() => runner.kill('SIGKILL'));
   runner.stdin.end(JSON.stringify({ request, options }));
-  while (!(await readFile(reached, 'utf8').catch(() => '')).trim()) await pause(5);
-  return { ...place, sha, runner, restoreHost: () => writeFile(serve, script) };
+  await reached();
+  return { ...place, runner };
 }
 
 /** The processes whose command line names the runner's folder. */
@@ -120,7 +117,7 @@ async function processesOf(dir: string): Promise<string[]> {
 }
 
 test('a runner killed in the middle of a fetch leaves no process, no lock and no broken mirror', async (t) => {
-  const { repository, dir, project, runner, restoreHost, openMirrors, key, log } = await killedInTheMiddle(t);
+  const { host, repository, dir, project, runner, openMirrors, key, log } = await killedInTheMiddle(t);
   const seen = await processesOf(dir);
   assert.ok(seen.some((line) => line.includes('git')) && seen.some((line) => line.includes('ssh')), seen.join('\n'));
   const secret = key.privateKey.split('\n')[2] ?? '';
@@ -141,7 +138,7 @@ test('a runner killed in the middle of a fetch leaves no process, no lock and no
   for (const start = Date.now(); (await processesOf(dir)).length > 0; await pause(10)) {
     assert.ok(Date.now() - start < 60_000, (await processesOf(dir)).join('\n'));
   }
-  await restoreHost();
+  await host.recover();
   const mirrors = await openMirrors();
   const fetched = await mirrors.fetch({ ...project, commitRef: 'main' });
   assert.equal(fetched.sha, await repository.sha('main'));
