@@ -1,0 +1,122 @@
+import { git, expectSuccess, GitError } from './git.ts';
+import { readCommitObject, type CommitMetadata } from './commit-object.ts';
+import type { Mirror } from './mirror.ts';
+import { remoteHead, type Place } from './refs.ts';
+
+/** A commit as the mirror knows it. */
+export interface KnownCommit extends CommitMetadata {
+  sha: string;
+  /** Branches and tags that contain it, by name. */
+  branches: string[];
+  tags: string[];
+  /** Paths changed against the first parent; against nothing for the first commit of a history. */
+  files: string[];
+  /** There were more than could be recorded. */
+  filesTruncated: boolean;
+  /** The branch it most likely was built for; null when no branch contains it. */
+  likelyBranch: string | null;
+}
+
+export interface Found {
+  place: Place;
+  sha: string;
+  bytes: Buffer;
+}
+
+export const mostFiles = 10_000;
+const mostRefs = 10_000;
+
+/** Looks the places up, all in one process. */
+export async function lookUp(mirror: Mirror, places: readonly Place[]): Promise<Found[]> {
+  const input = places.map((place) => `${place.name}^{commit}\n`).join('');
+  const finished = await git(mirror.gitDir, ['cat-file', '--batch'], { input, maxOutput: 64 * 1024 * 1024 });
+  const found: Found[] = [];
+  let at = 0;
+  for (const place of places) {
+    const lineEnd = finished.stdout.indexOf(10, at);
+    if (lineEnd < 0) throw new GitError('reading a commit', finished);
+    const [sha = '', type, size] = finished.stdout.subarray(at, lineEnd).toString().split(' ');
+    at = lineEnd + 1;
+    if (type !== 'commit') continue; // the answer to what is missing or ambiguous is one line
+    found.push({ place, sha, bytes: finished.stdout.subarray(at, at + Number(size)) });
+    at += Number(size) + 1;
+  }
+  return found;
+}
+
+/** Whether a short SHA that was not found was merely too short. */
+export async function isAmbiguous(mirror: Mirror, places: readonly Place[]): Promise<boolean> {
+  for (const { name } of places.filter((place) => place.kind === 'sha')) {
+    const fitting = await git(mirror.gitDir, ['rev-parse', `--disambiguate=${name}`]);
+    if (fitting.stdout.toString().trim().split('\n').length > 1) return true;
+  }
+  return false;
+}
+
+export async function describe(mirror: Mirror, found: Found): Promise<KnownCommit> {
+  const [containing, changed] = await Promise.all([refsContaining(mirror, found.sha), changedFiles(mirror, found.sha)]);
+  return { sha: found.sha, ...readCommitObject(found.bytes), ...containing, ...changed };
+}
+
+async function refsContaining(
+  mirror: Mirror,
+  sha: string,
+): Promise<Pick<KnownCommit, 'branches' | 'tags' | 'likelyBranch'>> {
+  const args = ['for-each-ref', `--contains=${sha}`, '--format=%(objectname) %(refname)'];
+  const finished = expectSuccess(
+    'listing branches',
+    await git(mirror.gitDir, [...args, 'refs/heads', 'refs/tags', remoteHead]),
+  );
+  const tips = new Map<string, string>();
+  for (const line of finished.stdout.toString().split('\n').filter(Boolean)) {
+    const blank = line.indexOf(' ');
+    tips.set(line.slice(blank + 1), line.slice(0, blank));
+  }
+  const named = (prefix: string): string[] =>
+    Array.from(tips.keys())
+      .filter((name) => name.startsWith(prefix))
+      .map((name) => name.slice(prefix.length));
+  const branches = named('refs/heads/').slice(0, mostRefs);
+  return { branches, tags: named('refs/tags/').slice(0, mostRefs), likelyBranch: likelyBranch(branches, tips, sha) };
+}
+
+/**
+ * A commit asked for by its SHA is mostly one that was just pushed, so a branch that ends in it comes first;
+ * then the default branch, which is known by its tip alone; then the usual names.
+ */
+function likelyBranch(branches: readonly string[], tips: ReadonlyMap<string, string>, sha: string): string | null {
+  const head = tips.get(remoteHead);
+  const tipOf = (branch: string): string | undefined => tips.get(`refs/heads/${branch}`);
+  const score = (branch: string): number =>
+    (tipOf(branch) === sha ? 8 : 0) +
+    (tipOf(branch) === head ? 4 : 0) +
+    (branch === 'main' ? 2 : 0) +
+    (branch === 'master' ? 1 : 0);
+  return branches.reduce<string | null>(
+    (best, branch) => (best === null || score(branch) > score(best) ? branch : best),
+    null,
+  );
+}
+
+async function changedFiles(mirror: Mirror, sha: string): Promise<Pick<KnownCommit, 'files' | 'filesTruncated'>> {
+  const how = ['-r', '-z', '--root', '--diff-merges=first-parent', '--no-commit-id', '--name-only', '--no-renames'];
+  const maxOutput = 16 * 1024 * 1024;
+  const finished = expectSuccess(
+    'listing files',
+    await git(mirror.gitDir, ['diff-tree', ...how, '--no-ext-diff', '--no-textconv', sha], { maxOutput }),
+  );
+  const names = finished.stdout.toString().split('\0');
+  names.pop(); // what follows the last NUL: nothing, or a name that was cut off
+  const filesTruncated = names.length > mostFiles || finished.stdout.length >= maxOutput;
+  return { files: names.slice(0, mostFiles), filesTruncated };
+}
+
+/** Whether `ancestor` is in the history of `sha`. What the mirror does not even have cannot be. */
+export async function descends(mirror: Mirror, sha: string, ancestor: string): Promise<boolean> {
+  if (sha === ancestor) return true;
+  const finished = await git(mirror.gitDir, ['merge-base', '--is-ancestor', ancestor, sha]);
+  if (finished.status === 0 || finished.status === 1) return finished.status === 0;
+  const present = await git(mirror.gitDir, ['cat-file', '-e', `${ancestor}^{commit}`]);
+  if (present.status === 0) throw new GitError('comparing commits', finished);
+  return false;
+}

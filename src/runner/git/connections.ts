@@ -1,0 +1,191 @@
+import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { serveSshAgent } from '../../lib/ssh-agent.ts';
+import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
+import { explain, FetchError, recognize } from './failures.ts';
+import type { Narrator } from './narrator.ts';
+import type { RepositoryAddress } from './repository-url.ts';
+import { openRunFolder } from './run-folder.ts';
+import { MasterError, runMaster } from './ssh-master.ts';
+import { sshConfig } from './ssh-config.ts';
+
+/*
+ * SSH connections, shared while they last.
+ *
+ * The handshake is by far the dearest part of a small fetch. So one ssh process connects and authenticates
+ * (the master), and git's own ssh processes go through it. A master belongs to one project, one key and one
+ * destination, because whoever goes through it is taken for the holder of that key.
+ *
+ *   first use     a key agent is opened in this process, the master started; it says when it is through
+ *   further uses  join it, also while it is still connecting; all hear what it says
+ *   last use ends it stays for `lingerMs`, then it is ended with its agent
+ *   it dies       whoever joined it late and fails for it tries once more, over a new one
+ *   we die        the kernel ends it (process-groups does the same for git)
+ */
+
+export interface ConnectionOptions {
+  dir: string;
+  /** Path of an OpenSSH client configuration that holds for every connection. */
+  sshConfig?: string | undefined;
+  connectSeconds: number;
+  lingerMs: number;
+}
+
+export interface ConnectionRequest {
+  projectId: string;
+  address: RepositoryAddress;
+  privateKey: string;
+  narrator: Narrator;
+  signal: AbortSignal;
+}
+
+export interface Connections {
+  /** Calls `work` with the command line of an ssh that is already connected. */
+  use<T>(request: ConnectionRequest, work: (ssh: string) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+interface Connection {
+  ssh: string;
+  users: Set<Narrator>;
+  /** What ssh has said while it connects, for those who join late. */
+  words: Buffer[];
+  ready: Promise<void>;
+  ending: NodeJS.Timeout | undefined;
+  /** From now on nobody joins. */
+  retire(): void;
+  end(): Promise<void>;
+}
+
+export async function openConnections(options: ConnectionOptions): Promise<Connections> {
+  const folder = await openRunFolder(options.dir);
+  const knownHosts = join(folder.path, 'known_hosts'); // a link, so that no blank in the real path meets ssh's parser
+  await symlink(join(resolve(options.dir), 'known_hosts'), knownHosts);
+  const connections = new Map<string, Connection>();
+  let count = 0;
+
+  function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
+    const files = join(folder.path, `connection-${++count}`);
+    const connection = start(files, request.address.destination, key, () => {
+      if (connections.get(name) === connection) connections.delete(name);
+    });
+    connections.set(name, connection);
+    return connection;
+  }
+
+  function start(files: string, destination: string, key: SshPrivateKey, onEnd: () => void): Connection {
+    const users = new Set<Narrator>();
+    const words: Buffer[] = [];
+    const stop = new AbortController();
+    const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
+    ready.catch(() => {}); // those who use it hear of it
+    let connecting = true;
+    const isReady = (): void => {
+      connecting = false;
+      words.length = 0;
+      resolve();
+    };
+    const hear = (chunk: Buffer): void => {
+      if (connecting && words.length < 1000) words.push(chunk);
+      for (const narrator of users) narrator.output(chunk);
+    };
+    const over = live(files, destination, key, stop.signal, hear, isReady).finally(onEnd);
+    over.then(() => reject(new Error('the connection was ended')), reject);
+    const end = async (): Promise<void> => {
+      onEnd(); // at once: who comes now needs a new one
+      stop.abort();
+      await over.catch(() => {});
+    };
+    return { ssh: `ssh -F ${files}.conf -S ${files}`, users, words, ready, ending: undefined, retire: onEnd, end };
+  }
+
+  /** The whole life of a master, from its agent to the removal of its files. */
+  async function live(
+    files: string,
+    destination: string,
+    key: SshPrivateKey,
+    stop: AbortSignal,
+    hear: (chunk: Buffer) => void,
+    isReady: () => void,
+  ): Promise<void> {
+    const names = { agentSocket: `${files}.key`, publicKeyFile: `${files}.pub`, config: `${files}.conf` };
+    const agent = await serveSshAgent(names.agentSocket, key);
+    try {
+      const operator = await operatorsConfig(options.sshConfig);
+      const { connectSeconds } = options;
+      await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
+      await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator }));
+      const args = ['-F', names.config, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
+      args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
+      await runMaster(args, stop, 3 * connectSeconds * 1000, hear, isReady);
+    } finally {
+      await agent.close();
+      await Promise.all([files, ...Object.values(names)].map((file) => rm(file, { force: true })));
+    }
+  }
+
+  async function use<T>(request: ConnectionRequest, work: (ssh: string) => Promise<T>, again = true): Promise<T> {
+    const key = parseSshPrivateKey(request.privateKey);
+    const { narrator, signal, address } = request;
+    const name = [request.projectId, address.destination, key.publicKey].join('\n');
+    const joined = connections.get(name);
+    const connection = joined ?? startFor(request, key, name);
+    clearTimeout(connection.ending);
+    for (const chunk of connection.words) narrator.output(chunk);
+    connection.users.add(narrator);
+    let lingerMs = 0; // after a failure the connection may be to blame; the next one starts afresh
+    try {
+      await unlessAborted(connection.ready, signal);
+      const result = await work(connection.ssh);
+      lingerMs = options.lingerMs;
+      return result;
+    } catch (error) {
+      if (joined !== undefined && again && !signal.aborted && mayBeTheConnection(error)) {
+        connection.retire();
+        narrator.line('The connection that was open is gone. Connecting anew.');
+        return await use(request, work, false);
+      }
+      if (!(error instanceof MasterError)) throw error;
+      const kind = recognize(error.said) ?? 'host_unreachable';
+      throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey: key.publicKey }));
+    } finally {
+      connection.users.delete(narrator);
+      if (connection.users.size === 0) {
+        connection.ending = setTimeout(() => void connection.end(), lingerMs).unref();
+      }
+    }
+  }
+
+  return {
+    use: (request, work) => use(request, work),
+    close: async () => {
+      await Promise.all(Array.from(connections.values(), (connection) => connection.end()));
+      await folder.close();
+    },
+  };
+}
+
+/** Failures that also look like this when only the shared connection has died. */
+function mayBeTheConnection(error: unknown): boolean {
+  const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
+  return error instanceof FetchError && kinds.includes(error.kind);
+}
+
+/** Read anew for every connection, so that a change there needs no restart. */
+async function operatorsConfig(path: string | undefined): Promise<string> {
+  if (path === undefined) return '';
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new FetchError('ssh_misconfigured', `The file named by HEADRACE_SSH_CONFIG cannot be read: ${why}`);
+  }
+}
+
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const stop = (): void => reject(signal.reason);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', stop));
+}

@@ -1,0 +1,54 @@
+import { mkdir } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { checkout, type CheckoutRequest } from './checkout.ts';
+import { collect, type Collected } from './collect.ts';
+import { commitCache } from './commit-cache.ts';
+import { openConnections } from './connections.ts';
+import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
+import type { Workshop } from './obtain.ts';
+import { push, type PushOutcome, type PushRequest } from './push.ts';
+
+export interface MirrorsOptions {
+  /** The runner's folder for mirrors, known host keys and sockets. Several processes may share it. */
+  dir: string;
+  /** HEADRACE_SSH_CONFIG: an OpenSSH client configuration for every connection. */
+  sshConfig?: string | undefined;
+  /** How long ssh may take to connect and to shake hands; a whole way over jump hosts gets three times that. */
+  connectSeconds?: number;
+  /** How long an unused connection stays open. */
+  lingerMs?: number;
+  /** How long a host may be silent in the middle of a transfer. */
+  longestSilenceMs?: number;
+}
+
+/** Everything the runner does with git. */
+export interface Mirrors {
+  /** Finds a commit and tells all about it. Throws FetchError for what a person can put right. */
+  fetch(request: FetchRequest): Promise<FetchedCommit>;
+  /** Makes a work tree of a commit. Throws FetchError likewise, when the commit has to be fetched for it. */
+  checkout(request: CheckoutRequest): Promise<void>;
+  /** Pushes a commit to another repository, never by force. */
+  push(request: PushRequest): Promise<PushOutcome>;
+  /** Removes mirrors that were not used for so long (default: 30 days). */
+  collect(unusedForMs?: number, signal?: AbortSignal): Promise<Collected>;
+  /** Ends all connections. Work that is still going on should be cancelled before. */
+  close(): Promise<void>;
+}
+
+const month = 30 * 24 * 3600 * 1000;
+
+export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
+  const { sshConfig, connectSeconds = 15, lingerMs = 60_000, longestSilenceMs = 600_000 } = options;
+  const dir = resolve(options.dir);
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const connections = await openConnections({ dir, sshConfig, connectSeconds, lingerMs });
+  const workshop: Workshop = { dir, connections, longestSilenceMs };
+  const cache = commitCache();
+  return {
+    fetch: (request) => fetch(workshop, cache, request),
+    checkout: (request) => checkout(workshop, request),
+    push: (request) => push(workshop, request),
+    collect: (unusedForMs = month, signal) => collect(dir, unusedForMs, signal),
+    close: () => connections.close(),
+  };
+}

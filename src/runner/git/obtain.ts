@@ -1,0 +1,159 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
+import { isAmbiguous, lookUp, type Found } from './commits.ts';
+import type { Connections } from './connections.ts';
+import { explain, FetchError } from './failures.ts';
+import { GitError } from './git.ts';
+import { exists, fetchCommit, mirrorAt, noteUse, rebuild, update, whileWriting } from './mirror.ts';
+import type { Mirror, Remote } from './mirror.ts';
+import { narrate, type Narrator, type Say } from './narrator.ts';
+import type { Place, WantedRef } from './refs.ts';
+import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
+
+/** What all work on mirrors shares. */
+export interface Workshop {
+  dir: string;
+  connections: Connections;
+  longestSilenceMs: number;
+}
+
+/** A repository as one project reaches it. */
+export interface Source {
+  projectId: string;
+  address: RepositoryAddress;
+  privateKey: string;
+  narrator: Narrator;
+  signal: AbortSignal;
+}
+
+export interface SourceRequest {
+  projectId: string;
+  /** The scp-like form `user@host:path`. */
+  repositoryUrl: string;
+  /** In OpenSSH's format, without a passphrase. */
+  privateKey: string;
+  /** Takes the log as it grows. */
+  say: Say;
+  signal: AbortSignal;
+}
+
+export function sourceOf(request: SourceRequest): Source {
+  const { projectId, repositoryUrl: url, privateKey, say, signal } = request;
+  if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
+  const address = parseRepositoryUrl(url);
+  if (address === undefined) {
+    throw new FetchError('invalid_url', `The address ${JSON.stringify(url)} is not of the form user@host:path.`);
+  }
+  return { projectId, address, privateKey, narrator: narrate(say), signal };
+}
+
+/** A project whose address changes gets another mirror: nothing of the old repository is found in the new one. */
+export function mirrorOf(workshop: Workshop, source: Source): Mirror {
+  const name = createHash('sha256').update(source.address.url).digest('hex').slice(0, 16);
+  return mirrorAt(join(workshop.dir, 'mirrors', source.projectId, name));
+}
+
+/** Calls `work` with a connection to the source. */
+export function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
+  const { address, narrator, signal } = source;
+  const { publicKey } = parseSshPrivateKey(source.privateKey);
+  return workshop.connections.use(source, (ssh) => {
+    const failure: Remote['failure'] = (kind) =>
+      new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey }));
+    return work({ url: address.url, ssh, narrator, signal, failure, longestSilenceMs: workshop.longestSilenceMs });
+  });
+}
+
+/**
+ * Finds what is wanted. A full SHA that the mirror has costs no connection; everything else asks the remote for
+ * its current branches and tags, once. A damaged mirror is a GitError, for `withRepair` to meet.
+ */
+export async function obtain(workshop: Workshop, source: Source, wanted: WantedRef): Promise<Found> {
+  const mirror = mirrorOf(workshop, source);
+  if (wanted.fullSha !== undefined) {
+    const known = await knownCommit(mirror, wanted.places);
+    if (known !== undefined) {
+      await noteUse(mirror);
+      return known;
+    }
+  }
+  return reach(workshop, source, (remote) =>
+    whileWriting(mirror, source.narrator, source.signal, async (lock) => {
+      await noteUse(mirror);
+      await update(mirror, remote, lock);
+      let found = await lookUp(mirror, wanted.places);
+      if (found.length === 0 && wanted.fullSha !== undefined) {
+        if (await fetchCommit(mirror, remote, lock, wanted.fullSha)) found = await lookUp(mirror, wanted.places);
+      }
+      return choose(wanted, found) ?? raise(await notFound(mirror, wanted, source));
+    }),
+  );
+}
+
+async function knownCommit(mirror: Mirror, places: readonly Place[]): Promise<Found | undefined> {
+  if (!(await exists(mirror.gitDir))) return undefined;
+  try {
+    return (await lookUp(mirror, places))[0];
+  } catch (error) {
+    if (error instanceof GitError) return undefined; // the fetch that follows meets the damage
+    throw error;
+  }
+}
+
+/** Names come before abbreviations, as git has it; but a name for two different commits is nobody's choice. */
+function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
+  const [first, second] = found.filter(({ place }) => place.kind !== 'sha');
+  if (first !== undefined && second !== undefined && first.sha !== second.sha) {
+    throw new FetchError(
+      'ambiguous_ref',
+      `${quoted(wanted.asked)} is a branch and also a tag, of different commits. ` +
+        `Ask for ${second.place.name} or ${first.place.name} instead.`,
+    );
+  }
+  return first ?? found[0];
+}
+
+async function notFound(mirror: Mirror, wanted: WantedRef, source: Source): Promise<FetchError> {
+  if (wanted.fullSha === undefined && (await isAmbiguous(mirror, wanted.places))) {
+    return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
+  }
+  const what = wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
+  return new FetchError(
+    'ref_not_found',
+    `There is no ${what} ${quoted(wanted.asked)} in ${source.address.url}. Check the spelling, and that it was pushed.`,
+  );
+}
+
+function raise(error: Error): never {
+  throw error;
+}
+
+export function quoted(text: string): string {
+  return `“${text}”`;
+}
+
+/** Runs `work`; when the mirror turns out to be damaged, fetches all of it anew and runs it once more. */
+export async function withRepair<T>(workshop: Workshop, source: Source, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof GitError && error.mayBeDamage)) throw error;
+  }
+  const mirror = mirrorOf(workshop, source);
+  const { narrator, signal } = source;
+  await reach(workshop, source, (remote) =>
+    whileWriting(mirror, narrator, signal, (lock) => rebuild(mirror, remote, lock)),
+  );
+  return work();
+}
+
+/** A failure that a person can do something about is told in the log before it is thrown. */
+export async function telling<T>(say: Say, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof FetchError) narrate(say).line(error.message);
+    throw error;
+  }
+}

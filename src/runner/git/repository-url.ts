@@ -1,0 +1,40 @@
+/** Where a repository is: the scp-like form `user@host:path`, taken apart. */
+export interface RepositoryAddress {
+  url: string;
+  /** What ssh connects to: `user@host`, or `host` alone. */
+  destination: string;
+  host: string;
+  path: string;
+}
+
+const longest = 1024;
+
+/**
+ * Reads the scp-like form, and nothing else: undefined for `ssh://`, `ext::`, local paths and everything that
+ * git or ssh could take for an option or a command.
+ */
+export function parseRepositoryUrl(url: string): RepositoryAddress | undefined {
+  if (url.length > longest || url.includes('://')) return undefined;
+  const parts = /^(?:([A-Za-z0-9_][\w.+-]*)@)?([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\]):([^\s\p{Cc}]+)$/u.exec(url);
+  if (parts === null) return undefined;
+  const [, user, bracketed = '', path = ''] = parts;
+  if (path.startsWith('-') || path.startsWith(':')) return undefined;
+  const host = bracketed.replaceAll(/[[\]]/g, '');
+  return { url, host, path, destination: user === undefined ? host : `${user}@${host}` };
+}
+
+/** Resolves what `.gitmodules` says against the repository it stands in: `../lib.git` becomes a full URL. */
+export function resolveSubmoduleUrl(base: RepositoryAddress, url: string): RepositoryAddress | undefined {
+  if (!/^\.\.?\//.test(url)) return parseRepositoryUrl(url);
+  const absolute = base.path.startsWith('/');
+  const steps = base.path.replace(/\/+$/, '').split('/').filter(Boolean);
+  for (const step of url.split('/')) {
+    if (step === '..') {
+      if (steps.pop() === undefined) return undefined; // above the root of the host: nothing a person meant
+    } else if (step !== '.' && step !== '') {
+      steps.push(step);
+    }
+  }
+  const prefix = base.url.slice(0, base.url.length - base.path.length);
+  return steps.length === 0 ? undefined : parseRepositoryUrl(prefix + (absolute ? '/' : '') + steps.join('/'));
+}

@@ -1,0 +1,57 @@
+import { spawn } from 'node:child_process';
+import { killGroup } from '../../lib/process-groups.ts';
+
+/** The master ended by itself: `said` is why. */
+export class MasterError extends Error {
+  override name = 'MasterError';
+  said: string;
+
+  constructor(said: string) {
+    super('ssh could not connect, or the connection ended');
+    this.said = said;
+  }
+}
+
+/** Runs the master to its end; `isReady` is called once others can go through it. */
+export function runMaster(
+  args: string[],
+  stop: AbortSignal,
+  deadlineMs: number,
+  hear: (chunk: Buffer) => void,
+  isReady: () => void,
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  if (stop.aborted) return Promise.resolve();
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], SHELL: '/bin/sh', LC_ALL: 'C.UTF-8' };
+  const master = spawn('setpriv', ['--pdeathsig', 'TERM', '--', 'ssh', ...args], {
+    env,
+    detached: true, // no terminal, and one group with the ssh processes that reach through jump hosts
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const end = (): void => killGroup(master.pid, 'SIGKILL');
+  let said = '';
+  // ssh bounds the handshake itself, but not what a jump host or a hung authentication may take.
+  const deadline = setTimeout(() => {
+    said += '\nConnection timed out';
+    hear(Buffer.from('ssh: the connection was not made in time\n'));
+    end();
+  }, deadlineMs);
+  stop.addEventListener('abort', end, { once: true });
+  master.stdout.once('data', () => {
+    clearTimeout(deadline);
+    isReady();
+  });
+  master.stderr.on('data', (chunk: Buffer) => {
+    if (said.length < 64 * 1024) said += chunk.toString();
+    hear(chunk);
+  });
+  master.on('error', reject);
+  master.on('close', () => {
+    clearTimeout(deadline);
+    stop.removeEventListener('abort', end);
+    killGroup(master.pid, 'SIGKILL'); // a jump host's ssh may outlive the master for a moment
+    if (stop.aborted) resolve();
+    else reject(new MasterError(said));
+  });
+  return promise;
+}

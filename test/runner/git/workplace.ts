@@ -1,0 +1,78 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { FetchError, type FetchFailure } from '../../../src/runner/git/failures.ts';
+import type { FetchedCommit, FetchRequest } from '../../../src/runner/git/fetch.ts';
+import { openMirrors, type Mirrors, type MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
+import { createRepository, type Repository } from '../../support/repository.ts';
+import { makeKeyPair, startGitHost, type GitHost } from '../../support/sshd.ts';
+
+/** A git host with one repository, a project whose key is installed there, and the mirrors of a runner. */
+export interface Workplace {
+  host: GitHost;
+  repository: Repository;
+  key: { publicKey: string; privateKey: string };
+  mirrors: Mirrors;
+  /** The runner's folder. */
+  dir: string;
+  /** A folder for what the test makes. */
+  folder: string;
+  /** What every request of this project says. */
+  project: Pick<FetchRequest, 'projectId' | 'repositoryUrl' | 'privateKey' | 'say' | 'signal'>;
+  fetch: (commitRef: string, more?: Partial<FetchRequest>) => Promise<FetchedCommit>;
+  /** Expects the fetch to fail in this way, and answers the log. */
+  fetchFails: (kind: FetchFailure, commitRef: string, more?: Partial<FetchRequest>) => Promise<string>;
+  /** Everything that was said since the last call. */
+  log: () => string;
+  /** Another runner, or the same one after a restart. */
+  openMirrors: (options?: Partial<MirrorsOptions>) => Promise<Mirrors>;
+}
+
+export async function workplace(t: TestContext, options: Partial<MirrorsOptions> = {}): Promise<Workplace> {
+  const folder = await mkdtemp(join(tmpdir(), 'git-test-'));
+  const opened: Mirrors[] = [];
+  const host = await startGitHost();
+  t.after(async () => {
+    await Promise.all(opened.map((mirrors) => mirrors.close()));
+    await host.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const repository = await createRepository(join(host.folder, 'app.git'));
+  const key = await makeKeyPair('project 1');
+  await host.authorize(key.publicKey);
+  const dir = join(folder, 'runner');
+  const open = async (more: Partial<MirrorsOptions> = {}): Promise<Mirrors> => {
+    const mirrors = await openMirrors({ dir, sshConfig: host.sshConfig, ...options, ...more });
+    opened.push(mirrors);
+    return mirrors;
+  };
+  const mirrors = await open();
+  let said = '';
+  const project = {
+    projectId: '1',
+    repositoryUrl: host.url('app.git'),
+    privateKey: key.privateKey,
+    say: (text: Buffer | string) => void (said += text.toString()),
+    signal: new AbortController().signal,
+  };
+  const log = (): string => {
+    const text = said;
+    said = '';
+    return text;
+  };
+  const fetch: Workplace['fetch'] = (commitRef, more) => mirrors.fetch({ ...project, commitRef, ...more });
+  const fetchFails: Workplace['fetchFails'] = async (kind, commitRef, more) => {
+    log();
+    const error = await fetch(commitRef, more).then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    const text = log();
+    if (!(error instanceof FetchError)) throw new Error(`${kind} was expected. The log:\n${text}`, { cause: error });
+    if (error.kind !== kind) throw new Error(`${kind} was expected, not ${error.kind}. The log:\n${text}`);
+    if (!text.includes(error.message)) throw new Error(`The log does not say "${error.message}":\n${text}`);
+    return text;
+  };
+  return { host, repository, key, mirrors, dir, folder, project, fetch, fetchFails, log, openMirrors: open };
+}
