@@ -1,12 +1,13 @@
-import { admin } from './cli/admin.ts';
+import { admin, runnerAdmin } from './cli/admin.ts';
 import { backup } from './cli/backup.ts';
 import { runCommand, UsageError, usageOf, type Command } from './cli/commands.ts';
 import { rotateMasterKey } from './cli/master-key.ts';
 import { migrateCommand } from './cli/migrate.ts';
 import { restore } from './cli/restore.ts';
+import { runner } from './cli/runner.ts';
 import { serve } from './cli/serve.ts';
 
-const commands: Command[] = [serve, ...admin, rotateMasterKey, migrateCommand, backup, restore];
+const commands: Command[] = [serve, runner, ...admin, runnerAdmin, rotateMasterKey, migrateCommand, backup, restore];
 
 const [first, ...rest] = process.argv.slice(2);
 if (first === undefined || first === 'help' || first === '--help') {

@@ -1,12 +1,18 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
+import { authenticateRunner } from './auth/runners.ts';
 import { isSocketPath, type Config } from './config.ts';
 import { isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
+import { createDispatch, type Dispatch } from './dispatch/dispatch.ts';
+import { addDoor } from './dispatch/door.ts';
+import type { BuildLimits } from './dispatch/kind.ts';
 import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 import { createMetrics } from './http/metrics.ts';
@@ -18,6 +24,8 @@ import { routes } from './resources/index.ts';
 export interface RunningServer {
   /** As the line `listening on …` names it. */
   address: string;
+  /** The runner on this machine has died: what it did is lost, and need not be waited for. */
+  localRunnerGone(): void;
   close(): Promise<void>;
 }
 
@@ -48,6 +56,9 @@ export async function startServer({ config, store, log }: ServerParts): Promise<
     isHealthy: async () =>
       (await store.db.read.selectFrom('applied_migrations').select('name').limit(1).execute()).length > 0,
   });
+  const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config) });
+  addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
+  const door = await openLocalDoor(config, dispatch, log);
   await server.listen(isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
     forgetOldKeys(store.db).catch((error: unknown) =>
@@ -57,10 +68,41 @@ export async function startServer({ config, store, log }: ServerParts): Promise<
 
   return {
     address: addressOf(config, server.server.address()),
+    localRunnerGone: () => void dispatch.gone(localHolder),
     async close() {
       clearInterval(sweep);
       await server.close();
+      await door.close();
+      await dispatch.close();
     },
+  };
+}
+
+const localHolder = 'local';
+
+/** The door for the runner on this machine: whoever may enter the data folder may enter here. */
+async function openLocalDoor(
+  config: Config,
+  dispatch: Dispatch,
+  log: FastifyBaseLogger,
+): Promise<{ close(): Promise<void> }> {
+  const door = createServer({ endpoints: [], log, translate });
+  addDoor(door, dispatch, async () => localHolder);
+  const path = doorPath(config.data_dir);
+  await rm(path, { force: true }); // a server that died could not take it down
+  await door.listen({ path });
+  return door;
+}
+
+export function doorPath(dataDir: string): string {
+  return join(dataDir, 'door.sock');
+}
+
+function limitsOf(config: Config): BuildLimits {
+  return {
+    memoryBytes: config.build_memory * 1024 * 1024,
+    processes: config.build_processes,
+    timeoutSeconds: config.build_timeout,
   };
 }
 

@@ -1,5 +1,7 @@
 import type { Caller } from '../auth/callers.ts';
 import type { VisibleProject } from '../auth/projects.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Hub } from '../db/hub.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { FieldSet, ValuesOf } from '../http/fields.ts';
 import type { Page } from '../http/paging.ts';
@@ -12,6 +14,8 @@ export interface Services {
   db: Database;
   ids: IdSource;
   vault: Vault;
+  hub: Hub;
+  blobs: Blobs;
 }
 
 type Method = RouteDescription['method'];
@@ -37,6 +41,8 @@ export interface Call<
   Query extends FieldSet = FieldSet,
 > {
   db: Store<M>;
+  /** The database as a whole, for what a transaction alone cannot do. */
+  database: Database;
   ids: IdSource;
   vault: Vault;
   params: Record<ParamNames<Path>, bigint>;

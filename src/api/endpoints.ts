@@ -1,7 +1,7 @@
 import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import type { Queries } from '../db/open.ts';
+import type { Database, Queries } from '../db/open.ts';
 import { readFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
@@ -102,7 +102,15 @@ async function perform(
   const purpose = route.method === 'PUT' ? 'change' : 'create';
   const { values: input, errors: bodyErrors } = readFields(route.body ?? {}, request.body ?? emptyGroup(), purpose);
   const errors = { ...queryErrors, ...pageErrors, ...bodyErrors };
-  const callOn = (db: Queries): AnyCall => ({ ...services, ...admitted, db, input, query, page });
+  const callOn = (db: Queries): AnyCall => ({
+    ...services,
+    ...admitted,
+    db,
+    database: services.db,
+    input,
+    query,
+    page,
+  });
 
   if (Object.keys(errors).length > 0) {
     const call = await loaded(route, callOn(services.db.read));
@@ -132,6 +140,7 @@ async function perform(
 
 interface AnyCall extends Admitted {
   db: Queries;
+  database: Database;
   input: unknown;
   query: unknown;
   page: Partial<Page>;

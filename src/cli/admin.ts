@@ -1,4 +1,5 @@
 import { billingStates, findUser, insertUser, makeCredentials, normalizeEmail, updateUser } from '../auth/users.ts';
+import { insertRunner } from '../auth/runners.ts';
 import type { Config } from '../config.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { Command } from './commands.ts';
@@ -50,6 +51,17 @@ export const admin: Command[] = [
       }),
   },
 ];
+
+/** What an operator does for runners elsewhere. */
+export const runnerAdmin: Command = {
+  usage: 'admin runner create NAME',
+  about: 'Let a runner on another machine work for this server, and print its token, once',
+  run: ({ config, values: [name = ''] }) =>
+    print(config, async ({ db, ids }) => {
+      if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
+      return db.transaction((trx) => insertRunner(trx, ids, name));
+    }),
+};
 
 async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {
   const store = await openStore(config, (error) => console.error(error));

@@ -3,6 +3,7 @@ import { ApiError } from '../errors.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
 import type { Command } from './commands.ts';
+import { startLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -12,13 +13,15 @@ const drainTime = 10_000;
 export const serve: Command = {
   usage: 'serve [--host H] [--port P] [--no-runner]',
   about: 'Run the service',
-  async run({ config }) {
+  async run({ config, flags }) {
     const log = createLog(config.log_level);
     const store = await openStore(config, (error) => log.error({ err: error }, 'the database is in trouble'));
     const server = await startServer({ config, store, log }).catch(async (error: unknown) => {
       await store.close();
       throw error;
     });
+    const local =
+      flags.no_runner === undefined ? await startLocalRunner(config, () => server.localRunnerGone()) : undefined;
     // Only now: credentials that a failed start had made, nobody would ever see.
     const first = await firstUser(store);
     if (first) introduce(server.address, first);
@@ -27,6 +30,7 @@ export const serve: Command = {
     const stop = async (signal: NodeJS.Signals): Promise<void> => {
       log.info({ signal }, 'stopping');
       setTimeout(() => process.exit(1), drainTime).unref();
+      await local?.stop();
       await server.close();
       await store.close();
       process.exit(0);

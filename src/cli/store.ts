@@ -2,6 +2,8 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../api/call.ts';
 import type { Config } from '../config.ts';
+import { openFileBlobs } from '../db/blobs.ts';
+import { createHub } from '../db/hub.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
@@ -19,11 +21,16 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
     createMasterKey(keyFile);
     const vault = openVault(keyFile);
     const lease = await leaseNode(db, onTrouble);
+    const hub = createHub(db);
+    const blobs = await openFileBlobs(join(config.data_dir, 'blobs'));
     return {
       db,
       vault,
       ids: lease.ids,
+      hub,
+      blobs,
       async close() {
+        hub.close();
         await lease.close();
         await db.close();
       },

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import type { Outcome, Receipt } from '../protocol.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -38,7 +38,7 @@ export function addDoor(
     };
 
     door.post('/runner/next', async (request, reply) => {
-      const order = await dispatch.next(holderOf(request), whileConnected(request));
+      const order = await dispatch.next(holderOf(request), whileConnected(reply));
       return reply.send({ order: order ?? null });
     });
 
@@ -52,7 +52,7 @@ export function addDoor(
     );
 
     door.post<{ Body: { claims: string[] } }>('/runner/extend', async (request, reply) => {
-      const words = await dispatch.extend(holderOf(request), request.body.claims, whileConnected(request));
+      const words = await dispatch.extend(holderOf(request), request.body.claims, whileConnected(reply));
       return reply.send({ words });
     });
 
@@ -68,8 +68,8 @@ export function addDoor(
 }
 
 /** A held request is let go when the runner hangs up. */
-function whileConnected(request: FastifyRequest): AbortSignal {
+function whileConnected(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  request.raw.socket.once('close', () => gone.abort());
+  reply.raw.once('close', () => gone.abort());
   return gone.signal;
 }

@@ -5,6 +5,7 @@ import type { BuildRequestRow } from '../db/schema.ts';
 import { required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
+import { openRequest } from '../lifecycle/requests.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { idTwin, orNotFound, twin } from './common.ts';
 import { commitRef } from './forms.ts';
@@ -65,7 +66,7 @@ export const routes = [
     body: { commit_ref: required(commitRef()) },
     creates: true,
     answer,
-    async handle({ db, project, caller, ids, input }) {
+    async handle({ db, database, project, caller, ids, input }) {
       const row: BuildRequestRow = {
         id: ids.next(),
         project_id: project.id,
@@ -77,7 +78,7 @@ export const routes = [
         fetch: 'waiting',
         branch: '',
       };
-      await db.insertInto('build_requests').values(row).execute();
+      await openRequest({ db: database, trx: db, ids }, project, row);
       return view({ ...row, created_by_email: caller.email });
     },
   }),

@@ -1,0 +1,75 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Source } from '../protocol.ts';
+import type { Mirrors } from './git/mirrors.ts';
+import type { Identity } from './sandbox/types.ts';
+
+/**
+ * One work tree per commit, shared by all its suites: made by the first that needs it, while the others wait, and kept
+ * until room is needed for others.
+ */
+export interface Checkouts {
+  /** A work tree that stays as long as the answer is not disposed of. */
+  of(source: Source, sha: string, say: (text: Buffer | string) => void, signal: AbortSignal): Promise<Checkout>;
+}
+
+export interface Checkout extends Disposable {
+  path: string;
+}
+
+/** Work trees that nobody uses, kept for the next suite of the same commit. */
+const mostKept = 32;
+
+interface Entry {
+  path: string;
+  ready: Promise<void>;
+  users: number;
+}
+
+export async function openCheckouts(folder: string, mirrors: Mirrors, owner: Identity): Promise<Checkouts> {
+  // What an earlier runner left may be half made, or belong to another build user.
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true, mode: 0o711 });
+  const entries = new Map<string, Entry>();
+
+  const makeRoom = (): void => {
+    const idle = [...entries].filter(([, entry]) => entry.users === 0);
+    for (const [name, entry] of idle.slice(0, Math.max(0, idle.length - mostKept))) {
+      entries.delete(name);
+      void rm(entry.path, { recursive: true, force: true });
+    }
+  };
+
+  return {
+    async of(source, sha, say, signal) {
+      const name = `${source.projectId}-${sha}`;
+      let entry = entries.get(name);
+      if (!entry) {
+        const path = join(folder, `${name}-${Date.now().toString(36)}`);
+        const { projectId, repositoryUrl, privateKey } = source;
+        const request = { projectId, repositoryUrl, privateKey, sha, into: path, owner, say, signal };
+        entry = { path, ready: mirrors.checkout(request), users: 0 };
+        entries.set(name, entry);
+        entry.ready.catch(() => entries.delete(name));
+      } else {
+        entries.delete(name); // used last, removed last
+        entries.set(name, entry);
+      }
+      const mine = entry;
+      mine.users += 1;
+      try {
+        await mine.ready;
+      } catch (error) {
+        mine.users -= 1;
+        throw error;
+      }
+      return {
+        path: mine.path,
+        [Symbol.dispose]() {
+          mine.users -= 1;
+          makeRoom();
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,18 @@
+import type { FetchOrder } from '../protocol.ts';
+import { FetchError } from './git/failures.ts';
+import type { Doing } from './work.ts';
+
+/** Looks for the commit in the repository. What a person can put right is an outcome; the log says what. */
+export const fetchCommit: Doing<FetchOrder> = async ({ mirrors }, { source, commitRef, previous }, { say, signal }) => {
+  try {
+    const {
+      filesTruncated: _,
+      refKind: __,
+      ...commit
+    } = await mirrors.fetch({ ...source, commitRef, previous, say: (text) => void say(text), signal });
+    return { kind: 'fetched', commit };
+  } catch (error) {
+    if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };
+    throw error;
+  }
+};

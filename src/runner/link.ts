@@ -1,0 +1,67 @@
+import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { Link, Order, Receipt, Word } from '../protocol.ts';
+
+/** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
+export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
+
+/** The runner's way to the server, over kept-open connections. A call that fails throws, and may be made again. */
+export function openLink(place: ServerPlace): Link & { close(): void } {
+  const isLocal = 'socket' in place;
+  const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
+  const send = isLocal ? httpRequest : httpsRequest;
+  const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
+  const headers = isLocal ? {} : { authorization: `Bearer ${place.token}` };
+
+  const post = async (
+    path: string,
+    type: string,
+    body: string | Uint8Array,
+    more: Record<string, string>,
+    signal: AbortSignal,
+  ) => {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const options = { ...target, agent, method: 'POST', path: `${target.path ?? ''}${path}`, signal };
+    const length = { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) };
+    const request = send({ ...options, headers: { ...headers, ...length, ...more } }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        if (response.statusCode === 200) resolve(JSON.parse(text));
+        else reject(new Error(`the server answered ${path} with ${response.statusCode}: ${text.slice(0, 200)}`));
+      });
+    });
+    request.on('error', reject);
+    request.end(body);
+    return promise;
+  };
+  const postJson = (path: string, body: unknown, signal: AbortSignal): Promise<unknown> =>
+    post(path, 'application/json', JSON.stringify(body), {}, signal);
+
+  return {
+    async next(signal) {
+      const { order } = (await postJson('/runner/next', {}, signal)) as { order: Order | null };
+      return order ?? undefined;
+    },
+    async log({ claim, offset, bytes }, signal) {
+      const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
+      return (await post('/runner/log', 'application/octet-stream', bytes, place, signal)) as Receipt;
+    },
+    async extend(claims, signal) {
+      const { words } = (await postJson('/runner/extend', { claims }, signal)) as { words: Record<string, Word> };
+      return words;
+    },
+    async finish(claim, outcome, logSize, signal) {
+      return (await postJson('/runner/finish', { claim, outcome, logSize }, signal)) as Receipt;
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+function addressOf(url: string): RequestOptions {
+  const { hostname, port, pathname, protocol } = new URL(url);
+  if (protocol !== 'https:') throw new Error(`a server elsewhere is reached over https, not ${protocol}//`);
+  return { hostname, port: port === '' ? 443 : Number(port), path: pathname.replace(/\/$/, '') };
+}

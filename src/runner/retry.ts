@@ -1,0 +1,21 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
+const longestPause = 2000;
+
+/** Makes a call until it succeeds: a server that is away comes back. Only the signal ends it. */
+export async function untilAnswered<T>(
+  signal: AbortSignal,
+  call: () => Promise<T>,
+  onAway?: (error: unknown) => void,
+): Promise<T> {
+  for (let wait = 50; ; wait = Math.min(wait * 2, longestPause)) {
+    signal.throwIfAborted();
+    try {
+      return await call();
+    } catch (error) {
+      signal.throwIfAborted();
+      onAway?.(error);
+    }
+    await pause(wait, undefined, { signal });
+  }
+}

@@ -1,0 +1,190 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Link, Order, Outcome } from '../protocol.ts';
+import { openCheckouts } from './checkouts.ts';
+import { fetchCommit } from './fetch-commit.ts';
+import { openMirrors } from './git/mirrors.ts';
+import { createLogSender } from './log-sender.ts';
+import { untilAnswered } from './retry.ts';
+import { runSuite } from './run-suite.ts';
+import { openSandboxes } from './sandbox/index.ts';
+import type { Network } from './sandbox/types.ts';
+import type { Task, Workshop } from './work.ts';
+
+export interface RunnerOptions {
+  link: Link;
+  /** A folder of the runner's own: mirrors, work trees, sandboxes, logs on their way. */
+  folder: string;
+  concurrency: number;
+  sshConfig?: string | undefined;
+  network: Network;
+  isolation: 'required' | 'off';
+  log: (message: string) => void;
+  /** Does one piece of work and ends. */
+  once?: boolean;
+}
+
+export interface Runner {
+  /** Resolves when the runner has ended, by itself or because it was told to. */
+  done: Promise<void>;
+  /** Whether it has work at the moment. */
+  isBusy(): boolean;
+  /** When a server was last heard of. */
+  heardAt(): number;
+  /** Takes no more work, gives up what it has, and leaves nothing behind. */
+  stop(): Promise<void>;
+}
+
+/** Why a piece of work is ended before its time. */
+const cancelled = new Error('it was called off');
+const notOurs = new Error('somebody else has it, or nobody wants it any more');
+const stopped = new Error('the runner was stopped');
+
+export async function startRunner(options: RunnerOptions): Promise<Runner> {
+  const { link, folder, log } = options;
+  await mkdir(folder, { recursive: true, mode: 0o711 });
+  const spool = join(folder, 'spool');
+  await rm(spool, { recursive: true, force: true });
+  await mkdir(spool, { mode: 0o700 });
+  const mirrors = await openMirrors({ dir: join(folder, 'git'), sshConfig: options.sshConfig });
+  const sandboxes = await openSandboxes({
+    stateDir: join(folder, 'sandboxes'),
+    network: options.network,
+    isolation: options.isolation,
+    log,
+    prepare: options.concurrency,
+  });
+  const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, sandboxes.owner);
+  const workshop: Workshop = { mirrors, checkouts, sandboxes };
+
+  const ending = new AbortController();
+  const { signal } = ending;
+  const claims = new Map<string, AbortController>();
+  let heardAt = Date.now();
+  let changed = Promise.withResolvers<void>();
+  const touch = (): void => {
+    changed.resolve();
+    changed = Promise.withResolvers<void>();
+  };
+  const heard = <T>(answer: T): T => {
+    heardAt = Date.now();
+    return answer;
+  };
+
+  const perform = async (order: Order): Promise<void> => {
+    const work = new AbortController();
+    claims.set(order.claim, work);
+    touch();
+    const whole = AbortSignal.any([signal, work.signal]);
+    const sender = createLogSender({
+      link,
+      claim: order.claim,
+      offset: order.logOffset,
+      spillFile: join(spool, order.claim),
+      signal: AbortSignal.any([signal, onlyFor(work.signal, notOurs)]),
+      onGone: () => work.abort(notOurs),
+    });
+    try {
+      const task: Task = { id: order.claim, say: (output) => sender.write(Buffer.from(output)), signal: whole };
+      const outcome = await outcomeOf(workshop, order, task, work.signal);
+      if (work.signal.reason === notOurs || signal.aborted) return;
+      const size = await sender.end();
+      await untilAnswered(signal, () => link.finish(order.claim, outcome, size, signal).then(heard));
+    } catch (error) {
+      if (!signal.aborted && work.signal.reason !== notOurs) log(`work was given up: ${messageOf(error)}`);
+    } finally {
+      claims.delete(order.claim);
+      touch();
+      await sender.close();
+    }
+  };
+
+  const executor = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const order = await untilAnswered(signal, () => link.next(signal).then(heard));
+      if (order) await perform(order);
+      if (order && options.once) return;
+    }
+  };
+
+  /** Keeps the claims and hears what is to be done about them; asked anew whenever they change. */
+  const attend = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const { promise } = changed;
+      if (claims.size === 0) {
+        await Promise.race([promise, aborted(signal)]);
+        continue;
+      }
+      const round = new AbortController();
+      void promise.then(
+        () => round.abort(),
+        () => {},
+      );
+      const either = AbortSignal.any([signal, round.signal]);
+      const words = await untilAnswered(either, () => link.extend([...claims.keys()], either).then(heard)).catch(
+        () => ({}),
+      );
+      for (const [claim, word] of Object.entries(words)) {
+        claims.get(claim)?.abort(word === 'cancel' ? cancelled : notOurs);
+      }
+    }
+  };
+
+  const attending = attend();
+  const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
+  const done = (async () => {
+    const results = await Promise.allSettled(executors);
+    ending.abort(stopped);
+    touch();
+    await attending.catch(() => {});
+    await sandboxes.close();
+    await mirrors.close();
+    const failure = results.find((result) => result.status === 'rejected');
+    if (failure && failure.reason !== stopped) throw failure.reason;
+  })();
+  return {
+    done,
+    isBusy: () => claims.size > 0,
+    heardAt: () => heardAt,
+    async stop() {
+      ending.abort(stopped);
+      await done;
+    },
+  };
+}
+
+async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, calledOff: AbortSignal): Promise<Outcome> {
+  try {
+    switch (work.kind) {
+      case 'fetch_commit':
+        return await fetchCommit(workshop, work, task);
+      case 'run_suite':
+        return await runSuite(workshop, work, task);
+      default:
+        return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
+    }
+  } catch (error) {
+    if (calledOff.reason === cancelled) return { kind: 'cancelled' };
+    return { kind: 'lost', message: messageOf(error) };
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** A signal that follows another for one reason alone. */
+function onlyFor(signal: AbortSignal, reason: unknown): AbortSignal {
+  const follower = new AbortController();
+  signal.addEventListener('abort', () => {
+    if (signal.reason === reason) follower.abort(reason);
+  });
+  return follower.signal;
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => resolve(), { once: true });
+  await promise;
+}

@@ -1,0 +1,21 @@
+import type { Outcome } from '../protocol.ts';
+import type { Checkouts } from './checkouts.ts';
+import type { Mirrors } from './git/mirrors.ts';
+import type { Sandboxes } from './sandbox/types.ts';
+
+/** What the doing of any kind of work has at hand. */
+export interface Workshop {
+  mirrors: Mirrors;
+  checkouts: Checkouts;
+  sandboxes: Sandboxes;
+}
+
+/** One piece of work under way. */
+export interface Task {
+  /** Names it among what this runner does at the moment. */
+  id: string;
+  say: (output: Buffer | string) => void | Promise<void>;
+  signal: AbortSignal;
+}
+
+export type Doing<W> = (workshop: Workshop, work: W, task: Task) => Promise<Outcome>;
