@@ -2,6 +2,8 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../api/call.ts';
 import type { Config } from '../config.ts';
+import { openFileBlobs } from '../db/blobs.ts';
+import { createHub } from '../db/hub.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
@@ -11,19 +13,24 @@ export interface Store extends Services {
   close(): Promise<void>;
 }
 
-/** Everything that outlives a process: the data folder, the master key, the database. Made where it is missing. */
+/** Everything that outlives a process: the data folder, the master key, the database, the blobs. Made where it is missing. */
 export async function openStore(config: Config, onTrouble: (error: unknown) => void): Promise<Store> {
   const db = await openMigrated(config, onTrouble);
   try {
     const keyFile = masterKeyFile(config);
     createMasterKey(keyFile);
     const vault = openVault(keyFile);
+    const blobs = await openFileBlobs(join(config.data_dir, 'blobs'));
     const lease = await leaseNode(db, onTrouble);
+    const hub = createHub(db);
     return {
       db,
       vault,
       ids: lease.ids,
+      hub,
+      blobs,
       async close() {
+        hub.close();
         await lease.close();
         await db.close();
       },

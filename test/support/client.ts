@@ -52,6 +52,13 @@ export class Client {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const { hostname, port } = this.#address;
     const request = https.request({ hostname, port, method, path, headers, agent: this.#agent }, (incoming) => {
+      const isEndless = /^text\/event-stream/.test(incoming.headers['content-type'] ?? '');
+      if (isEndless) {
+        // To be followed by those who know how; here it is enough that it was answered.
+        incoming.destroy();
+        resolve(new Answer(incoming.statusCode ?? 0, incoming.headers, Buffer.alloc(0)));
+        return;
+      }
       const chunks: Buffer[] = [];
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
       incoming.on('end', () => resolve(new Answer(incoming.statusCode ?? 0, incoming.headers, Buffer.concat(chunks))));
