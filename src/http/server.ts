@@ -102,7 +102,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
 /** Unique across servers and restarts, and made in no time: a random part for the process, and a number. */
 function requestIds(): () => string {
-  const start = randomUUID().slice(0, 13);
+  const start = randomUUID().slice(0, 18);
   let count = 0;
   return () => `${start}-${(count += 1).toString(36)}`;
 }

@@ -27,7 +27,7 @@ export class Listener {
   async next(): Promise<Told> {
     const { value, done } = await this.#events.next();
     assert.ok(!done, 'the stream has ended');
-    return value as Told;
+    return value;
   }
 
   /** Everything up to the end. */
