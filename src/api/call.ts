@@ -5,7 +5,7 @@ import type { Hub } from '../db/hub.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { FieldSet, ValuesOf } from '../http/fields.ts';
 import type { Page } from '../http/paging.ts';
-import type { RouteDescription } from '../http/route.ts';
+import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 
@@ -14,6 +14,7 @@ export interface Services {
   db: Database;
   ids: IdSource;
   vault: Vault;
+  /** Waits for what others commit. */
   hub: Hub;
   blobs: Blobs;
 }
@@ -41,10 +42,15 @@ export interface Call<
   Query extends FieldSet = FieldSet,
 > {
   db: Store<M>;
-  /** The database as a whole, for what a transaction alone cannot do. */
+  /** The database as a whole, for what announces or goes on after the answer has begun. */
   database: Database;
   ids: IdSource;
   vault: Vault;
+  hub: Hub;
+  blobs: Blobs;
+  headers: Incoming['headers'];
+  /** Says that nobody waits for the answer any more. */
+  signal: AbortSignal;
   params: Record<ParamNames<Path>, bigint>;
   input: Input<M, Body>;
   query: ValuesOf<Query>;

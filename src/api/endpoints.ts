@@ -1,11 +1,11 @@
 import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import type { Database, Queries } from '../db/open.ts';
+import type { Queries } from '../db/open.ts';
 import { readFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
-import type { Answer, Endpoint, Incoming } from '../http/route.ts';
+import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { parseId } from '../lib/ids.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
@@ -22,12 +22,16 @@ export function endpointsOf(routes: readonly Route[], services: Services): Endpo
   return routes.map((route) => ({
     ...route,
     admit: (request: Incoming) => admit(route, services, request),
-    perform: (request: Incoming, admitted: unknown) => perform(route, services, request, admitted as Admitted),
+    perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
+      perform(route, services, { request, signal: signal ?? waitsForEver }, admitted as Admitted),
     ...(isKept(route)
       ? { recall: (request) => services.db.memory.get(answerName(route, request)) as string | undefined }
       : {}),
   }));
 }
+
+/** Answers that are made at once are made whole, whether the caller is still there or not. */
+const waitsForEver = new AbortController().signal;
 
 const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
@@ -71,9 +75,9 @@ async function judge(route: Route, db: Queries, request: Incoming): Promise<Admi
 /** Longer answers are worked out each time: what is kept must stay small. */
 const longestKept = 4096;
 
-/** Pages come with a header, and what is open to anybody costs nothing. */
+/** Pages come with a header, streams have no end, and what is open to anybody costs nothing. */
 function isKept(route: Route): boolean {
-  return route.method === 'GET' && !route.paged && route.concerns !== 'nobody';
+  return route.method === 'GET' && !route.paged && !route.streams && route.concerns !== 'nobody';
 }
 
 /** While nothing is committed, the same question of the same caller has the same answer. */
@@ -94,7 +98,7 @@ function readParams(raw: Readonly<Record<string, string>>): Record<string, bigin
 async function perform(
   route: Route,
   services: Services,
-  request: Incoming,
+  { request, signal }: { request: Incoming; signal: AbortSignal },
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
   const { values: query, errors: queryErrors } = readFields(route.query ?? {}, request.query, 'create');
@@ -104,9 +108,11 @@ async function perform(
   const errors = { ...queryErrors, ...pageErrors, ...bodyErrors };
   const callOn = (db: Queries): AnyCall => ({
     ...services,
-    ...admitted,
-    db,
     database: services.db,
+    ...admitted,
+    headers: request.headers,
+    signal,
+    db,
     input,
     query,
     page,
@@ -140,7 +146,9 @@ async function perform(
 
 interface AnyCall extends Admitted {
   db: Queries;
-  database: Database;
+  database: Services['db'];
+  headers: Incoming['headers'];
+  signal: AbortSignal;
   input: unknown;
   query: unknown;
   page: Partial<Page>;
@@ -169,5 +177,6 @@ async function takenNames(route: Route, call: AnyCall, input: unknown): Promise<
 }
 
 function toAnswer(route: Route, result: unknown): Answer {
+  if (route.streams) return { stream: result as StreamAnswer };
   return route.paged ? { page: result as PageOf<{ id: bigint }> } : { record: result };
 }

@@ -24,7 +24,12 @@ export interface RunnerPlaces {
 export function runnerPlaces(config: Config): RunnerPlaces {
   const folder = join(config.data_dir, 'runner');
   // Socket paths are short by nature, so they stand right in the data folder.
-  return { folder, door: doorPath(config.data_dir), alive: join(config.data_dir, 'runner.sock'), log: join(config.data_dir, 'runner.log') };
+  return {
+    folder,
+    door: doorPath(config.data_dir),
+    alive: join(config.data_dir, 'runner.sock'),
+    log: join(config.data_dir, 'runner.log'),
+  };
 }
 
 export interface LocalRunner {
@@ -101,7 +106,8 @@ async function knockUntilOpen({ alive: path, log }: RunnerPlaces): Promise<Socke
   for (;;) {
     const socket = await knock(path);
     if (socket) return socket;
-    if (Date.now() > deadline) throw new Error(`the local runner did not start: ${readFileSync(log, 'utf8').trim().slice(-2000)}`);
+    if (Date.now() > deadline)
+      throw new Error(`the local runner did not start: ${readFileSync(log, 'utf8').trim().slice(-2000)}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }

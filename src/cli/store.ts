@@ -13,16 +13,16 @@ export interface Store extends Services {
   close(): Promise<void>;
 }
 
-/** Everything that outlives a process: the data folder, the master key, the database. Made where it is missing. */
+/** Everything that outlives a process: the data folder, the master key, the database, the blobs. Made where it is missing. */
 export async function openStore(config: Config, onTrouble: (error: unknown) => void): Promise<Store> {
   const db = await openMigrated(config, onTrouble);
   try {
     const keyFile = masterKeyFile(config);
     createMasterKey(keyFile);
     const vault = openVault(keyFile);
+    const blobs = await openFileBlobs(join(config.data_dir, 'blobs'));
     const lease = await leaseNode(db, onTrouble);
     const hub = createHub(db);
-    const blobs = await openFileBlobs(join(config.data_dir, 'blobs'));
     return {
       db,
       vault,

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /** Large things, named by the SHA-256 of what they hold. A name is there whole or not at all. */
@@ -18,9 +18,8 @@ export interface Blob extends AsyncDisposable {
 /** Blobs as files below a folder. */
 export async function openFileBlobs(folder: string): Promise<Blobs> {
   const incoming = join(folder, 'incoming');
-  // What a killed server left half-written has no name and never will.
-  await rm(incoming, { recursive: true, force: true });
   await mkdir(incoming, { recursive: true, mode: 0o700 });
+  await sweep(incoming);
   const pathOf = (digest: string): string => {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
     return join(folder, digest.slice(0, 2), digest);
@@ -50,6 +49,18 @@ export async function openFileBlobs(folder: string): Promise<Blobs> {
     },
     remove: (digest) => rm(pathOf(digest), { force: true }),
   };
+}
+
+/** A file that nobody has written to for this long, nobody writes to. */
+const abandonedAfter = 24 * 60 * 60 * 1000;
+
+/** What a killed server left half-written goes; what another process writes at this moment stays. */
+async function sweep(incoming: string): Promise<void> {
+  for (const name of await readdir(incoming)) {
+    const path = join(incoming, name);
+    const file = await stat(path).catch(() => undefined); // finished in between
+    if (file && file.mtimeMs < Date.now() - abandonedAfter) await rm(path, { force: true });
+  }
 }
 
 async function write(path: string, content: AsyncIterable<Uint8Array>): Promise<{ digest: string; size: number }> {

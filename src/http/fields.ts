@@ -145,7 +145,7 @@ export function identifiers(most: number): Field<bigint[]> {
 
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
   return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
-    if (typeof raw !== 'string' || !/^[0-9]{1,9}$/.test(raw)) throw invalid();
+    if (typeof raw !== 'string' || !/^[0-9]{1,15}$/.test(raw)) throw invalid();
     const value = Number(raw);
     if (value < min || value > max) throw invalid();
     return value;

@@ -20,7 +20,7 @@ export function openApiDocument(routes: readonly RouteDescription[]): object {
       summary: 'Continuous integration on your own machine',
       description:
         'Identifiers are 64-bit integers; the twin with `_str` (in some answers `_ref`) holds the same as text. ' +
-        'Every GET takes `callback` and then answers as JSON-P. A POST that creates takes an `Idempotency-Key` header.',
+        'Every GET that answers JSON takes `callback` and then answers as JSON-P. A POST that creates takes an `Idempotency-Key` header.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
@@ -42,11 +42,16 @@ function operation(route: RouteDescription): object {
     responses: {
       [route.status]: {
         description: route.status === 201 ? 'Created' : 'Done',
-        content: { 'application/json': { schema: envelope(route.answer) } },
+        content: contentOf(route),
       },
       ...Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/Error${status}` }])),
     },
   };
+}
+
+function contentOf(route: RouteDescription): Record<string, { schema: JsonSchema }> {
+  if (!route.streams) return { 'application/json': { schema: envelope(route.answer) } };
+  return Object.fromEntries(route.streams.map((type) => [type, { schema: route.answer }]));
 }
 
 const accessInWords = {
@@ -105,7 +110,7 @@ function queryParameters(route: RouteDescription): object[] {
     schema: field.schema,
   }));
   const callback = { name: 'callback', in: 'query', required: false, schema: { type: 'string' } };
-  return route.method === 'GET' ? [...parameters, callback] : parameters;
+  return route.method === 'GET' && !route.streams ? [...parameters, callback] : parameters;
 }
 
 function headerParameters(route: RouteDescription): object[] {

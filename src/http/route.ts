@@ -39,6 +39,8 @@ export interface RouteDescription {
   query?: FieldSet;
   /** Whether the answer is one page of a list. */
   paged?: boolean;
+  /** The content types of an answer that is sent as it comes, outside the envelope. */
+  streams?: readonly string[];
   /** 201 where something is created. */
   status: 200 | 201;
   /** What stands under `response`. */
@@ -55,15 +57,28 @@ export interface Incoming {
   readonly headers: NodeJS.Dict<string | string[]>;
 }
 
-/** What an endpoint answers: a record (or list), or a page; `json` when the text is there already. */
+/** An answer that is sent while it is made, and no faster than the caller takes it. */
+export interface StreamAnswer {
+  contentType: string;
+  status?: number;
+  headers?: Record<string, string>;
+  /** Left off when the caller goes. */
+  body: AsyncIterable<string | Uint8Array>;
+}
+
+/** What an endpoint answers: a record (or list), a page, or a stream; `json` when the text is there already. */
 export type Answer =
   /** `keep` takes the text that was made of the record, to recall it as long as it holds. */
-  { record: unknown; keep?: (text: string) => void } | { page: PageOf<{ id: bigint }> } | { json: string };
+  | { record: unknown; keep?: (text: string) => void }
+  | { page: PageOf<{ id: bigint }> }
+  | { stream: StreamAnswer }
+  | { json: string };
 
 /** A route ready to be served. `admit` runs before the body is read, so that a stranger's body costs nothing. */
 export interface Endpoint<Admitted = unknown> extends RouteDescription {
   admit(request: Incoming): Admitted | Promise<Admitted>;
-  perform(request: Incoming, admitted: Admitted): Promise<Answer & { status?: number }>;
+  /** `signal` says that the caller of a stream has gone. */
+  perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
   /** The text of the answer, where it is known to be the same as the last time. */
   recall?(request: Incoming): string | undefined;
 }

@@ -7,6 +7,7 @@ import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
+import { createStreams, type Streams } from './streams.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -17,6 +18,10 @@ declare module 'fastify' {
     /** The function that a JSON-P answer calls. */
     callback: string | undefined;
     admitted: unknown;
+  }
+  interface FastifyContextConfig {
+    /** The answer is no JSON, so no callback can be wrapped around it. */
+    streams?: boolean;
   }
 }
 
@@ -65,7 +70,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     markAnswer(request, reply);
     try {
       if (request.query === unreadableQuery) throw unreadable();
-      if (request.method === 'GET') request.callback = readCallback((request.query as RawGroup).callback);
+      const { streams } = request.routeOptions.config;
+      if (request.method === 'GET' && !streams) request.callback = readCallback((request.query as RawGroup).callback);
       done();
     } catch (error) {
       done(error as ApiError);
@@ -89,23 +95,25 @@ export function createServer(options: ServerOptions): FastifyInstance {
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
-  for (const endpoint of options.endpoints) addEndpoint(server, endpoint, options.baseUrl);
+  const streams = createStreams(server, options.log);
+  for (const endpoint of options.endpoints) addEndpoint(server, endpoint, options.baseUrl, streams);
   return server;
 }
 
 /** Unique across servers and restarts, and made in no time: a random part for the process, and a number. */
 function requestIds(): () => string {
-  const start = randomUUID().slice(0, 13);
+  const start = randomUUID().slice(0, 18);
   let count = 0;
   return () => `${start}-${(count += 1).toString(36)}`;
 }
 
 const jsonType = 'application/json; charset=utf-8';
 
-function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: string | undefined): void {
+function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: string | undefined, streams: Streams): void {
   server.route({
     method: endpoint.method,
     url: endpoint.path,
+    config: { streams: endpoint.streams !== undefined },
     schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
     onRequest(request, _reply, done) {
       const admitting = endpoint.admit(request as Incoming);
@@ -116,6 +124,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
       }
     },
     handler(request, reply) {
+      if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
       const known = endpoint.recall?.(request as Incoming);
       if (known === undefined || request.callback !== undefined) return answer(endpoint, baseUrl, request, reply);
       sendKnown(known, request, reply);
@@ -137,6 +146,17 @@ async function admitInTime(
   return done();
 }
 
+async function answerStream(
+  endpoint: Endpoint,
+  streams: Streams,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const given = await endpoint.perform(request as Incoming, request.admitted, streams.whileOpen(reply));
+  if (!('stream' in given)) throw new Error(`${endpoint.path} streams its answer`);
+  return streams.send(given.stream, request, reply);
+}
+
 async function answer(
   endpoint: Endpoint,
   baseUrl: string | undefined,
@@ -146,6 +166,7 @@ async function answer(
   const given = await endpoint.perform(request as Incoming, request.admitted);
   reply.status(given.status ?? endpoint.status);
   if ('json' in given) return sendJson(given.json, request, reply);
+  if ('stream' in given) throw new Error(`${endpoint.path} does not say that it streams`);
   if ('page' in given) {
     const link = linkHeader(listUrl(endpoint, baseUrl, request), given.page);
     if (link) reply.header('link', link);

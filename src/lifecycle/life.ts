@@ -13,6 +13,15 @@ export const subjectTopic = (id: bigint): string => `subject:${id}`;
 /** Announced when anything in a project changes. */
 export const projectTopic = (id: bigint): string => `project:${id}`;
 
+/** Whoever looks first and acts then, such as somebody who asks for more, holds the project meanwhile: one at a time. */
+export async function holdProject({ trx }: Pick<Life, 'trx'>, id: bigint): Promise<void> {
+  await trx
+    .updateTable('projects')
+    .set((of) => ({ last_event: of.ref('last_event') }))
+    .where('id', '=', id)
+    .execute();
+}
+
 export interface Happening {
   projectId: bigint;
   subjectId: bigint;

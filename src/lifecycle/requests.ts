@@ -1,8 +1,8 @@
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
-import { cancel, enqueue } from '../queue/queue.ts';
+import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuild, cancelBuild } from './builds.ts';
-import { happened, type Life } from './life.ts';
+import { happened, holdProject, projectTopic, type Life } from './life.ts';
 import type { FetchProgress } from './rollup.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
 import { rollUp, rollUpProject, rollUpRequest } from './settle.ts';
@@ -154,6 +154,16 @@ export async function restartBuild(life: Life, project: Owned, build: BuildRow):
   const next = await addBuild(life, placeOf(project, build), build.suite_id);
   await rollUp(life, build.commit_id, [build.build_request_id]);
   return next;
+}
+
+/** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
+export async function dropWork(life: Life, projectId: bigint): Promise<void> {
+  const { db, trx } = life;
+  await holdProject(life, projectId);
+  for (const table of ['build_requests', 'builds'] as const) {
+    await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
+  }
+  await db.announce(trx, projectTopic(projectId));
 }
 
 function placeOf(project: Owned, build: BuildRow) {

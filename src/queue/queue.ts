@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { sql } from 'kysely';
+import { sql, type Expression } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -134,6 +134,15 @@ export async function cancel(db: Database, trx: Transaction, subjectId: bigint):
   if ((await claimed.executeTakeFirst()).numUpdatedRows === 0n) return 'none';
   await db.announce(trx, claimsTopic);
   return 'told';
+}
+
+/** Takes jobs out, whoever holds them: what they are about goes. Holders are told. */
+export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
+  await trx
+    .deleteFrom('jobs')
+    .where('subject_id', 'in', subjects as never)
+    .execute();
+  await db.announce(trx, claimsTopic);
 }
 
 /** Jobs whose claims have lapsed, for whoever settles what was lost. */

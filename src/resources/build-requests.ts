@@ -2,13 +2,17 @@ import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
-import { required } from '../http/fields.ts';
+import { ApiError } from '../errors.ts';
+import { flag, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
-import { openRequest } from '../lifecycle/requests.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { holdProject } from '../lifecycle/life.ts';
+import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
+import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
 import { commitRef } from './forms.ts';
+import { requestFirehose } from './firehoses.ts';
+import { logRoutes, type Logged } from './logs.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -43,6 +47,18 @@ function requestsOf(db: Queries, projectId: bigint) {
     .where('build_requests.project_id', '=', projectId);
 }
 
+async function findRequest(db: Queries, projectId: bigint, id: bigint): Promise<Shown> {
+  return orNotFound(await requestsOf(db, projectId).where('build_requests.id', '=', id).executeTakeFirst());
+}
+
+const logged: Logged = {
+  table: 'build_requests',
+  path: '/projects/:project_id/build_requests/:build_request_id',
+  param: 'build_request_id',
+  scope: 'build_requests',
+  name: 'the fetch of a build request',
+};
+
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -66,7 +82,8 @@ export const routes = [
     body: { commit_ref: required(commitRef()) },
     creates: true,
     answer,
-    async handle({ db, database, project, caller, ids, input }) {
+    async handle(call) {
+      const { project, caller, ids, input } = call;
       const row: BuildRequestRow = {
         id: ids.next(),
         project_id: project.id,
@@ -78,7 +95,7 @@ export const routes = [
         fetch: 'waiting',
         branch: '',
       };
-      await openRequest({ db: database, trx: db, ids }, project, row);
+      await openRequest(lifeOf(call), project, row);
       return view({ ...row, created_by_email: caller.email });
     },
   }),
@@ -90,8 +107,40 @@ export const routes = [
     summary: 'Fetch a build request',
     answer,
     async handle({ db, project, params }) {
-      const query = requestsOf(db, project.id).where('build_requests.id', '=', params.build_request_id);
-      return view(orNotFound(await query.executeTakeFirst()));
+      return view(await findRequest(db, project.id, params.build_request_id));
     },
   }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/build_requests/:build_request_id/cancel',
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'Stop a build request: its fetch, and every build of it that is not over',
+    answer,
+    async handle(call) {
+      const { db, project, params } = call;
+      await cancelRequest(lifeOf(call), await findRequest(db, project.id, params.build_request_id));
+      return view(await findRequest(db, project.id, params.build_request_id));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/build_requests/:build_request_id/rerun',
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'Run a build request that is over once more: all its suites, or those that did not pass',
+    body: { failed_only: flag() },
+    answer,
+    async handle(call) {
+      const { db, project, params, input } = call;
+      const life = lifeOf(call);
+      await holdProject(life, project.id);
+      const request = await findRequest(db, project.id, params.build_request_id);
+      if (!(await rerunRequest(life, project, request, input.failed_only)))
+        throw new ApiError('resource_temporary_unavailable');
+      return view(await findRequest(db, project.id, params.build_request_id));
+    },
+  }),
+  ...logRoutes(logged),
+  requestFirehose(logged),
 ];

@@ -1,11 +1,18 @@
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { loadCommit } from './commits.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { cancelBuild } from '../lifecycle/builds.ts';
+import { holdProject } from '../lifecycle/life.ts';
+import { restartBuild } from '../lifecycle/requests.ts';
+import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
+import { buildFirehose } from './firehoses.ts';
+import { logRoutes, type Logged } from './logs.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -37,6 +44,19 @@ function view(build: BuildRow) {
   };
 }
 
+async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
+  const builds = db.selectFrom('builds').selectAll().where('project_id', '=', projectId);
+  return orNotFound(await builds.where('id', '=', id).executeTakeFirst());
+}
+
+const logged: Logged = {
+  table: 'builds',
+  path: '/projects/:project_id/builds/:build_id',
+  param: 'build_id',
+  scope: 'commits',
+  name: 'a build',
+};
+
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -60,8 +80,42 @@ export const routes = [
     summary: 'Fetch a build',
     answer,
     async handle({ db, project, params }) {
-      const builds = db.selectFrom('builds').selectAll().where('project_id', '=', project.id);
-      return view(orNotFound(await builds.where('id', '=', params.build_id).executeTakeFirst()));
+      return view(await findBuild(db, project.id, params.build_id));
     },
   }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/builds/:build_id/cancel',
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'Stop a build',
+    answer,
+    async handle(call) {
+      const { db, project, params } = call;
+      await cancelBuild(lifeOf(call), await findBuild(db, project.id, params.build_id));
+      return view(await findBuild(db, project.id, params.build_id));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/builds/:build_id/restart',
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'Make another attempt at the suite of a build that is over',
+    creates: true,
+    answer,
+    async handle(call) {
+      const { db, project, params } = call;
+      const life = lifeOf(call);
+      await holdProject(life, project.id);
+      const build = await findBuild(db, project.id, params.build_id);
+      const suites = db.selectFrom('suites').select('id').where('id', '=', build.suite_id);
+      orNotFound(await suites.executeTakeFirst());
+      const next = await restartBuild(life, project, build);
+      if (!next) throw new ApiError('resource_temporary_unavailable');
+      return view(next);
+    },
+  }),
+  ...logRoutes(logged),
+  buildFirehose(logged),
 ];

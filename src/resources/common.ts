@@ -1,6 +1,9 @@
+import type { Call } from '../api/call.ts';
+import type { Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import * as schema from '../http/schema.ts';
 import type { JsonSchema } from '../http/schema.ts';
+import type { Life } from '../lifecycle/life.ts';
 
 /** An identifier and its twin for readers that cannot hold 64 bits. */
 export function twin<Name extends string>(
@@ -16,6 +19,11 @@ export const idTwin = { id: schema.id, id_str: schema.string };
 
 export const destroyed = { destroyed: true };
 export const destroyedAnswer: JsonSchema = schema.record({ destroyed: schema.boolean });
+
+/** What changes of state need, taken from a call that writes. */
+export function lifeOf({ database, db, ids }: Pick<Call, 'database' | 'ids'> & { db: Transaction }): Life {
+  return { db: database, trx: db, ids };
+}
 
 /** Answers what was found; what was not found is an error the caller can read. */
 export function orNotFound<T>(found: T | undefined, field?: string): T {

@@ -5,8 +5,10 @@ import { required } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
-import { destroyed, destroyedAnswer, idTwin, twin } from './common.ts';
+import { dropWork } from '../lifecycle/requests.ts';
+import { destroyed, destroyedAnswer, idTwin, lifeOf, twin } from './common.ts';
 import { description, name, repositoryUrl } from './forms.ts';
+import { projectFirehose } from './firehoses.ts';
 import { checkName, orTaken } from './names.ts';
 
 const answer = schema.record({
@@ -125,9 +127,12 @@ export const routes = [
     scope: 'projects',
     summary: 'Delete a project and everything in it',
     answer: destroyedAnswer,
-    async handle({ db, project }) {
+    async handle(call) {
+      const { db, project } = call;
+      await dropWork(lifeOf(call), project.id);
       await db.deleteFrom('projects').where('id', '=', project.id).execute();
       return destroyed;
     },
   }),
+  projectFirehose,
 ];

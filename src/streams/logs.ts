@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
@@ -99,7 +100,7 @@ const findChunks = prepared<{ id: bigint; at: bigint }, LogChunkRow>((db, value)
     .where('log_id', '=', value('id'))
     .where('start', '<=', value('at'))
     .orderBy('start', 'desc')
-    .limit(1 as never),
+    .limit(sql.lit(1)),
 );
 
 async function chunkAt(db: Queries, id: bigint, at: bigint): Promise<LogChunkRow | undefined> {

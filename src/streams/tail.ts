@@ -32,35 +32,58 @@ export interface TailParts {
 /** A piece of log in one event is at most this long. */
 const largestPiece = 64n * 1024n;
 /** How long to trust in announcements before looking again. */
-const patience = 2000;
+export const patience = 2000;
+
+/** How far a reader has come with one record. */
+export interface Place {
+  /** The first byte of the log that was not told yet. */
+  at: bigint;
+  /** The state that was seen last. */
+  seen?: bigint | undefined;
+  /** There while nothing more is to come. The last state is told after the last of the log. */
+  over?: { state: string | undefined } | undefined;
+}
 
 export async function* follow(
-  { db, hub, blobs }: TailParts,
+  parts: TailParts,
   subject: Followed,
-  from: number,
+  from: bigint,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEvent> {
-  using watch = hub.watch(logTopic(subject.id), `subject:${subject.id}`);
-  let at = BigInt(from);
-  let seen: bigint | undefined;
+  using watch = parts.hub.watch(...topicsOf(subject.id));
+  const place: Place = { at: from };
   while (!signal.aborted) {
-    const states = await subject.states(seen);
-    const last = states?.at(-1);
-    const isOver = states === undefined || (last !== undefined && subject.isFinal(last.state));
-    seen = last?.sequence ?? seen;
-    for (const { state } of states ?? []) if (!subject.isFinal(state)) yield { type: 'state', state };
-    for await (const event of pieces({ db, blobs }, subject.id, at, isOver)) {
-      at = BigInt(event.next);
-      yield event;
-    }
-    if (isOver) {
-      // The last state is told after the last of the log, so that nobody leaves too early.
-      if (last) yield { type: 'state', state: last.state };
+    yield* news(parts, subject, place);
+    if (place.over) {
+      if (place.over.state !== undefined) yield { type: 'state', state: place.over.state };
       yield { type: 'end' };
       return;
     }
     await watch.changed(patience, signal);
   }
+}
+
+/** Announced when there is news of a record. */
+export function topicsOf(id: bigint): string[] {
+  return [logTopic(id), `subject:${id}`];
+}
+
+/** What is new about a record since the reader was there last, but for its final state. Moves the place on. */
+export async function* news(
+  parts: Pick<TailParts, 'db' | 'blobs'>,
+  subject: Followed,
+  place: Place,
+): AsyncGenerator<StreamEvent> {
+  const states = await subject.states(place.seen);
+  const last = states?.at(-1);
+  const isOver = states === undefined || (last ? subject.isFinal(last.state) : place.over !== undefined);
+  place.seen = last?.sequence ?? place.seen;
+  for (const { state } of states ?? []) if (!subject.isFinal(state)) yield { type: 'state', state };
+  for await (const event of pieces(parts, subject.id, place.at, isOver)) {
+    place.at = BigInt(event.next);
+    yield event;
+  }
+  place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
 }
 
 /** What is stored of a log from an offset on, cut where characters end. */

@@ -32,10 +32,21 @@ export const contract = entries(`
   GET    /projects/ID/build_requests                                both          build_requests
   POST   /projects/ID/build_requests                                both          build_requests_create
   GET    /projects/ID/build_requests/ID                             both          build_requests
+  POST   /projects/ID/build_requests/ID/cancel                      both          build_requests_create
+  POST   /projects/ID/build_requests/ID/rerun                       both          build_requests_create
+  GET    /projects/ID/build_requests/ID/log                         both          build_requests
+  GET    /projects/ID/build_requests/ID/log.txt                     both          build_requests
+  GET    /projects/ID/build_requests/ID/firehose                    both          build_requests
   GET    /projects/ID/commits                                       both          commits
   GET    /projects/ID/commits/ID                                    both          commits
   GET    /projects/ID/commits/ID/builds                             both          commits
   GET    /projects/ID/builds/ID                                     both          commits
+  POST   /projects/ID/builds/ID/cancel                              both          build_requests_create
+  POST   /projects/ID/builds/ID/restart                             both          build_requests_create
+  GET    /projects/ID/builds/ID/log                                 both          commits
+  GET    /projects/ID/builds/ID/log.txt                             both          commits
+  GET    /projects/ID/builds/ID/firehose                            both          commits
+  GET    /projects/ID/firehose                                      both          projects
   GET    /projects/ID/suites                                        both          suites
   POST   /projects/ID/suites                                        both          suites
   GET    /projects/ID/suites/ID                                     both          suites

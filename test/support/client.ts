@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isSafeNumber, parse } from 'lossless-json';
 
@@ -52,6 +52,13 @@ export class Client {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const { hostname, port } = this.#address;
     const request = https.request({ hostname, port, method, path, headers, agent: this.#agent }, (incoming) => {
+      const isEndless = incoming.headers['content-type']?.startsWith('text/event-stream') ?? false;
+      if (isEndless) {
+        // To be followed by those who know how; here it is enough that it was answered.
+        incoming.destroy();
+        resolve(new Answer(incoming.statusCode ?? 0, incoming.headers, Buffer.alloc(0)));
+        return;
+      }
       const chunks: Buffer[] = [];
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
       incoming.on('end', () => resolve(new Answer(incoming.statusCode ?? 0, incoming.headers, Buffer.concat(chunks))));
@@ -59,6 +66,15 @@ export class Client {
     });
     request.on('error', reject);
     request.end(body);
+    return promise;
+  }
+
+  /** An answer to be read as it comes. */
+  async open(path: string, { as, headers = {} }: Pick<Asking, 'as' | 'headers'>): Promise<IncomingMessage> {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const { hostname, port } = this.#address;
+    const all = { ...headers, ...(as ? { authorization: basic(as) } : {}) };
+    https.get({ hostname, port, path, headers: all, agent: this.#agent }, resolve).on('error', reject);
     return promise;
   }
 

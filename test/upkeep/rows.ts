@@ -21,6 +21,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     build_state: 'enqueued',
     created_by: user,
     created_at: BigInt(at),
+    fetch: at % 2 === 0 ? 'done' : 'waiting',
+    branch: at % 2 === 0 ? awkward : '',
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -50,6 +52,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       ssh_public_key: seal({ table: 'projects', column: 'ssh_public_key' }, project),
       ssh_private_key: seal({ table: 'projects', column: 'ssh_private_key' }, project),
       created_at: 1n,
+      last_event: 2n,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
     await put('suites', { id: suite, project_id: project, ...named });
@@ -107,6 +110,22 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       started_at: null,
       finished_at: 2n,
     });
+    const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0 };
+    const free = { lane: null, claim: null, holder: null, claimed_until: null };
+    await put('jobs', { id: 1n, kind: 'run_suite', ...job, ...free });
+    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId };
+    await put('jobs', { id: 2n, kind: 'fetch_commit', ...job, ...held });
+    await put('queue_turns', { account_id: user, turn: largestId });
+    const event = { project_id: project, subject_id: 1n, type: 'build', created_at: 1n };
+    await put('events', { id: 1n, sequence: 1n, state: 'enqueued', ...event });
+    await put('events', { id: 2n, sequence: 2n, state: 'failed', ...event });
+    const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+    await put('logs', { id: 1n, project_id: project, size: 512n, complete: 0, blob: null });
+    await put('logs', { id: 2n, project_id: null, size: 9n, complete: 1, blob: 'f'.repeat(64) });
+    await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
+    await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
+    await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
+    await put('runners', { id: 1n, name: awkward, token_hash: 'h', created_at: 1n });
     const times = { started_at: null, finished_at: null };
     await put('deploys', {
       id: 1n,

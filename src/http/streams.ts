@@ -1,0 +1,45 @@
+import { Readable } from 'node:stream';
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { StreamAnswer } from './route.ts';
+
+/** Answers that go on for as long as somebody listens. */
+export interface Streams {
+  /** Aborted when the caller has gone or the server is about to. */
+  whileOpen(reply: FastifyReply): AbortSignal;
+  send(answer: StreamAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply;
+}
+
+/** What is read ahead of a slow caller, in bytes. */
+const readAhead = 64 * 1024;
+
+export function createStreams(server: FastifyInstance, log: FastifyBaseLogger): Streams {
+  const open = new Set<AbortController>();
+  // A server that stops waits for its answers to end: these would not by themselves.
+  server.addHook('preClose', (done) => {
+    for (const stream of open) stream.abort();
+    done();
+  });
+  return {
+    whileOpen(reply) {
+      const stream = new AbortController();
+      open.add(stream);
+      reply.raw.once('close', () => {
+        open.delete(stream);
+        stream.abort();
+      });
+      return stream.signal;
+    },
+    send({ contentType, status = 200, headers = {}, body }, request, reply) {
+      // Bytes, not objects: so that the limit is one of memory, however long the pieces are.
+      const stream = Readable.from(body, { objectMode: false, highWaterMark: readAhead });
+      stream.once('error', (error) => {
+        if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'a stream broke off');
+      });
+      server.answered(status, reply.elapsedTime);
+      reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers).send(stream);
+      // The caller learns at once that it is heard, also where the first word takes its time.
+      reply.raw.flushHeaders();
+      return reply;
+    },
+  };
+}

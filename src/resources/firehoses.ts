@@ -1,0 +1,139 @@
+import type { Call } from '../api/call.ts';
+import { projectRoute, type Route } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
+import { text } from '../http/fields.ts';
+import type { StreamAnswer } from '../http/route.ts';
+import * as schema from '../http/schema.ts';
+import { projectTopic } from '../lifecycle/life.ts';
+import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
+import { follow, patience, type StreamEvent } from '../streams/tail.ts';
+import { followedBuild } from './followed.ts';
+import { loggedId, type Logged } from './logs.ts';
+import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
+
+const streams = ['text/event-stream', 'application/x-ndjson'] as const;
+const plainOffset = /^\d{1,15}$/;
+
+/** Where a reader who comes back goes on: what a browser says by itself counts more than what stands in the address. */
+function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): string | undefined {
+  const last = call.headers['last-event-id'];
+  if (last === undefined) return call.query.offset === '' ? undefined : call.query.offset;
+  if (!form.test(String(last))) throw new ApiError('invalid_format', 'last_event_id');
+  return String(last);
+}
+
+function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string>): StreamAnswer {
+  return { contentType, body: withKeepAlive(texts, keepAlive) };
+}
+
+export function buildFirehose(logged: Logged): Route {
+  return projectRoute({
+    method: 'GET',
+    path: `${logged.path}/firehose`,
+    access: 'both',
+    scope: logged.scope,
+    summary: `Follow ${logged.name} live, from the start of its log or from an offset`,
+    query: { offset: text({ max: 15, pattern: plainOffset }) },
+    streams,
+    answer: schema.string,
+    async handle(call) {
+      const id = await loggedId(call, logged);
+      const from = BigInt(resumption(call, plainOffset) ?? 0);
+      const wire = wireFor(call.headers.accept);
+      const events = follow(call, followedBuild(call.db, id), from, call.signal);
+      return streamed(wire, written(events, wire));
+    },
+  });
+}
+
+async function* written(events: AsyncGenerator<StreamEvent>, wire: Wire): AsyncGenerator<string> {
+  for await (const event of events) {
+    yield wire.encode(event, {}, event.type === 'log' ? String(event.next) : undefined);
+  }
+}
+
+export function requestFirehose(logged: Logged): Route {
+  return projectRoute({
+    method: 'GET',
+    path: `${logged.path}/firehose`,
+    access: 'both',
+    scope: logged.scope,
+    summary:
+      'Follow a build request live: its fetch and all its builds. The identifier of an event says how far each log was ' +
+      'told: the offset in the log of the fetch, and for each build a comma, its identifier, a colon and the offset',
+    query: { offset: text({ max: 16_000, pattern: formOfPosition }) },
+    streams,
+    answer: schema.string,
+    async handle(call) {
+      const id = await loggedId(call, logged);
+      const position = readPosition(resumption(call, formOfPosition) ?? '0');
+      const wire = wireFor(call.headers.accept);
+      const events = followRequest(call, { id, projectId: call.project.id }, position, call.signal);
+      return streamed(wire, writtenOfRequest(events, wire));
+    },
+  });
+}
+
+async function* writtenOfRequest(events: ReturnType<typeof followRequest>, wire: Wire): AsyncGenerator<string> {
+  for await (const { event, buildId, position } of events) {
+    const labels: Record<string, string> = buildId === undefined ? {} : { build_id_str: String(buildId) };
+    yield wire.encode(event, labels, event.type === 'log' ? writePosition(position) : undefined);
+  }
+}
+
+export const projectFirehose = projectRoute({
+  method: 'GET',
+  path: '/projects/:project_id/firehose',
+  access: 'both',
+  scope: 'projects',
+  summary: 'Follow everything that happens in a project, from now on or from an event on',
+  query: { offset: text({ max: 15, pattern: plainOffset }) },
+  streams,
+  answer: schema.string,
+  async handle(call) {
+    const { db, project } = call;
+    const from = resumption(call, plainOffset);
+    const wire = wireFor(call.headers.accept);
+    const start = from === undefined ? ((await lastEvent(db, project.id)) ?? 0n) : BigInt(from);
+    return streamed(wire, projectEvents(call, project.id, start, wire));
+  },
+});
+
+async function lastEvent(db: Queries, projectId: bigint): Promise<bigint | undefined> {
+  const projects = db.selectFrom('projects').select('last_event').where('id', '=', projectId);
+  return (await projects.executeTakeFirst())?.last_event;
+}
+
+/** How many events are read at a time: a reader who was away for long costs no more memory than another. */
+const batch = 200;
+
+async function* projectEvents(
+  { db, hub, signal }: { db: Queries } & Pick<Call, 'hub' | 'signal'>,
+  projectId: bigint,
+  start: bigint,
+  wire: Wire,
+): AsyncGenerator<string> {
+  using watch = hub.watch(projectTopic(projectId));
+  let seen = start;
+  while (!signal.aborted) {
+    const events = await db
+      .selectFrom('events')
+      .select(['sequence', 'type', 'subject_id', 'state'])
+      .where('project_id', '=', projectId)
+      .where('sequence', '>', seen)
+      .orderBy('sequence')
+      .limit(batch)
+      .execute();
+    for (const { type, subject_id: id, state, sequence } of events) {
+      yield wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence));
+      seen = sequence;
+    }
+    if (events.length === batch) continue;
+    if (events.length === 0 && (await lastEvent(db, projectId)) === undefined) {
+      yield wire.encode({ type: 'end' }, {}, undefined); // the project was deleted
+      return;
+    }
+    await watch.changed(patience, signal);
+  }
+}

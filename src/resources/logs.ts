@@ -1,0 +1,132 @@
+import type { Call, WithProject } from '../api/call.ts';
+import { projectRoute, type Route } from '../api/route.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Queries } from '../db/open.ts';
+import { wholeNumber } from '../http/fields.ts';
+import { readRange } from '../http/ranges.ts';
+import type { StreamAnswer } from '../http/route.ts';
+import * as schema from '../http/schema.ts';
+import { findLog, readLog } from '../streams/logs.ts';
+import { wholeCharacters } from '../streams/tail.ts';
+import { orNotFound } from './common.ts';
+
+/** A record of a project that has a log of the same identifier. */
+export interface Logged {
+  table: 'builds' | 'build_requests';
+  /** The path of the record, and the parameter in it that names it. */
+  path: string;
+  param: string;
+  scope: 'commits' | 'build_requests';
+  /** Whose log it is, in words. */
+  name: string;
+}
+
+const megabyte = 1024 * 1024;
+/** More than any log will ever have. */
+export const largestOffset = 10 ** 15 - 1;
+export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
+
+const answer = schema.record({
+  offset: schema.integer,
+  next_offset: schema.integer,
+  size: schema.integer,
+  complete: schema.boolean,
+  text: schema.string,
+});
+
+export function logRoutes(logged: Logged): Route[] {
+  const { path, scope, name } = logged;
+  return [
+    projectRoute({
+      method: 'GET',
+      path: `${path}/log`,
+      access: 'both',
+      scope,
+      summary: `Read a part of the log of ${name} as text; offsets and the limit count bytes`,
+      query: { offset: offset(), limit: wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }) },
+      answer,
+      async handle(call) {
+        return textOf(call, await loggedId(call, logged), call.query);
+      },
+    }),
+    projectRoute({
+      method: 'GET',
+      path: `${path}/log.txt`,
+      access: 'both',
+      scope,
+      summary: `Read the log of ${name} byte for byte; a range of it where one is asked for`,
+      streams: ['text/plain'],
+      answer: schema.string,
+      async handle(call) {
+        return bytesOf(call, await loggedId(call, logged));
+      },
+    }),
+  ];
+}
+
+/** The record that the path names, if it is one of the project's. */
+export async function loggedId(
+  { db, project, params }: Pick<Call, 'params'> & WithProject & { db: Queries },
+  { table, param }: Logged,
+): Promise<bigint> {
+  const named = (params as Record<string, bigint>)[param];
+  const records = db
+    .selectFrom(table)
+    .select('id')
+    .where('project_id', '=', project.id)
+    .where('id', '=', named ?? 0n);
+  return orNotFound(await records.executeTakeFirst()).id;
+}
+
+interface Storage {
+  db: Queries;
+  blobs: Blobs;
+}
+
+const noLog = { size: 0n, complete: 1 };
+
+async function textOf(storage: Storage, id: bigint, { offset: from, limit }: { offset: number; limit: number }) {
+  const { size, complete } = (await findLog(storage.db, id)) ?? noLog;
+  const read = (length: number): Promise<Buffer> => rangeOf(storage, id, BigInt(from), size, length);
+  let bytes = await read(limit);
+  const mayGoOn = (): boolean => !complete || BigInt(from + bytes.length) < size;
+  let end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
+  if (end === 0 && bytes.length > 0 && limit < 4) {
+    // Less than one character was asked for: who asks again from the same place would never get on.
+    bytes = await read(4);
+    end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
+  }
+  const text = bytes.toString('utf8', 0, end);
+  return { offset: from, next_offset: from + end, size: Number(size), complete: complete === 1, text };
+}
+
+async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: bigint, length: number) {
+  const pieces: Buffer[] = [];
+  const to = from + BigInt(length);
+  for await (const piece of readLog(db, blobs, id, from, to < size ? to : size)) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+/** What is there now: who wants to follow has the firehose. */
+async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
+  const { size, complete } = (await findLog(call.db, id)) ?? noLog;
+  const contentType = 'text/plain; charset=utf-8';
+  const headers = { 'accept-ranges': 'bytes', 'x-content-type-options': 'nosniff' };
+  const read = (from: bigint, to: bigint) => readLog(call.db, call.blobs, id, from, to);
+  const range = readRange(call.headers, size);
+  if (range === 'unsatisfiable') {
+    const refused = { ...headers, 'content-range': `bytes */${size}`, 'content-length': '0' };
+    return { contentType, status: 416, headers: refused, body: read(0n, 0n) };
+  }
+  if (!range) {
+    const length = complete ? { 'content-length': String(size) } : {};
+    return { contentType, headers: { ...headers, ...length }, body: read(0n, size) };
+  }
+  const { from, to } = range;
+  const part = {
+    // How long it will be in the end is not known before it is complete.
+    'content-range': `bytes ${from}-${to - 1n}/${complete ? size : '*'}`,
+    'content-length': String(to - from),
+  };
+  return { contentType, status: 206, headers: { ...headers, ...part }, body: read(from, to) };
+}

@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { packLog } from '../../src/streams/logs.ts';
+import { assertRefused } from '../support/expect.ts';
+import { Listener, logOf, statesOf } from '../support/firehose.ts';
+import { ScriptedRunner } from '../support/runner.ts';
+import { runningBuild } from '../support/running-build.ts';
+import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+
+describeService('the firehose', (service) => {
+  let runner: ScriptedRunner;
+  let alice: User;
+  before(async () => {
+    runner = await ScriptedRunner.start(service.store);
+    alice = await service.user();
+  });
+  after(() => runner.dispatch.close());
+
+  test('of a build replays, follows and ends', async () => {
+    const { task, path } = await runningBuild(alice, runner);
+    await task.say('before\n');
+    const listener = await Listener.open(alice, `${path}/firehose?callback=f`);
+    const { headers } = listener.answer;
+    assert.deepEqual(
+      [headers['content-type'], headers['x-accel-buffering'], headers['cache-control']],
+      ['text/event-stream; charset=utf-8', 'no', 'no-store'],
+    );
+    assert.deepEqual(await listener.next(), { event: 'state', data: { state: 'running' } });
+    assert.deepEqual(await listener.next(), { event: 'log', id: '7', data: { offset: 0, text: 'before\n' } });
+    await task.say('after\n');
+    assert.deepEqual(await listener.next(), { event: 'log', id: '13', data: { offset: 7, text: 'after\n' } });
+    await task.exit(1);
+    assert.deepEqual(await listener.rest(), [
+      { event: 'state', data: { state: 'failed' } },
+      { event: 'end', data: {} },
+    ]);
+  });
+
+  test('never cuts a character, wherever chunks are cut', async () => {
+    const { task, path } = await runningBuild(alice, runner);
+    const listener = await Listener.open(alice, `${path}/firehose`);
+    const said = Buffer.from('ä€😀 '.repeat(5));
+    for (const byte of said) await task.say(Uint8Array.of(byte));
+    await task.say(Uint8Array.of(0xf0, 0x9f));
+    await task.exit(0);
+    const told = await listener.rest();
+    assert.equal(logOf(told), `${said.toString()}\ufffd`);
+    assert.equal(told.findLast(({ event }) => event === 'log')?.id, String(said.length + 2));
+  });
+
+  test('goes on where a reader left off, without loss and without doubles', async () => {
+    const { task, path } = await runningBuild(alice, runner);
+    let [heard, last] = ['', '0'];
+    let spoken = '';
+    for (let round = 0; round < 8; round += 1) {
+      const listener = await Listener.open(alice, `${path}/firehose?offset=0`, { 'last-event-id': last });
+      for (const word of [`${round} über\n`, `${round} noch\n`]) {
+        await task.say(word);
+        spoken += word;
+      }
+      const told = await listener.until(({ event }) => event === 'log');
+      heard += logOf(told);
+      last = told.at(-1)?.id ?? last;
+      listener.leave();
+    }
+    await task.exit(0);
+    const rest = await (await Listener.open(alice, `${path}/firehose?offset=${last}`)).rest();
+    assert.equal(heard + logOf(rest), spoken);
+    const wrong = { headers: { 'last-event-id': 'x' }, as: alice.credentials };
+    assertRefused(await service.api.get(`${path}/firehose`, wrong), 403, { last_event_id: ['invalid_format'] });
+    assertRefused(await alice.get(`${path}/firehose?offset=-1`), 403, { offset: ['invalid_format'] });
+  });
+
+  test('serves late and slow readers whole, from rows and packed', async () => {
+    const { task, path, id } = await runningBuild(alice, runner);
+    const slow = await Listener.open(alice, `${path}/firehose`);
+    const whole = Buffer.from('0123456789abcdef€\n'.repeat(300_000));
+    for (let at = 0; at < whole.length; at += 1_000_003) await task.say(whole.subarray(at, at + 1_000_003));
+    await task.exit(0);
+    const { db, blobs } = service.store;
+    // The slow one has read nothing yet: what the buffers do not hold, it gets from where the log lies by then.
+    await packLog(db, blobs, id);
+    const late = await Listener.open(alice, `${path}/firehose`);
+    for (const told of [await slow.rest(), await late.rest()]) {
+      assert.ok(logOf(told) === whole.toString(), 'every byte, in order');
+      assert.deepEqual([statesOf(told).at(-1), told.at(-1)?.event], ['passed', 'end']);
+    }
+  });
+
+  test('comes as lines of JSON to those who ask for them', async () => {
+    const { task, path } = await runningBuild(alice, runner);
+    await task.say('word\n');
+    await task.exit(0);
+    const headers = { accept: 'application/x-ndjson' };
+    const answer = await service.api.get(`${path}/firehose`, { as: alice.credentials, headers });
+    assert.equal(answer.headers['content-type'], 'application/x-ndjson; charset=utf-8');
+    const lines = answer.text.trimEnd().split('\n');
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line) as unknown),
+      [{ event: 'log', id: '5', offset: 0, text: 'word\n' }, { event: 'state', state: 'passed' }, { event: 'end' }],
+    );
+  });
+
+  test('of a request tells its fetch and all its builds, and can be resumed', async () => {
+    const project = await alice.createProject();
+    await alice.createSuite(project);
+    await alice.createSuite(project);
+    const request = await alice.requestBuild(project);
+    const path = `/projects/${project.id}/build_requests/${request.id}/firehose`;
+    const listener = await Listener.open(alice, path);
+    assert.deepEqual(await listener.next(), { event: 'state', data: { state: 'enqueued' } });
+    const fetch = await runner.take('fetch_commit');
+    await fetch.say('fetching\n');
+    await fetch.fetched();
+    const tasks = [await runner.take('run_suite'), await runner.take('run_suite')] as const;
+    const ids = tasks.map(({ order }) => order.work.environment.HEADRACE_BUILD_ID ?? '');
+    await tasks[0].say('one\n');
+    const first = await listener.until(({ data }) => data.text === 'one\n');
+    assert.equal(first.at(-1)?.data.build_id_str, ids[0]);
+    assert.equal(first.at(-1)?.id, `9,${ids[0]}:4`);
+    await tasks[1].say('two\n');
+    await tasks[0].exit(0);
+    await tasks[1].exit(1);
+    const told = [...first, ...(await listener.rest())];
+    const of = (id: string | undefined) => told.filter(({ data }) => data.build_id_str === id);
+    assert.deepEqual([logOf(of(undefined)), logOf(of(ids[0])), logOf(of(ids[1]))], ['fetching\n', 'one\n', 'two\n']);
+    assert.deepEqual([statesOf(of(ids[0])).at(-1), statesOf(of(ids[1])).at(-1)], ['passed', 'failed']);
+    assert.deepEqual(
+      told.slice(-2).map(({ event, data }) => [event, data]),
+      [
+        ['state', { state: 'failed' }],
+        ['end', {}],
+      ],
+    );
+    const resumed = await (await Listener.open(alice, path, { 'last-event-id': first.at(-1)?.id ?? '' })).rest();
+    assert.equal(logOf(resumed), 'two\n', 'only what was not told before');
+  });
+
+  test('of a request picks up the attempt that follows a lost one', async () => {
+    const { project, request, id } = await runningBuild(alice, runner.beside('doomed'));
+    const path = `/projects/${project.id}/build_requests/${request.id}/firehose`;
+    const listener = await Listener.open(alice, path);
+    await listener.until(({ data }) => data.build_id_str === String(id) && data.state === 'running');
+    await runner.dispatch.gone('doomed');
+    const next = await runner.take('run_suite');
+    await next.say('again\n');
+    await next.exit(0);
+    const told = await listener.rest();
+    const again = told.find(({ event }) => event === 'log');
+    assert.equal(again?.data.build_id_str, next.order.work.environment.HEADRACE_BUILD_ID);
+    assert.ok(told.some(({ data }) => data.build_id_str === String(id) && data.state === 'errored'));
+    assert.equal(statesOf(told).at(-1), 'passed');
+  });
+
+  test('of a project tells everything from now on, or from an event on, until it is deleted', async () => {
+    const { project, request, task, id } = await runningBuild(alice, runner);
+    const path = `/projects/${project.id}/firehose`;
+    const listener = await Listener.open(alice, path);
+    await task.exit(0);
+    const state = (type: string, of: bigint) => ({ type, id_str: String(of), state: 'passed' });
+    const commit = (await alice.get(`/projects/${project.id}/commits`)).list[0]?.id ?? 0n;
+    const told = [await listener.next(), await listener.next(), await listener.next()];
+    assert.deepEqual(
+      told.map(({ data }) => data),
+      [state('build', id), state('commit', commit), state('build_request', request.id)],
+    );
+    const again = await Listener.open(alice, path, { 'last-event-id': told[0]?.id ?? '' });
+    assert.deepEqual([await again.next(), await again.next()], told.slice(1));
+    const all = await Listener.open(alice, `${path}?offset=0`);
+    const sequence = (await all.until((one) => one.id === told[2]?.id)).map((one) => Number(one.id));
+    assert.deepEqual(
+      sequence,
+      Array.from(sequence, (_, at) => at + 1),
+    );
+    await alice.delete(`/projects/${project.id}`);
+    for (const one of [listener, again, all]) assert.deepEqual(await one.rest(), [{ event: 'end', data: {} }]);
+  });
+});

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { pino } from 'pino';
+import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
+import type { CommitReport, Order, Outcome, Receipt, Work, Word } from '../../src/protocol.ts';
+import type { Store } from '../../src/cli/store.ts';
+
+const patient = new AbortController().signal;
+
+/** A runner that does what the test says, in no time: it speaks to the server's half as the real one does. */
+export class ScriptedRunner {
+  readonly dispatch: Dispatch;
+  readonly name: string;
+
+  constructor(dispatch: Dispatch, name = 'scripted') {
+    this.dispatch = dispatch;
+    this.name = name;
+  }
+
+  static async start(store: Store): Promise<ScriptedRunner> {
+    const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
+    return new ScriptedRunner(await createDispatch({ ...store, limits, log: pino({ level: 'silent' }) }));
+  }
+
+  /** The same server's other runner. */
+  beside(name: string): ScriptedRunner {
+    return new ScriptedRunner(this.dispatch, name);
+  }
+
+  async take<Kind extends Work['kind']>(kind: Kind): Promise<Task<Extract<Work, { kind: Kind }>>> {
+    const order = await this.dispatch.next(this.name, patient);
+    assert.equal(order?.work.kind, kind);
+    return new Task(this, order as Order & { work: Extract<Work, { kind: Kind }> });
+  }
+
+  /** Nothing is there to be done at this moment. */
+  async assertIdle(): Promise<void> {
+    assert.equal(await this.dispatch.next(this.name, AbortSignal.abort()), undefined);
+  }
+}
+
+export class Task<W extends Work = Work> {
+  readonly #runner: ScriptedRunner;
+  readonly order: Order & { work: W };
+  #size: number;
+
+  constructor(runner: ScriptedRunner, order: Order & { work: W }) {
+    this.#runner = runner;
+    this.order = order;
+    this.#size = order.logOffset;
+  }
+
+  async say(said: string | Uint8Array): Promise<void> {
+    const bytes = Buffer.from(said as string);
+    assert.deepEqual(await this.send(this.#size, bytes), { taken: true });
+    this.#size += bytes.length;
+  }
+
+  send(offset: number, bytes: Uint8Array): Promise<Receipt> {
+    return this.#runner.dispatch.log(this.#runner.name, { claim: this.order.claim, offset, bytes });
+  }
+
+  async hears(): Promise<Word | undefined> {
+    return (await this.#runner.dispatch.extend(this.#runner.name, [this.order.claim], patient))[this.order.claim];
+  }
+
+  finish(outcome: Outcome): Promise<Receipt> {
+    return this.#runner.dispatch.finish(this.#runner.name, this.order.claim, outcome, this.#size);
+  }
+
+  async exit(status: number): Promise<void> {
+    assert.deepEqual(await this.finish({ kind: 'exited', status }), { taken: true });
+  }
+
+  async fetched(commit: Partial<CommitReport> = {}): Promise<void> {
+    assert.deepEqual(await this.finish({ kind: 'fetched', commit: { ...aCommit, ...commit } }), { taken: true });
+  }
+}
+
+export const aCommit: CommitReport = {
+  sha: 'c0ffee'.padEnd(40, '0'),
+  message: 'Mend the sluice\n',
+  authorName: 'Ada',
+  authorEmail: 'ada@example.org',
+  authoredDate: '2026-03-01T10:00:00-05:00',
+  committerName: 'Grace',
+  committerEmail: 'grace@example.org',
+  committedDate: '2026-03-02T11:30:00+05:30',
+  branches: ['main'],
+  tags: [],
+  files: ['sluice.c'],
+  ref: 'refs/heads/main',
+  branch: 'main',
+  overwritten: false,
+};

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import type { SuiteOrder } from '../../src/protocol.ts';
+import type { Record_ } from './client.ts';
+import type { ScriptedRunner, Task } from './runner.ts';
+import type { User } from './user.ts';
+
+export interface RunningBuild {
+  project: Record_;
+  request: Record_;
+  id: bigint;
+  /** The build's own address. */
+  path: string;
+  task: Task<SuiteOrder>;
+}
+
+/** A project with one suite, whose build a runner has just begun. */
+export async function runningBuild(user: User, runner: ScriptedRunner): Promise<RunningBuild> {
+  const project = await user.createProject();
+  await user.createSuite(project);
+  const request = await user.requestBuild(project);
+  await (await runner.take('fetch_commit')).fetched();
+  const task = await runner.take('run_suite');
+  const id = BigInt(task.order.work.environment.HEADRACE_BUILD_ID ?? assert.fail('the build has no identifier'));
+  return { project, request, id, path: `/projects/${project.id}/builds/${id}`, task };
+}
