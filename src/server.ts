@@ -2,7 +2,6 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
@@ -19,6 +18,7 @@ import { createMetrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
+import { socketPath } from './lib/sockets.ts';
 import { routes } from './resources/index.ts';
 
 export interface RunningServer {
@@ -88,14 +88,10 @@ async function openLocalDoor(
 ): Promise<{ close(): Promise<void> }> {
   const door = createServer({ endpoints: [], log, translate });
   addDoor(door, dispatch, async () => localHolder);
-  const path = doorPath(config.data_dir);
+  const path = socketPath(config.data_dir, 'door.sock');
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });
   return door;
-}
-
-export function doorPath(dataDir: string): string {
-  return join(dataDir, 'door.sock');
 }
 
 function limitsOf(config: Config): BuildLimits {

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { openSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '../config.ts';
-import { doorPath } from '../server.ts';
+import { socketPath } from '../lib/sockets.ts';
 
 export interface RunnerPlaces {
   folder: string;
@@ -16,19 +17,12 @@ export interface RunnerPlaces {
   log: string;
 }
 
-/**
- * The runner that comes with a server. It is a process of its own and not the server's child in spirit: it outlives a
- * server that dies, and the next one finds it by the socket on which it shows that it lives. Only a server that is
- * stopped on purpose stops it.
- */
-export function runnerPlaces(config: Config): RunnerPlaces {
-  const folder = join(config.data_dir, 'runner');
-  // Socket paths are short by nature, so they stand right in the data folder.
+export function runnerPlaces({ data_dir: dataDir }: Config): RunnerPlaces {
   return {
-    folder,
-    door: doorPath(config.data_dir),
-    alive: join(config.data_dir, 'runner.sock'),
-    log: join(config.data_dir, 'runner.log'),
+    folder: join(dataDir, 'runner'),
+    door: socketPath(dataDir, 'door.sock'),
+    alive: socketPath(dataDir, 'runner.sock'),
+    log: join(dataDir, 'runner.log'),
   };
 }
 
@@ -36,46 +30,62 @@ export interface LocalRunner {
   stop(): Promise<void>;
 }
 
-/** Adopts the runner that is there, or starts one. `onGone` is called when it ends without being asked. */
-export async function startLocalRunner(config: Config, onGone: () => void): Promise<LocalRunner> {
+export interface Watcher {
+  /** It ended without being asked: what it did is lost. */
+  onGone: () => void;
+  /** It does not start, and this is why. */
+  onTrouble: (error: Error) => void;
+}
+
+/**
+ * The runner that comes with a server. It is a process of its own and not the server's child in spirit: it outlives a
+ * server that dies, and the next one finds it by the socket on which it shows that it lives. Only a server that is
+ * stopped on purpose stops it. One that ends by itself is replaced.
+ */
+export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher): LocalRunner {
   const places = runnerPlaces(config);
-  let stopping = false;
-  const adopted = await knock(places.alive);
-  if (!adopted) startProcess(config);
-  let link = adopted ?? (await knockUntilOpen(places));
-  const watch = (socket: Socket): void => {
-    link = socket;
-    socket.once('close', () => {
-      if (!stopping) void replace();
-    });
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let link: Socket | undefined;
+
+  const keep = async (): Promise<void> => {
+    for (let wait = 100; !signal.aborted; wait = Math.min(wait * 2, 30_000)) {
+      try {
+        link = (await knock(places.alive)) ?? (await start(config, places, signal));
+        wait = 100;
+        await once(link, 'close');
+        if (!signal.aborted) onGone();
+      } catch (error) {
+        if (!signal.aborted) onTrouble(error as Error);
+      }
+      await pause(wait, undefined, { signal }).catch(() => {});
+    }
   };
-  const replace = async (): Promise<void> => {
-    onGone();
-    startProcess(config);
-    watch(await knockUntilOpen(places));
-  };
-  watch(link);
+  const keeping = keep();
   return {
     async stop() {
-      stopping = true;
-      if (link.destroyed) return;
-      const gone = once(link, 'close');
-      link.end('stop\n');
-      await gone;
+      stopping.abort();
+      if (link && !link.destroyed) link.write('stop\n');
+      await keeping;
     },
   };
 }
 
-function startProcess(config: Config): void {
+async function start(config: Config, places: RunnerPlaces, signal: AbortSignal): Promise<Socket> {
   const main = join(import.meta.dirname, '..', 'main.ts');
   const args = ['--disable-warning=ExperimentalWarning', main, 'runner', '--local', '--data-dir', config.data_dir];
+  const said = openSync(places.log, 'w', 0o600);
   // Its own session: what is typed at the server's terminal, and the server's end, do not reach it.
-  const said = openSync(runnerPlaces(config).log, 'w', 0o600);
-  spawn(process.execPath, args, {
-    detached: true,
-    stdio: ['ignore', said, said],
-    env: environmentOf(config),
-  }).unref();
+  const options = { detached: true, stdio: ['ignore' as const, said, said], env: environmentOf(config) };
+  const child = spawn(process.execPath, args, options);
+  child.unref();
+  for (;;) {
+    signal.throwIfAborted();
+    const socket = await knock(places.alive);
+    if (socket) return socket;
+    if (child.exitCode !== null) throw new Error(readFileSync(places.log, 'utf8').trim().slice(-2000));
+    await pause(30);
+  }
 }
 
 /** Of the server's settings the runner gets its own alone: the address of a database, for one, holds a password. */
@@ -91,23 +101,11 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
   };
 }
 
+/** A connection to the runner that is there, if there is one. */
 async function knock(path: string): Promise<Socket | undefined> {
   const socket = connect(path);
   const open = Promise.withResolvers<boolean>();
   socket.once('connect', () => open.resolve(true));
   socket.on('error', () => open.resolve(false));
   return (await open.promise) ? socket : undefined;
-}
-
-const patience = 30_000;
-
-async function knockUntilOpen({ alive: path, log }: RunnerPlaces): Promise<Socket> {
-  const deadline = Date.now() + patience;
-  for (;;) {
-    const socket = await knock(path);
-    if (socket) return socket;
-    if (Date.now() > deadline)
-      throw new Error(`the local runner did not start: ${readFileSync(log, 'utf8').trim().slice(-2000)}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
 }

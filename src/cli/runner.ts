@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
@@ -30,6 +30,7 @@ export const runner: Command = {
     const stop = (): void => void running.stop();
     process.once('SIGTERM', stop);
     process.once('SIGINT', stop);
+    if (isLocal) writeFileSync(join(places.folder, 'pid'), String(process.pid));
     const alive = isLocal ? showLife(places.alive, stop) : undefined;
     if (isLocal) endWhenForgotten(config, running);
     await running.done;

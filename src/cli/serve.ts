@@ -3,7 +3,7 @@ import { ApiError } from '../errors.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
 import type { Command } from './commands.ts';
-import { startLocalRunner } from './local-runner.ts';
+import { keepLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -20,12 +20,17 @@ export const serve: Command = {
       await store.close();
       throw error;
     });
-    const local =
-      flags.no_runner === undefined ? await startLocalRunner(config, () => server.localRunnerGone()) : undefined;
     // Only now: credentials that a failed start had made, nobody would ever see.
     const first = await firstUser(store);
     if (first) introduce(server.address, first);
     console.log(`listening on ${server.address}`);
+    const local =
+      flags.no_runner === undefined
+        ? keepLocalRunner(config, {
+            onGone: () => server.localRunnerGone(),
+            onTrouble: ({ message }) => log.error(`the local runner does not start, so no build runs here: ${message}`),
+          })
+        : undefined;
 
     const stop = async (signal: NodeJS.Signals): Promise<void> => {
       log.info({ signal }, 'stopping');

@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { projectTopic } from '../lifecycle/life.ts';
 import {
+  lastWord,
   news,
   patience,
   topicsOf,
@@ -74,8 +75,7 @@ export async function* followRequest(
     }
     if (appeared.length > 0) continue;
     if (request.place.over && [...builds.values()].every(({ place }) => place.over)) {
-      const { state } = request.place.over;
-      if (state !== undefined) yield { event: { type: 'state', state }, position };
+      for (const event of lastWord(request.place)) yield { event, position };
       yield { event: { type: 'end' }, position };
       return;
     }
@@ -89,7 +89,7 @@ async function* newsOfBuild(parts: TailParts, { subject, place }: Member, positi
     if (event.type === 'log') position.builds.set(buildId, place.at);
     yield { event, buildId, position };
   }
-  if (place.over?.state !== undefined) yield { event: { type: 'state', state: place.over.state }, buildId, position };
+  for (const event of lastWord(place)) yield { event, buildId, position };
 }
 
 async function buildsOf(db: Queries, requestId: bigint): Promise<bigint[]> {

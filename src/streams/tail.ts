@@ -40,7 +40,9 @@ export interface Place {
   at: bigint;
   /** The state that was seen last. */
   seen?: bigint | undefined;
-  /** There while nothing more is to come. The last state is told after the last of the log. */
+  /** The state that was told last. A reader hears the current one first, whatever it is. */
+  told?: string;
+  /** There while nothing more is to come. A final state that is news is told after the last of the log. */
   over?: { state: string | undefined } | undefined;
 }
 
@@ -55,7 +57,7 @@ export async function* follow(
   while (!signal.aborted) {
     yield* news(parts, subject, place);
     if (place.over) {
-      if (place.over.state !== undefined) yield { type: 'state', state: place.over.state };
+      yield* lastWord(place);
       yield { type: 'end' };
       return;
     }
@@ -77,13 +79,26 @@ export async function* news(
   const states = await subject.states(place.seen);
   const last = states?.at(-1);
   const isOver = states === undefined || (last ? subject.isFinal(last.state) : place.over !== undefined);
+  const isFirst = place.seen === undefined;
   place.seen = last?.sequence ?? place.seen;
-  for (const { state } of states ?? []) if (!subject.isFinal(state)) yield { type: 'state', state };
+  for (const { state } of states ?? []) {
+    if (subject.isFinal(state) && !isFirst) continue;
+    place.told = state;
+    yield { type: 'state', state };
+  }
   for await (const event of pieces(parts, subject.id, place.at, isOver)) {
     place.at = BigInt(event.next);
     yield event;
   }
   place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
+}
+
+/** The final state, unless it was told already. */
+export function* lastWord(place: Place): Generator<StreamEvent> {
+  const state = place.over?.state;
+  if (state === undefined || state === place.told) return;
+  place.told = state;
+  yield { type: 'state', state };
 }
 
 /** What is stored of a log from an offset on, cut where characters end. */

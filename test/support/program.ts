@@ -33,8 +33,9 @@ export async function serve(
   { afterwards }: Pick<TestDatabase, 'afterwards'>,
   folder: string,
   env: Record<string, string> = {},
+  { runner = false } = {},
 ): Promise<Serving> {
-  const args = ['serve', '--data-dir', folder, '--port', '0'];
+  const args = ['serve', '--data-dir', folder, '--port', '0', ...(runner ? [] : ['--no-runner'])];
   const child = spawn(program, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
   afterwards(() => void child.kill('SIGKILL'));
   const exited = once(child, 'exit');

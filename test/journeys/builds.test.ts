@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { onEveryDatabase } from '../support/databases.ts';
+import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+
+/** A real server with its real runner, sandbox, git and sshd, as a person uses them. */
+onEveryDatabase((database) => {
+  let installation: Installation;
+  let project: Project;
+  before(async () => {
+    installation = await startInstallation(database);
+    project = await installation.project();
+  });
+
+  test('a branch is fetched and every suite that applies runs', async () => {
+    await project.suite('unit', 'cat greeting; git log --oneline | wc -l; echo "on $HEADRACE_BRANCH"');
+    const lint = await project.suite('lint', 'echo found something >&2; exit 3');
+    const other = await project.suite('elsewhere', 'true');
+    await project.rule(other, 'commit.branches', 'equals', 'release');
+    const sha = await project.repository.commit({ message: 'Greet', files: { greeting: 'hello\n' } });
+
+    const request = await project.build('main');
+    assert.equal(request.build_state, 'failed');
+    const [commit] = await project.commits();
+    assert.equal(commit?.ref, sha);
+    assert.equal(commit?.build_state, 'failed');
+    const builds = await project.builds(commit);
+    const ends = builds.map((build) => `${build.build_state} ${build.exit_status}`);
+    assert.deepEqual(ends.toSorted(), ['failed 3', 'passed 0']);
+    const passed = builds.find((build) => build.build_state === 'passed');
+    assert.equal(await project.log(passed), 'hello\n1\non main\n');
+    await project.remove(lint);
+    await project.remove(other);
+  });
+
+  test('variables reach the command and are masked in its log', async () => {
+    const suite = await project.suite('secretive', 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN"');
+    await project.variable(suite, 'TOKEN', 's3cr3t-t0ken');
+    const sha = await project.repository.commit({ message: 'Hush' });
+    assert.equal((await project.build(sha)).build_state, 'passed');
+    const [commit] = await project.commits();
+    const build = (await project.builds(commit)).find(({ suite_id_str }) => suite_id_str === suite);
+    assert.equal(await project.log(build), 'it is [masked]\n');
+    await project.remove(suite);
+  });
+
+  test('a ref that is not there ends in words', async () => {
+    const request = await project.build('no-such-branch');
+    assert.equal(request.build_state, 'errored');
+    assert.match(await project.fetchLog(request), /no-such-branch/);
+  });
+
+  test('a running build is called off, with all it started', async () => {
+    const suite = await project.suite('endless', 'sleep 1000 & echo started; wait');
+    await project.repository.commit({ message: 'Wait' });
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /started/);
+    await project.cancel(request);
+    assert.equal((await project.end(request)).build_state, 'cancelled');
+    await project.remove(suite);
+  });
+
+  test('a server that is killed finds its runner and the build again', async () => {
+    const suite = await project.suite(
+      'patient',
+      'echo begun; while [ ! -e /build/never ] && [ $SECONDS_LEFT -gt 0 ]; do sleep 0.2; SECONDS_LEFT=$((SECONDS_LEFT-1)); done; echo done',
+    );
+    await project.variable(suite, 'SECONDS_LEFT', '15');
+    await project.repository.commit({ message: 'Survive' });
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /begun/);
+    await installation.killServer();
+    await installation.startServer();
+    assert.equal((await project.end(request)).build_state, 'passed');
+    const [commit] = await project.commits();
+    const attempts = (await project.builds(commit)).filter(({ suite_id_str }) => suite_id_str === suite);
+    assert.deepEqual(
+      attempts.map(({ attempt, build_state }) => [attempt, build_state]),
+      [[1, 'passed']],
+    );
+    assert.equal(await project.log(attempts[0]), 'begun\ndone\n');
+    await project.remove(suite);
+  });
+
+  test('a runner that is killed loses its builds to the next attempt', async () => {
+    const suite = await project.suite('again', 'echo begun; test "$HEADRACE_SUITE" = again; sleep 2; echo done');
+    await project.repository.commit({ message: 'Try twice' });
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /begun/);
+    await installation.killRunner();
+    assert.equal((await project.end(request)).build_state, 'passed');
+    const [commit] = await project.commits();
+    const attempts = (await project.builds(commit)).filter(({ suite_id_str }) => suite_id_str === suite);
+    assert.deepEqual(
+      attempts.map(({ attempt, build_state, failure_reason }) => [attempt, build_state, failure_reason]),
+      [
+        [2, 'passed', ''],
+        [1, 'errored', 'runner_lost'],
+      ],
+    );
+    await project.remove(suite);
+  });
+});

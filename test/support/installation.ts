@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { temporaryFolder, type TestDatabase } from './databases.ts';
+import { serve, type Serving } from './program.ts';
+import { createRepository, type Repository } from './repository.ts';
+import { startGitHost } from './sshd.ts';
+
+/** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
+export interface Installation {
+  project(): Promise<Project>;
+  killServer(): Promise<void>;
+  startServer(): Promise<void>;
+  killRunner(): Promise<void>;
+}
+
+export interface Item {
+  id_str: string;
+  [field: string]: unknown;
+}
+
+interface Build extends Item {
+  suite_id_str: string;
+  build_state: string;
+  exit_status: number | null;
+  attempt: number;
+  failure_reason: string;
+}
+
+interface Request extends Item {
+  build_state: string;
+}
+
+export async function startInstallation(database: TestDatabase): Promise<Installation> {
+  const folder = temporaryFolder();
+  const host = await startGitHost();
+  const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+  const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none' };
+  let serving: Serving;
+  const start = async (): Promise<void> => {
+    serving = await serve(database, folder, env, { runner: true });
+  };
+  await start();
+  const key = /API key\s+(\S+)/.exec(serving!.output)?.[1] ?? '';
+  database.afterwards(async () => {
+    serving.process.kill('SIGTERM');
+    await serving.exited;
+    await host.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const api = (): Caller => callerOf(serving, key);
+  return {
+    startServer: start,
+    async killServer() {
+      serving.process.kill('SIGKILL');
+      await serving.exited;
+    },
+    async killRunner() {
+      process.kill(Number(readFileSync(join(folder, 'runner', 'pid'), 'utf8')), 'SIGKILL');
+    },
+    async project() {
+      const repository = await createRepository(join(host.folder, 'app.git'));
+      await repository.commit({ message: 'Begin' });
+      const form = { name: 'app', repository_url: host.url('app.git') };
+      const project = await api().post('/projects', form);
+      await host.authorize(String(project.ssh_public_key));
+      return projectOf(api, `/projects/${project.id_str}`, repository);
+    },
+  };
+}
+
+interface Caller {
+  get<T = Item>(path: string): Promise<T>;
+  post(path: string, form?: Record<string, string>): Promise<Item>;
+  delete(path: string): Promise<unknown>;
+  text(path: string): Promise<string>;
+}
+
+function callerOf({ api }: Serving, key: string): Caller {
+  const as = { email: 'admin@localhost', api_key: key };
+  const answered = async (method: 'GET' | 'POST' | 'DELETE', path: string, form?: Record<string, string>) => {
+    const answer = await api.ask(method, path, { as, ...(form ? { form } : {}) });
+    assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.text}`);
+    return answer;
+  };
+  const response = (text: string): unknown => (JSON.parse(text) as { response: unknown }).response;
+  return {
+    get: async <T>(path: string) => response((await answered('GET', path)).text) as T,
+    post: async (path, form = {}) => response((await answered('POST', path, form)).text) as Item,
+    delete: (path) => answered('DELETE', path),
+    text: async (path) => (await answered('GET', path)).text,
+  };
+}
+
+export type Project = ReturnType<typeof projectOf>;
+
+const unfinished = new Set(['enqueued', 'fetching', 'building']);
+
+/** A project in the words of those who work on it. */
+function projectOf(api: () => Caller, path: string, repository: Repository) {
+  const commits = (): Promise<Item[]> => api().get(`${path}/commits`);
+  const builds = (commit: Item | undefined): Promise<Build[]> => api().get(`${path}/commits/${commit?.id_str}/builds`);
+  const ask = async (ref: string): Promise<Request> =>
+    (await api().post(`${path}/build_requests`, { commit_ref: ref })) as Request;
+  const end = async ({ id_str: id }: Item): Promise<Request> => {
+    for (;;) {
+      const request = await api().get<Request>(`${path}/build_requests/${id}`);
+      if (!unfinished.has(request.build_state)) return request;
+      await pause(50);
+    }
+  };
+  const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
+  return {
+    repository,
+    commits,
+    builds,
+    ask,
+    end,
+    log,
+    build: async (ref: string) => end(await ask(ref)),
+    fetchLog: ({ id_str: id }: Item) => api().text(`${path}/build_requests/${id}/log.txt`),
+    cancel: ({ id_str: id }: Item) => api().post(`${path}/build_requests/${id}/cancel`),
+    suite: async (name: string, command: string) => (await api().post(`${path}/suites`, { name, command })).id_str,
+    remove: (suite: string) => api().delete(`${path}/suites/${suite}`),
+    rule: (suite: string, subject: string, operator: string, value: string) =>
+      api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
+    variable: (suite: string, name: string, content: string) =>
+      api().post(`${path}/suites/${suite}/environment_variables`, { name, content }),
+    /** Waits until the newest build of a suite has said something. */
+    async untilLogged(suite: string, said: RegExp): Promise<void> {
+      for (;;) {
+        const [commit] = await commits();
+        const newest = commit && (await builds(commit)).find((build) => build.suite_id_str === suite);
+        if (newest && said.test(await log(newest))) return;
+        await pause(50);
+      }
+    },
+  };
+}
