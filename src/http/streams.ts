@@ -14,8 +14,10 @@ const readAhead = 64 * 1024;
 
 export function createStreams(server: FastifyInstance, log: FastifyBaseLogger): Streams {
   const open = new Set<AbortController>();
+  let isStopping = false;
   // A server that stops waits for its answers to end: these would not by themselves.
   server.addHook('preClose', (done) => {
+    isStopping = true;
     for (const stream of open) stream.abort();
     done();
   });
@@ -26,6 +28,8 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger): 
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();
+        // Idle connections were closed before this one became idle.
+        if (isStopping) reply.request.raw.socket.end();
       });
       return stream.signal;
     },
