@@ -135,6 +135,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       using watch = hub.watch(queue.claimsTopic);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       for (;;) {
+        // A runner that hung up may be dead: what it asked for last must not keep its claims alive.
+        if (signal.aborted) return {};
         const extending = { holder, claims, seconds: protocol.claimSeconds };
         const jobs = await db.transaction((trx) => queue.extend(db, trx, extending));
         const words: Record<string, Word> = {};
@@ -144,7 +146,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
           else if (job.cancelled) words[claim] = 'cancel';
         }
         const left = deadline - Date.now();
-        if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
+        if (Object.keys(words).length > 0 || left <= 0) return words;
         await watch.changed(left, signal);
       }
     },

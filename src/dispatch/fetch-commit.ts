@@ -25,7 +25,7 @@ export const fetchCommit: Kind = {
   async settle(bench, job, outcome) {
     const request = await requestOf(bench, job.subject_id);
     if (!request) return;
-    if (outcome.kind === 'cancelled') await moveFetch(bench, request.id, 'cancelled');
+    if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(bench, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await moveFetch(bench, request.id, 'errored');
     else {
       const project = await projectOf(bench, request.project_id);

@@ -37,14 +37,13 @@ async function knownCommit({ trx }: Life, request: BuildRequestRow): Promise<Com
   return commits.where('ref', '=', request.commit_ref).executeTakeFirst();
 }
 
-/** Records how far the fetch has come, unless the request is over already. */
+/** Records how far the fetch has come, unless it is over already. */
 export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgress): Promise<void> {
-  const over = buildRequestMachine.states.filter((state) => isFinal(buildRequestMachine, state));
   const { numUpdatedRows } = await life.trx
     .updateTable('build_requests')
     .set({ fetch })
     .where('id', '=', requestId)
-    .where('build_state', 'not in', over)
+    .where('fetch', 'in', ['waiting', 'running'])
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return;
   if (fetch !== 'waiting' && fetch !== 'running') await completeLog(life.db, life.trx, requestId);

@@ -12,10 +12,10 @@ onEveryDatabase((database) => {
     project = await installation.project();
   });
 
-  test('a branch is fetched and every suite that applies runs', async () => {
-    await project.suite('unit', 'cat greeting; git log --oneline | wc -l; echo "on $HEADRACE_BRANCH"');
-    const lint = await project.suite('lint', 'echo found something >&2; exit 3');
-    const other = await project.suite('elsewhere', 'true');
+  test('a branch is fetched and every suite that applies runs', async (t) => {
+    await project.suite(t, 'unit', 'cat greeting; git log --oneline | wc -l; echo "on $HEADRACE_BRANCH"');
+    await project.suite(t, 'lint', 'echo found something >&2; exit 3');
+    const other = await project.suite(t, 'elsewhere', 'true');
     await project.rule(other, 'commit.branches', 'equals', 'release');
     const sha = await project.repository.commit({ message: 'Greet', files: { greeting: 'hello\n' } });
 
@@ -28,20 +28,17 @@ onEveryDatabase((database) => {
     const ends = builds.map((build) => `${build.build_state} ${build.exit_status}`);
     assert.deepEqual(ends.toSorted(), ['failed 3', 'passed 0']);
     const passed = builds.find((build) => build.build_state === 'passed');
-    assert.equal(await project.log(passed), 'hello\n1\non main\n');
-    await project.remove(lint);
-    await project.remove(other);
+    assert.equal(await project.log(passed), 'hello\n2\non main\n');
   });
 
-  test('variables reach the command and are masked in its log', async () => {
-    const suite = await project.suite('secretive', 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN"');
+  test('variables reach the command and are masked in its log', async (t) => {
+    const suite = await project.suite(t, 'secretive', 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN"');
     await project.variable(suite, 'TOKEN', 's3cr3t-t0ken');
     const sha = await project.repository.commit({ message: 'Hush' });
     assert.equal((await project.build(sha)).build_state, 'passed');
     const [commit] = await project.commits();
     const build = (await project.builds(commit)).find(({ suite_id_str }) => suite_id_str === suite);
     assert.equal(await project.log(build), 'it is [masked]\n');
-    await project.remove(suite);
   });
 
   test('a ref that is not there ends in words', async () => {
@@ -50,18 +47,18 @@ onEveryDatabase((database) => {
     assert.match(await project.fetchLog(request), /no-such-branch/);
   });
 
-  test('a running build is called off, with all it started', async () => {
-    const suite = await project.suite('endless', 'sleep 1000 & echo started; wait');
+  test('a running build is called off, with all it started', async (t) => {
+    const suite = await project.suite(t, 'endless', 'sleep 1000 & echo started; wait');
     await project.repository.commit({ message: 'Wait' });
     const request = await project.ask('main');
     await project.untilLogged(suite, /started/);
     await project.cancel(request);
     assert.equal((await project.end(request)).build_state, 'cancelled');
-    await project.remove(suite);
   });
 
-  test('a server that is killed finds its runner and the build again', async () => {
+  test('a server that is killed finds its runner and the build again', async (t) => {
     const suite = await project.suite(
+      t,
       'patient',
       'echo begun; while [ ! -e /build/never ] && [ $SECONDS_LEFT -gt 0 ]; do sleep 0.2; SECONDS_LEFT=$((SECONDS_LEFT-1)); done; echo done',
     );
@@ -79,11 +76,10 @@ onEveryDatabase((database) => {
       [[1, 'passed']],
     );
     assert.equal(await project.log(attempts[0]), 'begun\ndone\n');
-    await project.remove(suite);
   });
 
-  test('a runner that is killed loses its builds to the next attempt', async () => {
-    const suite = await project.suite('again', 'echo begun; test "$HEADRACE_SUITE" = again; sleep 2; echo done');
+  test('a runner that is killed loses its builds to the next attempt', async (t) => {
+    const suite = await project.suite(t, 'again', 'echo begun; test "$HEADRACE_SUITE" = again; sleep 2; echo done');
     await project.repository.commit({ message: 'Try twice' });
     const request = await project.ask('main');
     await project.untilLogged(suite, /begun/);
@@ -98,6 +94,5 @@ onEveryDatabase((database) => {
         [1, 'errored', 'runner_lost'],
       ],
     );
-    await project.remove(suite);
   });
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
 import { serve, type Serving } from './program.ts';
@@ -37,12 +38,11 @@ export async function startInstallation(database: TestDatabase): Promise<Install
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
   const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none' };
-  let serving: Serving;
+  let serving: Serving = await serve(database, folder, env, { runner: true });
   const start = async (): Promise<void> => {
     serving = await serve(database, folder, env, { runner: true });
   };
-  await start();
-  const key = /API key\s+(\S+)/.exec(serving!.output)?.[1] ?? '';
+  const key = /API key\s+(\S+)/.exec(serving.output)?.[1] ?? '';
   database.afterwards(async () => {
     serving.process.kill('SIGTERM');
     await serving.exited;
@@ -121,8 +121,12 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     build: async (ref: string) => end(await ask(ref)),
     fetchLog: ({ id_str: id }: Item) => api().text(`${path}/build_requests/${id}/log.txt`),
     cancel: ({ id_str: id }: Item) => api().post(`${path}/build_requests/${id}/cancel`),
-    suite: async (name: string, command: string) => (await api().post(`${path}/suites`, { name, command })).id_str,
-    remove: (suite: string) => api().delete(`${path}/suites/${suite}`),
+    /** The suite is there for the test that makes it. */
+    async suite(t: TestContext, name: string, command: string): Promise<string> {
+      const { id_str: id } = await api().post(`${path}/suites`, { name, command });
+      t.after(() => api().delete(`${path}/suites/${id}`));
+      return id;
+    },
     rule: (suite: string, subject: string, operator: string, value: string) =>
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
     variable: (suite: string, name: string, content: string) =>
