@@ -48,7 +48,7 @@ const settings = {
     (value) => /^https?:\/\/[^\s/]+/.test(value) && URL.canParse(value),
   ),
   database_url: optionalText('a postgres:// address', (value) => /^postgres(ql)?:\/\//.test(value)),
-  blob_url: optionalText('an s3:// address or a path'),
+  blob_url: optionalText('the path of a folder, or a file:// address', (value) => /^(\/|file:\/\/\/)/.test(value)),
   master_key_file: optionalText('a path'),
   ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
   tls: choice('on', ['on', 'off']),

@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Services } from '../api/call.ts';
 import type { Config } from '../config.ts';
 import { openFileBlobs } from '../db/blobs.ts';
@@ -20,7 +21,7 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
     const keyFile = masterKeyFile(config);
     createMasterKey(keyFile);
     const vault = openVault(keyFile);
-    const blobs = await openFileBlobs(join(config.data_dir, 'blobs'));
+    const blobs = await openFileBlobs(blobFolder(config));
     const lease = await leaseNode(db, onTrouble);
     const hub = createHub(db);
     return {
@@ -55,6 +56,12 @@ export async function openMigrated(config: Config, onTrouble: (error: unknown) =
 
 export function databaseUrl(config: Config): string {
   return config.database_url ?? join(config.data_dir, 'headrace.db');
+}
+
+/** A path, or a file:// address. */
+export function blobFolder(config: Config): string {
+  const place = config.blob_url ?? join(config.data_dir, 'blobs');
+  return place.startsWith('file:') ? fileURLToPath(place) : place;
 }
 
 export function masterKeyFile(config: Config): string {

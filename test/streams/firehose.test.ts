@@ -98,7 +98,7 @@ describeService('the firehose', (service) => {
     const lines = answer.text.trimEnd().split('\n');
     assert.deepEqual(
       lines.map((line) => JSON.parse(line) as unknown),
-      [{ event: 'log', id: '5', offset: 0, text: 'word\n' }, { event: 'state', state: 'passed' }, { event: 'end' }],
+      [{ event: 'state', state: 'passed' }, { event: 'log', id: '5', offset: 0, text: 'word\n' }, { event: 'end' }],
     );
   });
 
