@@ -1,7 +1,7 @@
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog } from '../streams/logs.ts';
-import { happened, type Life } from './life.ts';
+import { happened, subjectTopic, type Life } from './life.ts';
 import { rollUp } from './settle.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 
@@ -70,6 +70,7 @@ export async function addBuild(life: Life, place: BuildPlace, suiteId: bigint, t
   await trx.insertInto('builds').values(build).execute();
   await beginLog(trx, build.id, place.projectId);
   await happened(life, { projectId: place.projectId, subjectId: build.id, type: 'build', state: build.build_state });
+  await life.db.announce(trx, subjectTopic(place.requestId)); // whoever follows the request follows its builds
   await enqueue(life.db, trx, ids, { kind: 'run_suite', subjectId: build.id, accountId: place.accountId, tries });
   return build;
 }

@@ -69,7 +69,7 @@ export function requestFirehose(logged: Logged): Route {
       const id = await loggedId(call, logged);
       const position = readPosition(resumption(call, formOfPosition) ?? '0');
       const wire = wireFor(call.headers.accept);
-      const events = followRequest(call, { id, projectId: call.project.id }, position, call.signal);
+      const events = followRequest(call, id, position, call.signal);
       return streamed(wire, writtenOfRequest(events, wire));
     },
   });

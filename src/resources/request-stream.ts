@@ -1,5 +1,4 @@
 import type { Queries } from '../db/open.ts';
-import { projectTopic } from '../lifecycle/life.ts';
 import {
   lastWord,
   news,
@@ -51,7 +50,7 @@ interface Member {
 /** The fetch and all builds of a request in one stream, those that appear while it goes on included. */
 export async function* followRequest(
   parts: TailParts,
-  { id, projectId }: { id: bigint; projectId: bigint },
+  id: bigint,
   position: Position,
   signal: AbortSignal,
 ): AsyncGenerator<Told> {
@@ -59,9 +58,8 @@ export async function* followRequest(
   const builds = new Map<bigint, Member>();
   while (!signal.aborted) {
     const open = [...builds.values()].filter(({ place }) => !place.over);
-    // A new build is announced in its project: nobody knows its own topics yet.
     const ofBuilds = open.flatMap(({ subject }) => topicsOf(subject.id));
-    using watch = parts.hub.watch(projectTopic(projectId), ...topicsOf(id), ...ofBuilds);
+    using watch = parts.hub.watch(...topicsOf(id), ...ofBuilds);
     for await (const event of news(parts, request.subject, request.place)) {
       position.fetch = request.place.at;
       yield { event, position };
