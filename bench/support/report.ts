@@ -9,6 +9,8 @@ export interface Figure {
 
 export interface Benchmark {
   name: string;
+  /** Left out of a run of everything. */
+  onlyWhenNamed?: boolean;
   run(): Promise<Figure[]>;
 }
 

@@ -11,7 +11,13 @@
  * (`.{1000}.{1000}…`), so its size is bounded as well.
  */
 
-import { RE2JS } from 're2js';
+import { createRequire } from 'node:module';
+import type { RE2JS } from 're2js';
+
+/** Loaded when the first expression is met: most servers never meet one, and it takes several megabytes. */
+function engine(): typeof RE2JS {
+  return (createRequire(import.meta.url)('re2js') as { RE2JS: typeof RE2JS }).RE2JS;
+}
 
 export const subjects = [
   'commit.message',
@@ -101,7 +107,7 @@ const holds: Record<Operator, (values: readonly string[], value: string) => bool
   starts_with: (values, value) => values.some((text) => text.startsWith(value)),
   ends_with: (values, value) => values.some((text) => text.endsWith(value)),
   matches(values, value) {
-    const expression = RE2JS.compile(value); // once for all values: a commit may have changed thousands of files
+    const expression = engine().compile(value); // once for all values: a commit may have changed thousands of files
     return values.some((text) => expression.test(text));
   },
 };
@@ -109,7 +115,7 @@ const holds: Record<Operator, (values: readonly string[], value: string) => bool
 function compiles(expression: string): boolean {
   if (sizeOf(expression) > LARGEST_EXPRESSION) return false;
   try {
-    RE2JS.compile(expression);
+    engine().compile(expression);
     return true;
   } catch {
     return false;
