@@ -36,6 +36,8 @@ export interface Dispatch {
 }
 
 const sweepEvery = 2000;
+/** Logs up to this size stay where they are: packing one costs more than running a short build. */
+const smallLog = 64n * 1024n;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, hub, blobs, limits, log } = parts;
@@ -47,12 +49,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   /** Packing is work of its own: it is in the queue, so that a crash does not leave a log unpacked for ever. */
   const pack = async (): Promise<void> => {
-    const job = await db.transaction((trx) =>
-      queue.claim(db, trx, { holder: 'server', kinds: ['pack_log'], seconds: 600, turn: ids.next() }),
-    );
-    if (!job) return;
-    await packLog(db, blobs, job.subject_id);
-    await db.transaction((trx) => queue.remove(trx, job));
+    for (;;) {
+      const job = await db.transaction((trx) =>
+        queue.claim(db, trx, { holder: 'server', kinds: ['pack_log'], seconds: 600, turn: ids.next() }),
+      );
+      if (!job) return;
+      await packLog(db, blobs, job.subject_id);
+      await db.transaction((trx) => queue.remove(trx, job));
+    }
   };
   const packSoon = (): void => {
     const work = pack().catch((error: unknown) => log.error({ err: error }, 'a log was not packed'));
@@ -78,6 +82,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const conclude = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
     await queue.remove(trx, job);
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
+    const size = (await findLog(trx, job.subject_id))?.size ?? 0n;
+    if (size <= smallLog) return;
     await queue.enqueue(db, trx, ids, { kind: 'pack_log', subjectId: job.subject_id, accountId: job.account_id });
   };
 
@@ -97,7 +103,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (job.kind === 'pack_log') await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
-    if (await queue.isWaiting(db.read, ['pack_log'])) packSoon();
+    if (packing.size === 0 && (await queue.isWaiting(db.read, ['pack_log']))) packSoon();
   };
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
@@ -152,7 +158,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async finish(holder, claim, outcome, logSize) {
-      const receipt = await db.transaction(async (trx): Promise<Receipt> => {
+      return db.transaction(async (trx): Promise<Receipt> => {
         const job = await queue.jobOf(trx, claim);
         if (job?.holder !== holder) return { gone: true };
         const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
@@ -169,8 +175,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         }
         return { taken: true };
       });
-      packSoon();
-      return receipt;
     },
 
     async gone(holder) {
