@@ -59,9 +59,10 @@ const bareCommand = [
 async function bareStart(): Promise<number> {
   const startedAt = performance.now();
   const child = spawn('bwrap', bareCommand, { uid: 65534, gid: 65534, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit'); // it may have ended by the time its output is read
   await once(child.stdout, 'data');
   const taken = performance.now() - startedAt;
-  await once(child, 'exit');
+  await ended;
   return taken;
 }
 
