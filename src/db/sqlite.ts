@@ -1,4 +1,4 @@
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import {
   SqliteAdapter,
   SqliteIntrospector,
@@ -10,6 +10,7 @@ import {
   type QueryResult,
 } from 'kysely';
 import type { Memory } from './memory.ts';
+import { CommitMemory, Connection } from './sqlite-connection.ts';
 
 /**
  * SQLite through Node's own binding, for Kysely.
@@ -41,8 +42,6 @@ export type ReadNow = <R>(query: CompiledQuery<R>) => R[];
 
 /** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
 const largestBatch = 128;
-const statementsKept = 512;
-const mostRemembered = 1000;
 
 class SqliteDriver implements Driver {
   readonly #file: string;
@@ -246,137 +245,6 @@ class Writer {
     } catch (error) {
       if (this.connection.inTransaction) this.connection.run('rollback');
       batch.reject(error);
-    }
-  }
-}
-
-/** One SQLite connection with its prepared statements. */
-class Connection {
-  readonly #database: DatabaseSync;
-  readonly #statements = new Map<string, Statement>();
-
-  constructor(database: DatabaseSync) {
-    this.#database = database;
-  }
-
-  get inTransaction(): boolean {
-    return this.#database.isTransaction;
-  }
-
-  /** One statement that answers nothing. */
-  run(sql: string): void {
-    this.#prepare(sql).run();
-  }
-
-  execute<R>({ sql, parameters }: CompiledQuery): QueryResult<R> {
-    return this.#prepare(sql).execute<R>(parameters);
-  }
-
-  *iterate<R>({ sql, parameters }: CompiledQuery): Iterable<R> {
-    yield* this.#prepare(sql).iterate<R>(parameters);
-  }
-
-  close(): void {
-    this.#database.close();
-  }
-
-  #prepare(sql: string): Statement {
-    const kept = this.#statements.get(sql);
-    if (kept) return kept;
-    const statement = new Statement(this.#database.prepare(sql));
-    if (this.#statements.size >= statementsKept) {
-      const [oldest = ''] = this.#statements.keys();
-      this.#statements.delete(oldest);
-    }
-    this.#statements.set(sql, statement);
-    return statement;
-  }
-}
-
-/**
- * Remembers what was worked out from the store for as long as nobody has committed anything. SQLite counts the commits
- * of other connections, and looking at that count once in a turn of the event loop is cheaper than working it out again.
- */
-class CommitMemory implements Memory {
-  readonly #countCommits: StatementSync;
-  readonly #known = new Map<string, unknown>();
-  #commits: unknown;
-  #isCurrent = false;
-
-  constructor(database: DatabaseSync) {
-    this.#countCommits = database.prepare('pragma data_version');
-  }
-
-  get(name: string): unknown {
-    if (!this.#isCurrent) this.#forgetWhatChanged();
-    return this.#known.get(name);
-  }
-
-  set(name: string, value: unknown, asOf: unknown): void {
-    if (asOf !== this.#commits) return; // something was committed while it was worked out
-    if (this.#known.size >= mostRemembered) this.#known.clear();
-    this.#known.set(name, value);
-  }
-
-  get asOf(): unknown {
-    return this.#commits;
-  }
-
-  /** Something was committed: look again, also in this turn. */
-  doubt(): void {
-    this.#isCurrent = false;
-  }
-
-  #forgetWhatChanged(): void {
-    const commits = this.#countCommits.get()?.data_version;
-    if (commits !== this.#commits) this.#known.clear();
-    this.#commits = commits;
-    this.#isCurrent = true;
-    setImmediate(() => this.doubt());
-  }
-}
-
-type Parameters = (null | number | bigint | string | Uint8Array)[];
-
-/** A prepared statement whose rows have the types that the other database gives: bigint only for 64-bit columns. */
-class Statement {
-  readonly #statement: StatementSync;
-  readonly #reads: boolean;
-  readonly #smallIntegers: string[];
-
-  constructor(statement: StatementSync) {
-    this.#statement = statement;
-    const columns = statement.columns();
-    this.#reads = columns.length > 0;
-    this.#smallIntegers = columns.filter((column) => column.type === 'INTEGER').map((column) => column.name);
-  }
-
-  execute<R>(parameters: readonly unknown[]): QueryResult<R> {
-    const values = parameters as Parameters;
-    if (this.#reads) {
-      const rows = this.#statement.all(...values);
-      if (this.#smallIntegers.length > 0) for (const row of rows) this.#narrow(row);
-      return { rows: rows as R[], numAffectedRows: BigInt(rows.length) };
-    }
-    const { changes } = this.#statement.run(...values);
-    return { rows: [], numAffectedRows: BigInt(changes) };
-  }
-
-  run(): void {
-    this.#statement.run();
-  }
-
-  *iterate<R>(parameters: readonly unknown[]): Iterable<R> {
-    for (const row of this.#statement.iterate(...(parameters as Parameters))) {
-      this.#narrow(row);
-      yield row as R;
-    }
-  }
-
-  #narrow(row: Record<string, unknown>): void {
-    for (const name of this.#smallIntegers) {
-      const value = row[name];
-      if (typeof value === 'bigint') row[name] = Number(value);
     }
   }
 }
