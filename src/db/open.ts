@@ -64,10 +64,12 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
     async transaction(work) {
       for (let attempt = 1; ; attempt += 1) {
         try {
-          const { result, done } = await read
-            .transaction()
-            .execute(async (trx) => ({ result: await work(trx), done: trx }));
-          announcements.committed(done);
+          let transaction: Transaction | undefined;
+          const result = await read.transaction().execute((trx) => {
+            transaction = trx;
+            return work(trx);
+          });
+          if (transaction) announcements.committed(transaction);
           return result;
         } catch (error) {
           if (attempt === tieBreakTries || !tieBreaks.has(codeOf(error))) throw error;

@@ -114,7 +114,7 @@ class Statement {
       return { rows: rows as R[], numAffectedRows: BigInt(rows.length) };
     }
     const { changes } = this.#statement.run(...values);
-    return { rows: [], numAffectedRows: BigInt(changes) };
+    return { rows: [], numAffectedRows: changes as bigint };
   }
 
   run(): void {
