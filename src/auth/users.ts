@@ -8,7 +8,6 @@ import { hashPassword, hashSecret, randomPassword, randomSecret } from '../lib/p
 /** An account of its own, or one that only works on what others own. */
 export type UserKind = 'user' | 'collaborator';
 export const billingStates = ['ok', 'trial_ended', 'overdue'] as const;
-export type Billing = (typeof billingStates)[number];
 
 export interface Credentials {
   email: string;

@@ -1,5 +1,5 @@
 import type { FieldSet } from './fields.ts';
-import type { Page, PageOf } from './paging.ts';
+import type { PageOf } from './paging.ts';
 import type { RawGroup } from './raw.ts';
 import type { JsonSchema } from './schema.ts';
 
@@ -82,5 +82,3 @@ export interface Endpoint<Admitted = unknown> extends RouteDescription {
   /** The text of the answer, where it is known to be the same as the last time. */
   recall?(request: Incoming): string | undefined;
 }
-
-export type { Page };

@@ -25,6 +25,14 @@ export function lifeOf({ database, db, ids }: Pick<Call, 'database' | 'ids'> & {
   return { db: database, trx: db, ids };
 }
 
+/** Of these columns, those that a change brings: what was not sent is not written, or it would undo another's change. */
+export function sentColumns<Columns extends object>(
+  columns: Columns,
+): { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> } {
+  const sent = Object.entries(columns).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(sent) as { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> };
+}
+
 /** Answers what was found; what was not found is an error the caller can read. */
 export function orNotFound<T>(found: T | undefined, field?: string): T {
   if (found === undefined) throw new ApiError('not_found', field);

@@ -3,7 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { DeployStrategyRow } from '../db/schema.ts';
 import { oneOf, required, type ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
 import { branch, name, repositoryUrl } from './forms.ts';
 import { checkName, orTaken } from './names.ts';
 
@@ -51,15 +51,14 @@ const fields = {
 };
 
 /** The columns of the fields that were sent. */
-function columns(input: Partial<ValuesOf<typeof fields>>): Partial<DeployStrategyRow> {
-  const sent = {
+function columns(input: Partial<ValuesOf<typeof fields>>) {
+  return sentColumns({
     name: input.name,
     strategy_type: input.strategy_type,
     repository_url: input['options[repository_url]'],
     local_branch: input['options[local_branch]'],
     remote_branch: input['options[remote_branch]'],
-  };
-  return Object.fromEntries(Object.entries(sent).filter(([, value]) => value !== undefined));
+  });
 }
 
 export const routes = [
@@ -122,9 +121,11 @@ export const routes = [
     verifyNames: ({ db, strategy }, values) =>
       checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),
     async handle({ db, strategy, input }) {
-      const changed = { ...strategy, ...columns(input) };
-      await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
-      return view(changed);
+      const changed = columns(input);
+      if (Object.keys(changed).length > 0) {
+        await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
+      }
+      return view({ ...strategy, ...changed });
     },
   }),
   projectRoute({

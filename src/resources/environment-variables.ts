@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { required, takingBlank, text, type Field } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import type { Vault } from '../lib/vault.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { loadSuite } from './suites.ts';
 
@@ -87,11 +87,11 @@ export const routes = [
     verifyNames: ({ db, variable }, values) =>
       checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),
     async handle({ db, variable, vault, input }) {
-      const changed = {
-        name: input.name ?? variable.name,
-        content: input.content === undefined ? variable.content : vault.seal(input.content, contentPlace(variable.id)),
-      };
-      await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
+      const content = input.content === undefined ? undefined : vault.seal(input.content, contentPlace(variable.id));
+      const changed = sentColumns({ name: input.name, content });
+      if (Object.keys(changed).length > 0) {
+        await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
+      }
       return view({ ...variable, ...changed }, vault);
     },
   }),

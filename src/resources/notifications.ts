@@ -4,7 +4,7 @@ import type { Queries } from '../db/open.ts';
 import { sealedPlace, type NotificationRow } from '../db/schema.ts';
 import { oneOf, required, text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
 
 const ownFields = {
   ...idTwin,
@@ -116,12 +116,11 @@ export const routes = [
     answer,
     load: loadNotification,
     async handle({ db, notification, input }) {
-      const changed = {
-        name: input.name ?? notification.name,
-        notifiable_type: input.notifiable_type ?? notification.notifiable_type,
-        url: input['options[url]'] ?? notification.url,
-      };
-      await db.updateTable('notifications').set(changed).where('id', '=', notification.id).execute();
+      const { name, notifiable_type, 'options[url]': url } = input;
+      const changed = sentColumns({ name, notifiable_type, url });
+      if (Object.keys(changed).length > 0) {
+        await db.updateTable('notifications').set(changed).where('id', '=', notification.id).execute();
+      }
       return view({ ...notification, ...changed });
     },
   }),

@@ -81,9 +81,10 @@ export const routes = [
     load: loadRule,
     verify: ({ rule }, values) => checkValue(values, rule),
     async handle({ db, rule, input }) {
-      const changed = { ...rule, ...input };
-      await db.updateTable('suite_rules').set(changed).where('id', '=', rule.id).execute();
-      return view(changed);
+      if (Object.keys(input).length > 0) {
+        await db.updateTable('suite_rules').set(input).where('id', '=', rule.id).execute();
+      }
+      return view({ ...rule, ...input });
     },
   }),
   projectRoute({

@@ -25,6 +25,22 @@ describeService('environment variables', (service) => {
     assert.equal((await alice.get(path)).list.length, 1);
   });
 
+  test('keep both changes of two who change different fields at once', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const path = `/projects/${project.id}/suites/${(await alice.createSuite(project)).id}/environment_variables`;
+    const { id } = (await alice.post(path, { name: 'FIRST', content: 'first' })).record;
+    for (let turn = 0; turn < 30; turn += 1) {
+      const sent = { name: `NAME_${turn}`, content: `content ${turn}` };
+      await Promise.all([
+        alice.put(`${path}/${id}`, { name: sent.name }),
+        alice.put(`${path}/${id}`, { content: sent.content }),
+      ]);
+      const [kept] = (await alice.get(path)).list;
+      assert.deepEqual({ name: kept?.name, content: kept?.content }, sent);
+    }
+  });
+
   test('may be empty or white space alone', async () => {
     const alice = await service.user();
     const project = await alice.createProject();
