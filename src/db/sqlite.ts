@@ -11,6 +11,7 @@ import {
 } from 'kysely';
 import type { Memory } from './memory.ts';
 import { CommitMemory, Connection } from './sqlite-connection.ts';
+import { openForWriting, patience } from './sqlite-open.ts';
 
 /**
  * SQLite through Node's own binding, for Kysely.
@@ -59,9 +60,8 @@ class SqliteDriver implements Driver {
 
   #open(): void {
     if (this.#reader) return;
-    const writer = new DatabaseSync(this.#file, { readBigInts: true, timeout: 10_000 });
-    writer.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;');
-    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: 10_000 });
+    const writer = openForWriting(this.#file);
+    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: patience });
     this.#reader = new Connection(reader);
     const memory = new CommitMemory(reader);
     this.#memory = memory;

@@ -1,0 +1,40 @@
+import { DatabaseSync } from 'node:sqlite';
+
+/** How long to wait for another process that holds the file, in milliseconds. */
+export const patience = 10_000;
+
+const busy = 5;
+const pause = 5;
+
+export function openForWriting(file: string): DatabaseSync {
+  const database = new DatabaseSync(file, { readBigInts: true, timeout: patience });
+  try {
+    enterWalMode(database);
+    database.exec('pragma synchronous = full; pragma foreign_keys = on;');
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/**
+ * A new file is turned to write-ahead logging once, for ever. SQLite raises its read lock to an exclusive one for that,
+ * and does not wait when another process is doing the same: the waiting for programs that start together is ours.
+ */
+function enterWalMode(database: DatabaseSync): void {
+  const givenUp = Date.now() + patience;
+  for (;;) {
+    try {
+      database.exec('pragma journal_mode = wal');
+      return;
+    } catch (error) {
+      if (!isBusy(error) || Date.now() > givenUp) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pause);
+    }
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && Number(error.errcode) % 256 === busy;
+}
