@@ -3,9 +3,9 @@
  *
  * A runner has a number of executors, and each lives the same life: it asks for the *next* order and the server holds
  * the request until there is one; it does the work and sends what the work says as *log* chunks; it reports how it
- * ended with *finish*, and asks again. Beside them, one request is always held: *extend* names the claims that the
- * runner works on, which is how the server knows that it lives, and is answered at once when one of them is to be
- * dropped.
+ * ended with *finish*, gets the next order in the answer if one waits, and asks again if none does. Beside them, one request is held while there is work: *extend* names the claims
+ * that the runner works on, which is how the server knows that it lives, and is answered at once when one of them, or
+ * one that the runner got since, is to be dropped.
  *
  * An order comes with a claim: the right to do this piece of work, until it is finished or lost. The claim lapses when
  * it was not extended for a while (`claimSeconds`). Then somebody else gets the work, and whatever the first one still
@@ -106,6 +106,16 @@ export interface LogChunk {
 /** What became of a chunk or an outcome: taken, not wanted any more, or out of place. */
 export type Receipt = { taken: true } | { gone: true } | { expected: number };
 
+export interface FinishReport {
+  claim: string;
+  outcome: Outcome;
+  logSize: number;
+  /** Whether the runner would take another order with the answer. */
+  andNext: boolean;
+}
+
+export type Finished = Receipt & { next?: Order };
+
 /** What is to be done about a claim, when it is not simply to go on. */
 export type Word = 'cancel' | 'gone';
 
@@ -116,5 +126,5 @@ export interface Link {
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   /** Keeps the claims; answers what is to be done about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
-  finish(claim: string, outcome: Outcome, logSize: number, signal: AbortSignal): Promise<Receipt>;
+  finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
 }
