@@ -57,8 +57,11 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job
   await db.announce(trx, queueTopic);
 }
 
-/** An older job of the same lane, waiting or claimed. */
-const laneBefore = sql`exists (select 1 from jobs as earlier where earlier.lane = jobs.lane and earlier.id < jobs.id)`;
+/** Another job of the same lane that is older, or claimed: a server whose clock is behind numbers new ones low. */
+const laneBefore = sql`exists (
+  select 1 from jobs as other
+  where other.lane = jobs.lane and (other.id < jobs.id or other.claim is not null)
+)`;
 
 /** Takes the job whose turn it is, for `seconds`; undefined when none waits. */
 export async function claim(

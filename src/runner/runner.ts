@@ -5,6 +5,7 @@ import { openCheckouts } from './checkouts.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { openMirrors } from './git/mirrors.ts';
 import { createLogSender } from './log-sender.ts';
+import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
 import { openSandboxes } from './sandbox/index.ts';
@@ -160,6 +161,8 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
         return await fetchCommit(workshop, work, task);
       case 'run_suite':
         return await runSuite(workshop, work, task);
+      case 'push_deploy':
+        return await pushDeploy(workshop, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
     }

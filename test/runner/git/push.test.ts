@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { chmod, open, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { existsSync } from 'node:fs';
 import test, { type TestContext } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { PushRequest } from '../../../src/runner/git/push.ts';
-import { createRepository } from '../../support/repository.ts';
+import { createRepository, type Repository } from '../../support/repository.ts';
 import { workplace } from './workplace.ts';
 
 async function twoRepositories(t: TestContext) {
@@ -90,4 +93,62 @@ test('a target that cannot be reached is an answer too', async (t) => {
   await host.revoke(key.publicKey);
   assert.equal(await reasonOf({}), 'key_refused');
   assert.ok(log().includes(key.publicKey));
+});
+
+/** A hook of the target that says when it begins, and waits until it is let go. */
+async function waitingHook(target: Repository) {
+  const [begun, go] = [join(target.folder, 'begun'), join(target.folder, 'go')];
+  const script = `#!/bin/sh\necho >> '${begun}'\nwhile [ ! -e '${go}' ]; do sleep 0.05; done\n`;
+  await writeFile(join(target.folder, 'hooks', 'pre-receive'), script, { mode: 0o755 });
+  return {
+    /** Waits until it has begun so many times. */
+    async begins(times: number): Promise<void> {
+      while (!existsSync(begun) || (await stat(begun)).size < times) await pause(10);
+    },
+    letGo: () => writeFile(go, ''),
+  };
+}
+
+test('a push that takes long does not hold up fetches', async (t) => {
+  const { repository, target, push, fetch } = await twoRepositories(t);
+  const first = await repository.commit();
+  const hook = await waitingHook(target);
+  const pushing = push(first);
+  await hook.begins(1);
+  const second = await repository.commit();
+  assert.equal((await fetch('main')).sha, second);
+  await hook.letGo();
+  assert.deepEqual(await pushing, { pushed: true, alreadyThere: false });
+});
+
+test('two that push the same commit at once have both pushed it', async (t) => {
+  const { repository, target, push, openMirrors, project, host } = await twoRepositories(t);
+  const sha = await repository.commit();
+  const hook = await waitingHook(target);
+  const first = push(sha);
+  await hook.begins(1);
+  // What a dead runner had sent is still before the hook when the next one pushes.
+  const other = await openMirrors();
+  const where = { localBranch: 'main', remoteUrl: host.url('live.git'), remoteBranch: 'production' };
+  const second = other.push({ ...project, ...where, sha });
+  await hook.begins(2);
+  await hook.letGo();
+  for (const outcome of await Promise.all([first, second])) assert.equal(outcome.pushed, true);
+  assert.equal(await target.sha('production'), sha);
+});
+
+test('a mirror that turns out to be damaged in the middle of a push is repaired', async (t) => {
+  const { repository, dir, target, push, fetch } = await twoRepositories(t);
+  const sha = await repository.commit({ files: { large: randomBytes(200_000) } });
+  await fetch('main');
+  const [mirror = ''] = await readdir(join(dir, 'mirrors', '1'));
+  const packs = join(dir, 'mirrors', '1', mirror, 'repository.git', 'objects', 'pack');
+  const pack = join(packs, (await readdir(packs)).find((name) => name.endsWith('.pack')) ?? '');
+  await chmod(pack, 0o644);
+  const { size } = await stat(pack);
+  const file = await open(pack, 'r+');
+  await file.write(Buffer.alloc(1000, 7), 0, 1000, Math.floor(size / 2));
+  await file.close();
+  assert.deepEqual(await push(sha), { pushed: true, alreadyThere: false });
+  assert.equal(await target.sha('production'), sha);
 });
