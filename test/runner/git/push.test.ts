@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { chmod, open, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { existsSync } from 'node:fs';
 import test, { type TestContext } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { PushRequest } from '../../../src/runner/git/push.ts';
-import { createRepository, type Repository } from '../../support/repository.ts';
+import { createRepository } from '../../support/repository.ts';
+import { waitingHook } from '../../support/waiting-hook.ts';
 import { workplace } from './workplace.ts';
 
 async function twoRepositories(t: TestContext) {
@@ -94,20 +93,6 @@ test('a target that cannot be reached is an answer too', async (t) => {
   assert.equal(await reasonOf({}), 'key_refused');
   assert.ok(log().includes(key.publicKey));
 });
-
-/** A hook of the target that says when it begins, and waits until it is let go. */
-async function waitingHook(target: Repository) {
-  const [begun, go] = [join(target.folder, 'begun'), join(target.folder, 'go')];
-  const script = `#!/bin/sh\necho >> '${begun}'\nwhile [ ! -e '${go}' ]; do sleep 0.05; done\n`;
-  await writeFile(join(target.folder, 'hooks', 'pre-receive'), script, { mode: 0o755 });
-  return {
-    /** Waits until it has begun so many times. */
-    async begins(times: number): Promise<void> {
-      while (!existsSync(begun) || (await stat(begun)).size < times) await pause(10);
-    },
-    letGo: () => writeFile(go, ''),
-  };
-}
 
 test('a push that takes long does not hold up fetches', async (t) => {
   const { repository, target, push, fetch } = await twoRepositories(t);
