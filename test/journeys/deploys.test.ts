@@ -17,6 +17,7 @@ onEveryDatabase((database) => {
     installation = await startInstallation(database);
     project = await installation.project();
     target = await startTarget(installation, database);
+    await target.host.authorize(project.publicKey);
     person = deploying(project, target);
     await project.api().post(`${project.path}/suites`, { name: 'unit', command: 'true' });
   });
@@ -33,6 +34,7 @@ onEveryDatabase((database) => {
   test('the key is asked for first; then the newest commit that passed goes out, and again without harm', async () => {
     const { ref } = await built();
     const strategy = await person.strategy('first');
+    await target.host.revoke(project.publicKey);
     const refused = await person.deploy(strategy);
     assert.equal(refused.state, 'failed');
     const words = await person.log(refused);

@@ -6,7 +6,7 @@ import type { Installation, Item, Project } from './installation.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
 
-/** Where a project is deployed to: a repository on a host of its own, which does not know the project's key yet. */
+/** Where a project is deployed to: a repository on a host of its own, with keys of its own. */
 export interface DeployTarget {
   host: GitHost;
   repository: Repository;
