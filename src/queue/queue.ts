@@ -58,9 +58,9 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job
 }
 
 /** Another job of the same lane that is older, or claimed: a server whose clock is behind numbers new ones low. */
-const laneBefore = sql`exists (
-  select 1 from jobs as other
-  where other.lane = jobs.lane and (other.id < jobs.id or other.claim is not null)
+const laneBefore = sql`(
+  exists (select 1 from jobs as earlier where earlier.lane = jobs.lane and earlier.id < jobs.id)
+  or exists (select 1 from jobs as held where held.lane = jobs.lane and held.claim is not null)
 )`;
 
 /** Takes the job whose turn it is, for `seconds`; undefined when none waits. */

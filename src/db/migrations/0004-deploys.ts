@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** What deploys need to be done: where each goes, and quick answers to what there is to deploy. */
+/** What deploys need to be done: where each goes, one at a time, and quick answers to what there is to deploy. */
 export async function deploys(trx: Transaction): Promise<void> {
   for (const column of ['repository_url', 'local_branch', 'remote_branch'] as const) {
     await trx.schema
@@ -18,6 +18,14 @@ export async function deploys(trx: Transaction): Promise<void> {
     .updateTable('deploys')
     .set({ state: 'cancelled', finished_at: BigInt(Date.now()) })
     .where('state', '=', 'enqueued')
+    .execute();
+
+  // Whether one of a lane is claimed must not cost more when thousands wait in it.
+  await trx.schema
+    .createIndex('jobs_claimed_of_lane')
+    .on('jobs')
+    .column('lane')
+    .where(sql<boolean>`claim is not null and lane is not null`)
     .execute();
 
   await trx.schema
