@@ -39,17 +39,16 @@ export const pushDeploy: Kind = {
   },
 };
 
-function stateAfter(outcome: Outcome): DeployState {
-  switch (outcome.kind) {
-    case 'pushed':
-      return 'deployed';
-    case 'refused':
-      return 'failed';
-    case 'cancelled':
-      return 'cancelled';
-    default:
-      throw new Error(`a deploy does not end as ${outcome.kind}`);
-  }
+const endings: Partial<Record<Outcome['kind'], DeployState>> = {
+  pushed: 'deployed',
+  refused: 'failed',
+  cancelled: 'cancelled',
+};
+
+function stateAfter({ kind }: Outcome): DeployState {
+  const state = endings[kind];
+  if (state === undefined) throw new Error(`a deploy does not end as ${kind}`);
+  return state;
 }
 
 async function deployOf({ trx }: Bench, id: bigint): Promise<DeployRow | undefined> {

@@ -6,16 +6,20 @@ import { onEveryDatabase } from '../support/databases.ts';
 
 /** As a program left them that accepted deploys and did nothing about them. */
 async function addOldDeploys(trx: Transaction): Promise<void> {
-  const put = (table: Parameters<Transaction['insertInto']>[0], row: object) =>
-    trx
-      .insertInto(table)
-      .values(row as never)
-      .execute();
+  const put = (table: Parameters<Transaction['insertInto']>[0], row: Record<string, unknown>) =>
+    trx.insertInto(table).values(row).execute();
   const texts = (...names: string[]) => Object.fromEntries(names.map((name) => [name, '']));
   await put('users', { id: 1n, suspended: 0, created_at: 0n, ...texts('email', 'kind', 'billing') });
   const project = texts('name', 'description', 'repository_url', 'build_state', 'ssh_public_key', 'ssh_private_key');
   await put('projects', { id: 1n, owner_id: 1n, created_at: 0n, ...project });
-  const people = ['author_name', 'author_email', 'authored_date', 'committer_name', 'committer_email', 'committed_date'];
+  const people = [
+    'author_name',
+    'author_email',
+    'authored_date',
+    'committer_name',
+    'committer_email',
+    'committed_date',
+  ];
   const scm = texts(...people.map((name) => `scm_${name}`));
   const commit = texts('ref', 'build_state', 'message', 'branches', 'tags', 'files');
   await put('commits', { id: 1n, project_id: 1n, version: 1, ...commit, ...scm });

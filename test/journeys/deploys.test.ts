@@ -28,7 +28,7 @@ onEveryDatabase((database) => {
     assert.equal((await project.build(on)).build_state, 'passed');
     const [commit] = await project.commits();
     assert.equal(commit?.ref, ref);
-    return { ...commit, ref } as Item & { ref: string };
+    return { ...commit, ref };
   };
 
   test('the key is asked for first; then the newest commit that passed goes out, and again without harm', async () => {

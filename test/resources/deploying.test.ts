@@ -86,7 +86,9 @@ describeService('a deploy', (service) => {
     const made = await deploy();
     const states = async () => {
       const path = `/projects/${made.project.id}`;
-      return [(await alice.get(path)).record, ...(await alice.get(`${path}/commits`)).list].map((one) => one.build_state);
+      return [(await alice.get(path)).record, ...(await alice.get(`${path}/commits`)).list].map(
+        (one) => one.build_state,
+      );
     };
     const before = await states();
     const task = await runner.take('push_deploy');
@@ -164,10 +166,12 @@ describeService('a deploy', (service) => {
     await next.finish({ kind: 'pushed' });
     const last = await runner.take('push_deploy');
     await last.finish({ kind: 'pushed' });
-    assert.deepEqual(
-      await Promise.all([first, second, third, fourth].map(async (one) => (await one.look()).state)),
-      ['failed', 'deployed', 'cancelled', 'deployed'],
-    );
+    assert.deepEqual(await Promise.all([first, second, third, fourth].map(async (one) => (await one.look()).state)), [
+      'failed',
+      'deployed',
+      'cancelled',
+      'deployed',
+    ]);
     await tasks[1].finish({ kind: 'pushed' });
     assert.equal((await elsewhere.look()).state, 'deployed');
   });
@@ -211,8 +215,7 @@ describeService('a deploy', (service) => {
     await next.finish({ kind: 'pushed' });
     const over = await made.look();
     assert.deepEqual([over.state, over.deploy_started_at], ['deployed', started]);
-    const note =
-      'The runner was lost while it worked on this deploy. Another one goes on with it: try 2 of 3.';
+    const note = 'The runner was lost while it worked on this deploy. Another one goes on with it: try 2 of 3.';
     assert.equal(await made.log(), `half a li\n${note}\ndone\n`);
   });
 

@@ -38,7 +38,12 @@ export async function startInstallation(database: TestDatabase): Promise<Install
   const folder = temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
-  const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none', HEADRACE_CONCURRENCY: '2' };
+  const env = {
+    ...url,
+    HEADRACE_SSH_CONFIG: host.sshConfig,
+    HEADRACE_BUILD_NETWORK: 'none',
+    HEADRACE_CONCURRENCY: '2',
+  };
   let serving: Serving = await serve(database, folder, env, { runner: true });
   const start = async (): Promise<void> => {
     serving = await serve(database, folder, env, { runner: true });

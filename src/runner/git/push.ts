@@ -80,13 +80,7 @@ async function isOnBranch(
 }
 
 /** Without a lock: what runs on the other side for minutes must not hold up the project's fetches meanwhile. */
-async function pushTo(
-  mirror: Mirror,
-  remote: Remote,
-  sha: string,
-  branch: string,
-  again = true,
-): Promise<PushOutcome> {
+async function pushTo(mirror: Mirror, remote: Remote, sha: string, branch: string, again = true): Promise<PushOutcome> {
   const { url, ssh, signal, narrator, longestSilenceMs } = remote;
   const how = ['push', '--porcelain', '--progress', '--no-verify', '--no-signed', '--no-follow-tags'];
   const args = [`--git-dir=${mirror.gitDir}`, ...how, '--end-of-options', url, `${sha}:refs/heads/${branch}`];
@@ -123,7 +117,10 @@ function judge(finished: Finished, remote: Remote, branch: string): PushOutcome 
       throw new GitError('pushing', finished);
     }
     if (summary.startsWith('[remote failure]')) throw remote.failure('connection_lost');
-    return refusal('refused_by_remote', `${remote.url} refused the push: ${summary}. What it says to that stands above.`);
+    return refusal(
+      'refused_by_remote',
+      `${remote.url} refused the push: ${summary}. What it says to that stands above.`,
+    );
   }
   const kind = recognize(finished.stderr.toString());
   if (kind === undefined) throw new GitError('pushing', finished);
