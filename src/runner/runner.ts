@@ -10,6 +10,7 @@ import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
+import { tidyMirrors } from './upkeep.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
@@ -23,6 +24,8 @@ export interface RunnerOptions {
   log: (message: string) => void;
   /** Does one piece of work and ends. */
   once?: boolean;
+  /** How often it looks whether there is time to tidy up. */
+  upkeepEveryMs?: number;
 }
 
 export interface Runner {
@@ -132,12 +135,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const attending = attend();
+  const isBusy = (): boolean => claims.size > 0;
+  const tidying = tidyMirrors({ mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
     ending.abort(stopped);
     touch();
     await attending.catch(() => {});
+    await tidying;
     await sandboxes.close();
     await mirrors.close();
     const failure = results.find((result) => result.status === 'rejected');
@@ -145,7 +151,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   })();
   return {
     done,
-    isBusy: () => claims.size > 0,
+    isBusy,
     heardAt: () => heardAt,
     async stop() {
       ending.abort(stopped);
