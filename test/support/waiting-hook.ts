@@ -23,12 +23,13 @@ export async function waitingHook(repository: Repository): Promise<WaitingHook> 
     string,
   ];
   const path = join(repository.folder, 'hooks', 'pre-receive');
+  // It also ends with the repository: a test that fails leaves no process behind.
   await Promise.all([begun, go, refuse].map((file) => rm(file, { force: true })));
   const script = `#!/bin/sh
 echo waiting >&2
 echo >> '${begun}'
 while [ ! -e '${go}' ]; do
-  [ ! -e '${refuse}' ] || exit 1
+  [ -e '${begun}' ] && [ ! -e '${refuse}' ] || exit 1
   sleep 0.05
 done
 `;
