@@ -27,7 +27,7 @@ export const claimSeconds = 15;
 /** How long the server holds a request for the next order, and for a word about claims. */
 export const holdSeconds = 5;
 
-export const workKinds = ['fetch_commit', 'run_suite'] as const;
+export const workKinds = ['fetch_commit', 'run_suite', 'push_deploy'] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 export interface Source {
@@ -55,7 +55,20 @@ export interface SuiteOrder {
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
 }
 
-export type Work = FetchOrder | SuiteOrder;
+export interface PushOrder {
+  kind: 'push_deploy';
+  /** Where the commit comes from. Its key opens the target too. */
+  source: Source;
+  sha: string;
+  /** The branch of the source that the commit must lie on. */
+  localBranch: string;
+  /** Where it goes. */
+  remoteUrl: string;
+  remoteBranch: string;
+  timeoutSeconds: number;
+}
+
+export type Work = FetchOrder | SuiteOrder | PushOrder;
 
 export interface Order {
   claim: string;
@@ -93,6 +106,10 @@ export type Outcome =
   | { kind: 'timed_out' }
   /** The build was ended for what it did to the machine, such as using up its memory. */
   | { kind: 'killed'; reason: string }
+  /** The commit is on the remote branch, now or since before. */
+  | { kind: 'pushed' }
+  /** It is not, and something outside must change before it can be; the log says what. */
+  | { kind: 'refused' }
   | { kind: 'cancelled' }
   /** We failed, not the work: it is to be tried again. `message` is for the operator. */
   | { kind: 'lost'; message: string };

@@ -11,9 +11,10 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { appendLog, findLog, packLog } from '../streams/logs.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import type { Bench, BuildLimits, Kind } from './kind.ts';
+import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
 
-const kinds: Record<WorkKind, Kind> = { fetch_commit: fetchCommit, run_suite: runSuite };
+const kinds: Record<WorkKind, Kind> = { fetch_commit: fetchCommit, run_suite: runSuite, push_deploy: pushDeploy };
 
 export interface DispatchParts extends Services {
   hub: Hub;

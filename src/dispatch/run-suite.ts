@@ -74,6 +74,8 @@ function endingOf(outcome: Outcome): Ending {
     case 'unfetchable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'fetched':
+    case 'pushed':
+    case 'refused':
     case 'lost':
       throw new Error(`a suite does not end as ${outcome.kind}`);
     default:

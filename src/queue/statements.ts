@@ -13,8 +13,11 @@ export const joinTurns = preparedWrite<{ account: bigint }>((db, value) =>
     .onConflict((conflict) => conflict.column('account_id').doNothing()),
 );
 
-/** An older job of the same lane, waiting or claimed. */
-const laneBefore = sql`exists (select 1 from jobs as earlier where earlier.lane = jobs.lane and earlier.id < jobs.id)`;
+/** Another job of the same lane that is older, or claimed: a server whose clock is behind numbers new ones low. */
+const laneBefore = sql`(
+  exists (select 1 from jobs as earlier where earlier.lane = jobs.lane and earlier.id < jobs.id)
+  or exists (select 1 from jobs as held where held.lane = jobs.lane and held.claim is not null)
+)`;
 
 /** Statements in which the two databases differ, made once for each. */
 function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {

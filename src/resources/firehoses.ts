@@ -7,8 +7,7 @@ import type { StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
 import { projectTopic } from '../lifecycle/life.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { follow, patience, type StreamEvent } from '../streams/tail.ts';
-import { followedBuild } from './followed.ts';
+import { follow, patience, type Followed, type StreamEvent } from '../streams/tail.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
@@ -27,7 +26,8 @@ function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string
   return { contentType, body: withKeepAlive(texts, keepAlive) };
 }
 
-export function buildFirehose(logged: Logged): Route {
+/** The stream of a record that has one log. */
+export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigint) => Followed): Route {
   return projectRoute({
     method: 'GET',
     path: `${logged.path}/firehose`,
@@ -41,7 +41,7 @@ export function buildFirehose(logged: Logged): Route {
       const id = await loggedId(call, logged);
       const from = BigInt(resumption(call, plainOffset) ?? 0);
       const wire = wireFor(call.headers.accept);
-      const events = follow(call, followedBuild(call.db, id), from, call.signal);
+      const events = follow(call, followed(call.db, id), from, call.signal);
       return streamed(wire, written(events, wire));
     },
   });

@@ -6,10 +6,12 @@ import { openCheckouts } from './checkouts.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { openMirrors } from './git/mirrors.ts';
 import { createLogSender } from './log-sender.ts';
+import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
+import { tidyMirrors } from './upkeep.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
@@ -23,6 +25,8 @@ export interface RunnerOptions {
   log: (message: string) => void;
   /** Does one piece of work and ends. */
   once?: boolean;
+  /** How often it looks whether there is time to tidy up. */
+  upkeepEveryMs?: number;
 }
 
 export interface Runner {
@@ -135,12 +139,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const attending = attend().catch(() => {}); // it is ended by the signal
+  const isBusy = (): boolean => claims.size > 0;
+  const tidying = tidyMirrors({ mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
     ending.abort(stopped);
     touch();
     await attending;
+    await tidying;
     await sandboxes.close();
     await mirrors.close();
     const failure = results.find((result) => result.status === 'rejected');
@@ -148,7 +155,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   })();
   return {
     done,
-    isBusy: () => claims.size > 0,
+    isBusy,
     heardAt: () => heardAt,
     async stop() {
       ending.abort(stopped);
@@ -164,6 +171,8 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
         return await fetchCommit(workshop, work, task);
       case 'run_suite':
         return await runSuite(workshop, work, task);
+      case 'push_deploy':
+        return await pushDeploy(workshop, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
     }

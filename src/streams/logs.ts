@@ -85,6 +85,14 @@ export async function completeLog(db: Database, trx: Transaction, id: bigint): P
   await db.announce(trx, logTopic(id));
 }
 
+/** Lays a sentence of the server's own into a log, on a line of its own. */
+export async function addLine(db: Database, trx: Transaction, id: bigint, sentence: string): Promise<void> {
+  const size = (await findLog(trx, id))?.size ?? 0n;
+  const last = size === 0n ? undefined : (await chunkAt(trx, id, size - 1n))?.bytes.at(-1);
+  const start = last === undefined || last === 10 ? '' : '\n';
+  await appendLog(db, trx, id, size, Buffer.from(`${start}${sentence}\n`));
+}
+
 /** More is to come in a log that was not packed. */
 export async function reopenLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.updateTable('logs').set({ complete: 0 }).where('id', '=', id).execute();
