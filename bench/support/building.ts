@@ -43,19 +43,16 @@ export async function startBuilding(command: string): Promise<Building> {
     asked += 1;
     return call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
   };
-  const follow = async (stream: string, until: (text: string) => boolean): Promise<void> => {
-    const leaving = new AbortController();
+  /** Reads a stream to its end, after which the connection serves the next request. */
+  const follow = async ({ id_str: id }: Item, hear: (text: string) => void = () => {}): Promise<void> => {
     const headers = { authorization: service.authorization };
-    const answer = await fetch(`${service.url}${stream}`, { headers, signal: leaving.signal });
+    const answer = await fetch(`${service.url}${path}/build_requests/${id}/firehose`, { headers });
     let text = '';
     for await (const chunk of answer.body ?? []) {
       text += Buffer.from(chunk as Uint8Array).toString();
-      if (until(text)) break;
+      hear(text);
     }
-    leaving.abort();
   };
-  const end = ({ id_str: id }: Item): Promise<void> =>
-    follow(`${path}/build_requests/${id}/firehose`, (text) => text.includes('event: end'));
 
   /** Reads all that happened in the project, from the beginning, until so many requests are over. */
   const untilOver = async (many: number): Promise<void> => {
@@ -75,14 +72,12 @@ export async function startBuilding(command: string): Promise<Building> {
 
   return {
     service,
-    build: async () => end(await ask()),
+    build: async () => follow(await ask()),
     async firstByte() {
       const startedAt = performance.now();
-      const request = await ask();
       let taken = 0;
-      await follow(`${path}/build_requests/${request.id_str}/firehose`, (text) => {
+      await follow(await ask(), (text) => {
         if (taken === 0 && /event: log\n.*build_id_str/.test(text)) taken = performance.now() - startedAt;
-        return text.includes('event: end');
       });
       return taken;
     },
