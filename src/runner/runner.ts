@@ -85,7 +85,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       onGone: () => work.abort(notOurs),
     });
     try {
-      const task: Task = { id: order.claim, say: (output) => sender.write(Buffer.from(output)), signal: whole };
+      const task: Task = { id: order.claim, say: (output) => sender.write(bytesOf(output)), signal: whole };
       const outcome = await outcomeOf(workshop, order, task, work.signal);
       if (work.signal.reason === notOurs || signal.aborted) return;
       const size = await sender.end();
@@ -171,6 +171,10 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+function bytesOf(output: Buffer | string): Buffer {
+  return typeof output === 'string' ? Buffer.from(output) : output;
 }
 
 /** A signal that follows another for one reason alone. */

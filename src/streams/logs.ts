@@ -52,9 +52,23 @@ export async function appendLog(
   // The guard is for two servers that take the same chunk at the same time.
   const grown = trx.updateTable('logs').set({ size }).where('id', '=', id).where('size', '=', log.size);
   if ((await grown.executeTakeFirst()).numUpdatedRows !== 1n) return { expected: log.size };
-  await trx.insertInto('log_chunks').values({ log_id: id, start: log.size, bytes: fresh }).execute();
+  await trx
+    .insertInto('log_chunks')
+    .values(rowsOf(id, log.size, fresh))
+    .execute();
   await db.announce(trx, logTopic(id));
   return { stored: true };
+}
+
+/** A row is read whole, also for a part of it, and a reader holds one at a time. */
+const longestRow = 64 * 1024;
+
+function rowsOf(id: bigint, start: bigint, bytes: Uint8Array): LogChunkRow[] {
+  const rows: LogChunkRow[] = [];
+  for (let at = 0; at < bytes.length; at += longestRow) {
+    rows.push({ log_id: id, start: start + BigInt(at), bytes: bytes.subarray(at, at + longestRow) });
+  }
+  return rows;
 }
 
 export async function completeLog(db: Database, trx: Transaction, id: bigint): Promise<void> {
