@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -10,10 +10,13 @@ import { startGitHost } from './sshd.ts';
 
 /** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
 export interface Installation {
-  project(): Promise<Project>;
+  folder: string;
+  project(name?: string): Promise<Project>;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
+  /** Stops it as an operator does; the runner goes too. */
+  stop(): Promise<void>;
 }
 
 export interface Item {
@@ -21,7 +24,7 @@ export interface Item {
   [field: string]: unknown;
 }
 
-interface Build extends Item {
+export interface Build extends Item {
   suite_id_str: string;
   build_state: string;
   exit_status: number | null;
@@ -33,41 +36,63 @@ interface Request extends Item {
   build_state: string;
 }
 
-export async function startInstallation(database: TestDatabase): Promise<Installation> {
+export async function startInstallation(
+  database: TestDatabase,
+  settings: Record<string, string> = {},
+): Promise<Installation> {
   const folder = temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
-  const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none' };
+  const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none', ...settings };
   let serving: Serving = await serve(database, folder, env, { runner: true });
   const start = async (): Promise<void> => {
     serving = await serve(database, folder, env, { runner: true });
   };
   const key = /API key\s+(\S+)/.exec(serving.output)?.[1] ?? '';
-  database.afterwards(async () => {
+  const stop = async (): Promise<void> => {
     serving.process.kill('SIGTERM');
     await serving.exited;
+  };
+  database.afterwards(async () => {
+    await stop();
     await host.close();
     rmSync(folder, { recursive: true, force: true });
   });
   const api = (): Caller => callerOf(serving, key);
   return {
+    folder,
+    stop,
     startServer: start,
     async killServer() {
       serving.process.kill('SIGKILL');
       await serving.exited;
     },
     async killRunner() {
-      process.kill(Number(readFileSync(join(folder, 'runner', 'pid'), 'utf8')), 'SIGKILL');
+      // By its command line, so that also one is found that only starts.
+      for (const pid of commandsWith(`runner\0--local\0--data-dir\0${folder}\0`)) process.kill(pid, 'SIGKILL');
     },
-    async project() {
-      const repository = await createRepository(join(host.folder, 'app.git'));
+    async project(name = 'app') {
+      const repository = await createRepository(join(host.folder, `${name}.git`));
       await repository.commit({ message: 'Begin' });
-      const form = { name: 'app', repository_url: host.url('app.git') };
+      const form = { name, repository_url: host.url(`${name}.git`) };
       const project = await api().post('/projects', form);
       await host.authorize(String(project.ssh_public_key));
       return projectOf(api, `/projects/${project.id_str}`, repository);
     },
   };
+}
+
+/** The processes in whose command line a text stands; its words are parted by NUL. */
+export function commandsWith(text: string): number[] {
+  const commandOf = (pid: string): string => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+    } catch {
+      return ''; // it ended in this moment
+    }
+  };
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.filter((pid) => commandOf(pid).includes(text)).map(Number);
 }
 
 interface Caller {
@@ -95,6 +120,9 @@ function callerOf({ api }: Serving, key: string): Caller {
 
 export type Project = ReturnType<typeof projectOf>;
 
+/** Much longer than anything takes: a test that would wait for ever ends in words instead. */
+const longestWait = 60_000;
+
 const unfinished = new Set(['enqueued', 'fetching', 'building']);
 
 /** A project in the words of those who work on it. */
@@ -104,10 +132,10 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   const ask = async (ref: string): Promise<Request> =>
     (await api().post(`${path}/build_requests`, { commit_ref: ref })) as Request;
   const end = async ({ id_str: id }: Item): Promise<Request> => {
-    for (;;) {
+    for (const startedAt = Date.now(); ; await pause(50)) {
       const request = await api().get<Request>(`${path}/build_requests/${id}`);
       if (!unfinished.has(request.build_state)) return request;
-      await pause(50);
+      assert.ok(Date.now() - startedAt < longestWait, `the request is ${request.build_state} for ever`);
     }
   };
   const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
@@ -115,6 +143,7 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     repository,
     commits,
     builds,
+    suites: (): Promise<Item[]> => api().get(`${path}/suites`),
     ask,
     end,
     log,
