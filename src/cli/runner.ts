@@ -27,15 +27,18 @@ export const runner: Command = {
       log: (message) => log.warn(message),
       once: flags.once !== undefined,
     });
-    const stop = (): void => void running.stop();
+    const stop = (): void => void running.stop().catch(() => {}); // how it ended is heard below
     process.once('SIGTERM', stop);
     process.once('SIGINT', stop);
     if (isLocal) writeFileSync(join(places.folder, 'pid'), String(process.pid));
     const alive = isLocal ? showLife(places.alive, stop) : undefined;
-    if (isLocal) endWhenForgotten(config, running);
-    await running.done;
-    alive?.close();
-    link.close();
+    if (isLocal) endWhenForgotten(config, running, stop);
+    try {
+      await running.done;
+    } finally {
+      alive?.close();
+      link.close();
+    }
     process.exit(0);
   },
 };
@@ -61,10 +64,10 @@ function showLife(path: string, stop: () => void): Server {
 const forgottenAfter = 60_000;
 
 /** A server that died and does not come back leaves its runner alone: without work and without a server, it goes too. */
-function endWhenForgotten(config: Config, running: Runner): void {
+function endWhenForgotten(config: Config, running: Runner, stop: () => void): void {
   const timer = setInterval(() => {
     const isForgotten = !running.isBusy() && Date.now() - running.heardAt() > forgottenAfter;
-    if (isForgotten || !existsSync(config.data_dir)) void running.stop();
+    if (isForgotten || !existsSync(config.data_dir)) stop();
   }, 2000);
   timer.unref();
 }

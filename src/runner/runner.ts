@@ -4,6 +4,7 @@ import type { Link, Order, Outcome } from '../protocol.ts';
 import { openCheckouts } from './checkouts.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { openMirrors } from './git/mirrors.ts';
+import { RefusedError } from './link.ts';
 import { createLogSender } from './log-sender.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
@@ -66,9 +67,17 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
+  let trouble = '';
   const heard = <T>(answer: T): T => {
     heardAt = Date.now();
+    trouble = '';
     return answer;
+  };
+  /** Said once, not at every try. */
+  const away = (error: unknown): void => {
+    if (messageOf(error) !== trouble)
+      log(`the server is away, and is asked again until it answers: ${messageOf(error)}`);
+    trouble = messageOf(error);
   };
 
   const perform = async (order: Order): Promise<void> => {
@@ -101,7 +110,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const executor = async (): Promise<void> => {
     while (!signal.aborted) {
-      const order = await untilAnswered(signal, () => link.next(signal).then(heard));
+      const order = await untilAnswered(signal, () => link.next(signal).then(heard), away);
       if (order) await perform(order);
       if (order && options.once) return;
     }
@@ -121,9 +130,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         () => {},
       );
       const either = AbortSignal.any([signal, round.signal]);
-      const words = await untilAnswered(either, () => link.extend([...claims.keys()], either).then(heard)).catch(
-        () => ({}),
-      );
+      const asking = untilAnswered(either, () => link.extend([...claims.keys()], either).then(heard), away);
+      const words = await asking.catch((error: unknown) => {
+        if (error instanceof RefusedError) ending.abort(error);
+        return {};
+      });
       for (const [claim, word] of Object.entries(words)) {
         claims.get(claim)?.abort(word === 'cancel' ? cancelled : notOurs);
       }
