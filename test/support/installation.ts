@@ -11,6 +11,9 @@ import { startGitHost } from './sshd.ts';
 /** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
 export interface Installation {
   folder: string;
+  address(): string;
+  /** What the program is started with, for other commands beside it. */
+  env: Record<string, string>;
   project(name?: string): Promise<Project>;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
@@ -39,14 +42,16 @@ interface Request extends Item {
 export async function startInstallation(
   database: TestDatabase,
   settings: Record<string, string> = {},
+  options: { runner?: boolean; port?: number } = {},
 ): Promise<Installation> {
   const folder = temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
   const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none', ...settings };
-  let serving: Serving = await serve(database, folder, env, { runner: true });
+  const begin = (): Promise<Serving> => serve(database, folder, env, { runner: true, ...options });
+  let serving: Serving = await begin();
   const start = async (): Promise<void> => {
-    serving = await serve(database, folder, env, { runner: true });
+    serving = await begin();
   };
   const key = /API key\s+(\S+)/.exec(serving.output)?.[1] ?? '';
   const stop = async (): Promise<void> => {
@@ -61,6 +66,8 @@ export async function startInstallation(
   const api = (): Caller => callerOf(serving, key);
   return {
     folder,
+    address: () => serving.address,
+    env,
     stop,
     startServer: start,
     async killServer() {
@@ -98,13 +105,14 @@ export function commandsWith(text: string): number[] {
 interface Caller {
   get<T = Item>(path: string): Promise<T>;
   post(path: string, form?: Record<string, string>): Promise<Item>;
+  put(path: string, form: Record<string, string>): Promise<unknown>;
   delete(path: string): Promise<unknown>;
   text(path: string): Promise<string>;
 }
 
 function callerOf({ api }: Serving, key: string): Caller {
   const as = { email: 'admin@localhost', api_key: key };
-  const answered = async (method: 'GET' | 'POST' | 'DELETE', path: string, form?: Record<string, string>) => {
+  const answered = async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, form?: Record<string, string>) => {
     const answer = await api.ask(method, path, { as, ...(form ? { form } : {}) });
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.text}`);
     return answer;
@@ -113,6 +121,7 @@ function callerOf({ api }: Serving, key: string): Caller {
   return {
     get: async <T>(path: string) => response((await answered('GET', path)).text) as T,
     post: async (path, form = {}) => response((await answered('POST', path, form)).text) as Item,
+    put: (path, form) => answered('PUT', path, form),
     delete: (path) => answered('DELETE', path),
     text: async (path) => (await answered('GET', path)).text,
   };
@@ -156,6 +165,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       t.after(() => api().delete(`${path}/suites/${id}`));
       return id;
     },
+    /** What the suite's next build runs. */
+    command: (suite: string, command: string) => api().put(`${path}/suites/${suite}`, { command }),
     rule: (suite: string, subject: string, operator: string, value: string) =>
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
     variable: (suite: string, name: string, content: string) =>
