@@ -1,25 +1,20 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Link, Order, Outcome } from '../protocol.ts';
-import { openCheckouts } from './checkouts.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import { openMirrors } from './git/mirrors.ts';
 import { RefusedError } from './link.ts';
 import { createLogSender } from './log-sender.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
-import { openSandboxes } from './sandbox/index.ts';
-import type { Network } from './sandbox/types.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
   link: Link;
-  /** A folder of the runner's own: mirrors, work trees, sandboxes, logs on their way. */
+  /** A folder of the runner's own, for logs on their way. */
   folder: string;
+  /** What the work is done with; closed when the runner ends. */
+  workshop: Workshop;
   concurrency: number;
-  sshConfig?: string | undefined;
-  network: Network;
-  isolation: 'required' | 'off';
   log: (message: string) => void;
   /** Does one piece of work and ends. */
   once?: boolean;
@@ -42,21 +37,11 @@ const notOurs = new Error('somebody else has it, or nobody wants it any more');
 const stopped = new Error('the runner was stopped');
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
-  const { link, folder, log } = options;
+  const { link, folder, workshop, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const spool = join(folder, 'spool');
   await rm(spool, { recursive: true, force: true });
   await mkdir(spool, { mode: 0o700 });
-  const mirrors = await openMirrors({ dir: join(folder, 'git'), sshConfig: options.sshConfig });
-  const sandboxes = await openSandboxes({
-    stateDir: join(folder, 'sandboxes'),
-    network: options.network,
-    isolation: options.isolation,
-    log,
-    prepare: options.concurrency,
-  });
-  const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, sandboxes.owner);
-  const workshop: Workshop = { mirrors, checkouts, sandboxes };
 
   const ending = new AbortController();
   const { signal } = ending;
@@ -148,8 +133,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     ending.abort(stopped);
     touch();
     await attending.catch(() => {});
-    await sandboxes.close();
-    await mirrors.close();
+    await workshop.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;
   })();
