@@ -108,6 +108,7 @@ interface Caller {
   put(path: string, form: Record<string, string>): Promise<unknown>;
   delete(path: string): Promise<unknown>;
   text(path: string): Promise<string>;
+  bytes(path: string): Promise<Buffer>;
 }
 
 function callerOf({ api }: Serving, key: string): Caller {
@@ -124,6 +125,7 @@ function callerOf({ api }: Serving, key: string): Caller {
     put: (path, form) => answered('PUT', path, form),
     delete: (path) => answered('DELETE', path),
     text: async (path) => (await answered('GET', path)).text,
+    bytes: async (path) => (await answered('GET', path)).bytes,
   };
 }
 
@@ -156,6 +158,7 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     ask,
     end,
     log,
+    logBytes: (build: Item | undefined): Promise<Buffer> => api().bytes(`${path}/builds/${build?.id_str}/log.txt`),
     build: async (ref: string) => end(await ask(ref)),
     fetchLog: ({ id_str: id }: Item) => api().text(`${path}/build_requests/${id}/log.txt`),
     cancel: ({ id_str: id }: Item) => api().post(`${path}/build_requests/${id}/cancel`),
