@@ -1,11 +1,14 @@
 import { holds, line, type Benchmark } from './support/report.ts';
 import { builds } from './builds.ts';
 import { reads } from './reads.ts';
+import { followers } from './followers.ts';
+import { workspaces } from './workspaces.ts';
+import { logs } from './logs.ts';
 import { lists } from './lists.ts';
 import { writes } from './writes.ts';
 import { start } from './start.ts';
 
-const benchmarks: Benchmark[] = [reads, writes, lists, start, builds];
+const benchmarks: Benchmark[] = [reads, writes, lists, start, builds, logs, followers, workspaces];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';

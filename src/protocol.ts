@@ -7,8 +7,10 @@
  * that the runner works on, which is how the server knows that it lives, and is answered at once when one of them, or
  * one that the runner got since, is to be dropped.
  *
- * An order comes with a claim: the right to do this piece of work, until it is finished or lost. The claim lapses when
- * it was not extended for a while (`claimSeconds`). Then somebody else gets the work, and whatever the first one still
+ * An order comes with a claim: the right to do this piece of work, until it is finished or lost. Its name is the
+ * runner's choice and comes with the request, so that a request whose answer got lost can be made again: what the name
+ * was given to already is ordered once more, and nothing is left that the server takes for being worked on. The claim
+ * lapses when it was not extended for a while (`claimSeconds`). Then somebody else gets the work, and whatever the first one still
  * sends under its claim is answered with `gone`: it stops, and nothing it did counts.
  *
  * When the server is away, the runner goes on. It keeps the log on its disk within a bound, knocks until the server
@@ -127,8 +129,8 @@ export interface FinishReport {
   claim: string;
   outcome: Outcome;
   logSize: number;
-  /** Whether the runner would take another order with the answer. */
-  andNext: boolean;
+  /** The name of the claim for another order, if the runner would take one with the answer. */
+  next?: string | undefined;
 }
 
 export type Finished = Receipt & { next?: Order };
@@ -138,8 +140,8 @@ export type Word = 'cancel' | 'gone';
 
 /** The runner's side of the conversation. Every call may be repeated: the second time nothing more happens. */
 export interface Link {
-  /** The next order; undefined when there was none while the server held the request. */
-  next(signal: AbortSignal): Promise<Order | undefined>;
+  /** The next order, under that claim; undefined when there was none while the server held the request. */
+  next(claim: string, signal: AbortSignal): Promise<Order | undefined>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   /** Keeps the claims; answers what is to be done about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
@@ -71,7 +72,11 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
 
   return {
     address: addressOf(config, server.server.address()),
-    localRunnerGone: () => void dispatch.gone(localHolder),
+    localRunnerGone: () => {
+      dispatch.gone(localHolder(config)).catch((error: unknown) => {
+        log.error({ err: error }, 'what the local runner did is given up later, when its claims lapse');
+      });
+    },
     async close() {
       clearInterval(sweep);
       await server.close();
@@ -81,7 +86,10 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
   };
 }
 
-const localHolder = 'local';
+/** Servers that share a database each have a runner of their own; the next server on the same folder takes it over. */
+function localHolder({ data_dir: dataDir }: Config): string {
+  return `local ${hostname()} ${dataDir}`;
+}
 
 /** The door for the runner on this machine: whoever may enter the data folder may enter here. */
 async function openLocalDoor(
@@ -90,7 +98,7 @@ async function openLocalDoor(
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
   const door = createServer({ endpoints: [], log, translate });
-  addDoor(door, dispatch, async () => localHolder);
+  addDoor(door, dispatch, async () => localHolder(config));
   const path = socketPath(config.data_dir, 'door.sock');
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });

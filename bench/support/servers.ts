@@ -77,9 +77,14 @@ export function residentMegabytes(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
 }
 
-export async function call<T>(service: Service, path: string, form?: Record<string, string>): Promise<T> {
+export async function call<T>(
+  service: Service,
+  path: string,
+  form?: Record<string, string>,
+  method: 'POST' | 'PUT' = 'POST',
+): Promise<T> {
   const headers = { authorization: service.authorization, 'content-type': 'application/x-www-form-urlencoded' };
-  const init = form ? { method: 'POST', body: new URLSearchParams(form).toString(), headers } : { headers };
+  const init = form ? { method, body: new URLSearchParams(form).toString(), headers } : { headers };
   const answer = await fetch(`${service.url}${path}`, init);
   if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
   const { response } = (await answer.json()) as { response: T };

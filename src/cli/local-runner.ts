@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -32,7 +32,7 @@ export interface LocalRunner {
 }
 
 export interface Watcher {
-  /** It ended without being asked: what it did is lost. */
+  /** There is none: what the last one did is lost. */
   onGone: () => void;
   /** It does not start, and this is why. */
   onTrouble: (error: Error) => void;
@@ -52,10 +52,11 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
   const keep = async (): Promise<void> => {
     for (let wait = 100; !signal.aborted; wait = Math.min(wait * 2, 30_000)) {
       try {
-        link = (await knock(places.alive)) ?? (await start(config, places, signal));
+        link = await knock(places.alive);
+        if (!link) onGone(); // also what one did that died together with an earlier server
+        link ??= await start(config, places, signal);
         wait = 100;
         await once(link, 'close');
-        if (!signal.aborted) onGone();
       } catch (error) {
         if (!signal.aborted) onTrouble(error as Error);
       }
@@ -80,15 +81,20 @@ async function start(config: Config, places: RunnerPlaces, signal: AbortSignal):
     [process.execPath, ...options, main, 'runner', '--local', '--data-dir', config.data_dir],
     2,
   );
-  const said = openSync(places.log, 'w', 0o600);
+  const output = openSync(places.log, 'w', 0o600);
   // Its own session: what is typed at the server's terminal, and the server's end, do not reach it.
-  const child = spawn(program, args, { detached: true, stdio: ['ignore', said, said], env: environmentOf(config) });
+  const stdio = ['ignore' as const, output, output];
+  const child = spawn(program, args, { detached: true, stdio, env: environmentOf(config) });
   child.unref();
+  closeSync(output);
   for (;;) {
     signal.throwIfAborted();
     const socket = await knock(places.alive);
     if (socket) return socket;
-    if (child.exitCode !== null) throw new Error(readFileSync(places.log, 'utf8').trim().slice(-2000));
+    if (child.exitCode !== null || child.signalCode !== null) {
+      const said = readFileSync(places.log, 'utf8').trim().slice(-2000);
+      throw new Error(said || `it ended by ${child.signalCode ?? child.exitCode}, without a word`);
+    }
     await pause(30);
   }
 }

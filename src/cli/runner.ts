@@ -1,9 +1,10 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { openLink, type ServerPlace } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
+import { openWorkshop } from '../runner/workshop.ts';
 import type { Command } from './commands.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces } from './local-runner.ts';
@@ -17,25 +18,38 @@ export const runner: Command = {
     const places = runnerPlaces(config);
     const place: ServerPlace = isLocal ? { socket: places.door } : elsewhere(flags);
     const link = openLink(place);
-    const running = await startRunner({
-      link,
-      folder: isLocal ? places.folder : join(config.data_dir, 'remote-runner'),
-      concurrency: config.concurrency,
+    const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
+    mkdirSync(folder, { recursive: true, mode: 0o711 });
+    const { concurrency } = config;
+    const say = (message: string): void => log.warn(message);
+    const workshop = await openWorkshop({
+      folder,
+      concurrency,
       sshConfig: config.ssh_config,
       network: config.build_network,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
-      log: (message) => log.warn(message),
+      log: say,
+    });
+    const running = await startRunner({
+      link,
+      folder,
+      workshop,
+      concurrency,
+      log: say,
       once: flags.once !== undefined,
     });
-    const stop = (): void => void running.stop();
+    const stop = (): void => void running.stop().catch(() => {}); // how it ended is heard below
     process.once('SIGTERM', stop);
     process.once('SIGINT', stop);
     if (isLocal) writeFileSync(join(places.folder, 'pid'), String(process.pid));
     const alive = isLocal ? showLife(places.alive, stop) : undefined;
-    if (isLocal) endWhenForgotten(config, running);
-    await running.done;
-    alive?.close();
-    link.close();
+    if (isLocal) endWhenForgotten(config, running, stop);
+    try {
+      await running.done;
+    } finally {
+      alive?.close();
+      link.close();
+    }
     process.exit(0);
   },
 };
@@ -61,10 +75,10 @@ function showLife(path: string, stop: () => void): Server {
 const forgottenAfter = 60_000;
 
 /** A server that died and does not come back leaves its runner alone: without work and without a server, it goes too. */
-function endWhenForgotten(config: Config, running: Runner): void {
+function endWhenForgotten(config: Config, running: Runner, stop: () => void): void {
   const timer = setInterval(() => {
     const isForgotten = !running.isBusy() && Date.now() - running.heardAt() > forgottenAfter;
-    if (isForgotten || !existsSync(config.data_dir)) void running.stop();
+    if (isForgotten || !existsSync(config.data_dir)) stop();
   }, 2000);
   timer.unref();
 }

@@ -28,7 +28,7 @@ export interface DispatchParts extends Services {
  * answers; it keeps nothing of its own, so any server can answer any runner.
  */
 export interface Dispatch {
-  next(holder: string, signal: AbortSignal): Promise<Order | undefined>;
+  next(holder: string, claim: string, signal: AbortSignal): Promise<Order | undefined>;
   log(holder: string, chunk: LogChunk): Promise<Receipt>;
   extend(holder: string, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
   finish(holder: string, report: FinishReport): Promise<Finished>;
@@ -67,13 +67,15 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   /** The order whose turn it is, unless something else turned out in the meantime. */
-  const orderNow = async (holder: string, isWanted = (): boolean => true): Promise<Order | undefined> => {
+  const orderNow = async (holder: string, name: string, isWanted = (): boolean => true): Promise<Order | undefined> => {
     let taken: ClaimedJob | undefined;
     const take = async (trx: Transaction): Promise<Order | undefined> => {
       taken = undefined;
       if (!isWanted()) return undefined;
-      const claimed = { holder, kinds: protocol.workKinds, seconds: protocol.claimSeconds, turn: ids.next() };
-      const job = await queue.claim(db, trx, claimed);
+      const claiming = { holder, kinds: protocol.workKinds, seconds: protocol.claimSeconds, turn: ids.next(), name };
+      const given = await queue.jobOf(trx, name);
+      if (given && given.holder !== holder) return undefined;
+      const job = given ?? (await queue.claim(db, trx, claiming));
       if (!job) return undefined;
       taken = job;
       const work = await kinds[job.kind as WorkKind].order(bench(trx), job);
@@ -156,12 +158,12 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   }, sweepEvery);
 
   return {
-    async next(holder, signal) {
+    async next(holder, claim, signal) {
       using watch = hub.watch(queue.queueTopic);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       for (;;) {
-        if (await queue.isWaiting(db, protocol.workKinds)) {
-          const order = await orderNow(holder);
+        if ((await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, protocol.workKinds))) {
+          const order = await orderNow(holder, claim);
           if (order) return order;
         }
         const left = deadline - Date.now();
@@ -197,8 +199,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       const isTaken = (): boolean => receipt !== undefined && 'taken' in receipt;
       const settled = db.transaction(async (trx) => (receipt = await settle(trx, holder, report)));
       // Where transactions take turns, the next order is made right behind and shares the commit.
-      if (!report.andNext || !db.inTurns) await settled;
-      const next = report.andNext ? orderNow(holder, isTaken) : undefined;
+      if (report.next === undefined || !db.inTurns) await settled;
+      const next = report.next === undefined ? undefined : orderNow(holder, report.next, isTaken);
       const [answer, order] = await Promise.all([settled, next]);
       return order ? { ...answer, next: order } : answer;
     },

@@ -1,10 +1,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Readable } from 'node:stream';
 import { ApiError } from '../errors.ts';
-import type { FinishReport } from '../protocol.ts';
+import type { FinishReport, Receipt } from '../protocol.ts';
+import { createChunkMemory, type HeldChunk } from './chunk-memory.ts';
 import type { Dispatch } from './dispatch.ts';
 
 /** A chunk of log is at most this long. */
 export const largestChunk = 1024 * 1024;
+
+interface ChunkHeaders {
+  'headrace-claim': string;
+  'headrace-offset': string;
+}
 
 /**
  * The door for runners, the same on the Unix socket and on HTTPS. `identify` answers who knocks, and throws for
@@ -17,10 +24,11 @@ export function addDoor(
 ): void {
   void server.register(async (door) => {
     door.removeAllContentTypeParsers();
+    const memory = createChunkMemory(largestChunk);
     door.addContentTypeParser(
       'application/octet-stream',
-      { parseAs: 'buffer', bodyLimit: largestChunk },
-      async (_: FastifyRequest, body: Buffer) => body,
+      { bodyLimit: largestChunk },
+      async (request: FastifyRequest, body: Readable) => memory.read(body, lengthOf(request)),
     );
     door.addContentTypeParser(
       'application/json',
@@ -37,18 +45,18 @@ export function addDoor(
       return holder;
     };
 
-    door.post('/runner/next', async (request, reply) => {
-      const order = await dispatch.next(holderOf(request), whileConnected(reply));
+    door.post<{ Body: { claim: string } }>('/runner/next', async (request, reply) => {
+      const order = await dispatch.next(holderOf(request), request.body.claim, whileConnected(reply));
       return reply.send({ order: order ?? null });
     });
 
-    door.post<{ Headers: { 'headrace-claim': string; 'headrace-offset': string }; Body: Buffer }>(
-      '/runner/log',
-      async (request, reply) => {
-        const { 'headrace-claim': claim, 'headrace-offset': offset } = request.headers;
-        const chunk = { claim, offset: Number(offset), bytes: request.body };
-        return reply.send(await dispatch.log(holderOf(request), chunk));
-      },
+    const takeChunk = async (holder: string, headers: ChunkHeaders, held: HeldChunk): Promise<Receipt> => {
+      using chunk = held;
+      const { 'headrace-claim': claim, 'headrace-offset': offset } = headers;
+      return await dispatch.log(holder, { claim, offset: Number(offset), bytes: chunk.bytes });
+    };
+    door.post<{ Headers: ChunkHeaders; Body: HeldChunk }>('/runner/log', async (request, reply) =>
+      reply.send(await takeChunk(holderOf(request), request.headers, request.body)),
     );
 
     door.post<{ Body: { claims: string[] } }>('/runner/extend', async (request, reply) => {
@@ -60,6 +68,13 @@ export function addDoor(
       reply.send(await dispatch.finish(holderOf(request), request.body)),
     );
   });
+}
+
+/** A runner always says how long its chunk is; one that is too long was refused before. */
+function lengthOf({ headers }: FastifyRequest): number {
+  const length = Number(headers['content-length']);
+  if (!Number.isSafeInteger(length)) throw new ApiError('invalid_format');
+  return length;
 }
 
 /** A held request is let go when the runner hangs up. */

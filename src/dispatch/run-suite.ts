@@ -23,7 +23,8 @@ export const runSuite: Kind = {
       await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
       return undefined;
     }
-    if (!(await advanceBuild(bench, build, 'running'))) return undefined;
+    // One that runs already is ordered again when the runner did not get the first answer.
+    if (build.build_state !== 'running' && !(await advanceBuild(bench, build, 'running'))) return undefined;
     const variables = await variablesOf(bench, build.suite_id);
     return {
       kind: 'run_suite',

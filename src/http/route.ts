@@ -1,3 +1,4 @@
+import type { Outlet } from '../lib/outlet.ts';
 import type { FieldSet } from './fields.ts';
 import type { PageOf } from './paging.ts';
 import type { RawGroup } from './raw.ts';
@@ -57,14 +58,18 @@ export interface Incoming {
   readonly headers: NodeJS.Dict<string | string[]>;
 }
 
-/** An answer that is sent while it is made, and no faster than the caller takes it. */
-export interface StreamAnswer {
+interface StreamHead {
   contentType: string;
   status?: number;
   headers?: Record<string, string>;
-  /** Left off when the caller goes. */
-  body: AsyncIterable<string | Uint8Array>;
 }
+
+/** An answer that is sent while it is made, and no faster than the caller takes it. */
+export type StreamAnswer =
+  /** Left off when the caller goes. */
+  | (StreamHead & { body: AsyncIterable<string | Uint8Array> })
+  /** Tells what there is to be told, and is over when the promise is settled: for what many callers are told at once. */
+  | (StreamHead & { tell: (outlet: Outlet) => Promise<void> });
 
 /** What an endpoint answers: a record (or list), a page, or a stream; `json` when the text is there already. */
 export type Answer =

@@ -1,6 +1,9 @@
+import { once } from 'node:events';
+import type { OutgoingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
+import type { Outlet } from '../lib/outlet.ts';
 import type { StreamAnswer } from './route.ts';
 
 /** Answers that go on for as long as somebody listens. */
@@ -21,6 +24,7 @@ const usualPause = 15_000;
 
 export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, pauseMs = usualPause): Streams {
   const open = new Map<AbortController, () => unknown>();
+  const signals = new WeakMap<FastifyReply, AbortSignal>();
   let isStopping = false;
   let asking: Promise<void> | undefined;
   const askAll = async (): Promise<void> => {
@@ -49,6 +53,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
     whileOpen(reply, admit) {
       const stream = new AbortController();
       open.set(stream, admit);
+      signals.set(reply, stream.signal);
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();
@@ -57,17 +62,53 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       });
       return stream.signal;
     },
-    send({ contentType, status = 200, headers = {}, body }, request, reply) {
-      // Bytes, not objects: so that the limit is one of memory, however long the pieces are.
-      const stream = Readable.from(body, { objectMode: false, highWaterMark: readAhead });
-      stream.once('error', (error) => {
+    send(answer, request, reply) {
+      const { contentType, status = 200, headers = {} } = answer;
+      const brokeOff = (error: unknown): void => {
         if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'a stream broke off');
-      });
+      };
       server.answered(status, reply.elapsedTime);
-      reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers).send(stream);
+      reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
+      if ('tell' in answer) {
+        tell(answer.tell, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
+        return reply;
+      }
+      // Bytes, not objects: so that the limit is one of memory, however long the pieces are.
+      const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
+      stream.once('error', brokeOff);
+      reply.send(stream);
       // The caller learns at once that it is heard, also where the first word takes its time.
       reply.raw.flushHeaders();
       return reply;
     },
   };
+}
+
+/** Straight to the connection: a stream in between would cost more than the writing itself. */
+function tell(
+  telling: (outlet: Outlet) => Promise<void>,
+  signal: AbortSignal,
+  reply: FastifyReply,
+  brokeOff: (error: unknown) => void,
+): void {
+  const { raw } = reply.hijack();
+  raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders);
+  raw.flushHeaders();
+  const outlet: Outlet = {
+    signal,
+    write: (bytes) => void raw.write(bytes),
+    get isFull() {
+      return raw.writableNeedDrain;
+    },
+    async drained() {
+      if (raw.writableNeedDrain && !signal.aborted) await once(raw, 'drain', { signal }).catch(() => {});
+    },
+  };
+  telling(outlet).then(
+    () => raw.end(),
+    (error: unknown) => {
+      brokeOff(error);
+      raw.destroy();
+    },
+  );
 }

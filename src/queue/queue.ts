@@ -64,15 +64,24 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job
   await db.announce(trx, queueTopic);
 }
 
+interface Claiming {
+  holder: string;
+  kinds: readonly string[];
+  seconds: number;
+  turn: bigint;
+  /** What the claim is called; nobody else can guess it. */
+  name?: string;
+}
+
 /** Takes the job whose turn it is, for `seconds`; undefined when none waits. */
 export async function claim(
   db: Database,
   trx: Transaction,
-  { holder, kinds, seconds, turn }: { holder: string; kinds: readonly string[]; seconds: number; turn: bigint },
+  { holder, kinds, seconds, turn, name = randomBytes(18).toString('base64url') }: Claiming,
 ): Promise<ClaimedJob | undefined> {
   const [job] = await readyJobs(db)(kinds)(trx, { now: BigInt(Date.now()) });
   if (!job) return undefined;
-  const taken = { claim: randomBytes(18).toString('base64url'), holder, tries: job.tries + 1 };
+  const taken = { claim: name, holder, tries: job.tries + 1 };
   if ((await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) })) !== 1n) return undefined;
   await passTurn(trx, { account: job.account_id, turn });
   return { ...job, ...taken };

@@ -5,9 +5,11 @@ import { ApiError } from '../errors.ts';
 import { text } from '../http/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
+import type { Outlet } from '../lib/outlet.ts';
 import { projectTopic } from '../lifecycle/life.ts';
+import { followTogether } from '../streams/crowd.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { follow, patience, type Followed, type StreamEvent } from '../streams/tail.ts';
+import { patience, type Followed } from '../streams/tail.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
@@ -41,16 +43,10 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
       const id = await loggedId(call, logged);
       const from = BigInt(resumption(call, plainOffset) ?? 0);
       const wire = wireFor(call.headers.accept);
-      const events = follow(call, followed(call.db, id), from, call.signal);
-      return streamed(wire, written(events, wire));
+      const tell = (outlet: Outlet) => followTogether(call, followed(call.db, id), wire, from, outlet);
+      return { contentType: wire.contentType, tell };
     },
   });
-}
-
-async function* written(events: AsyncGenerator<StreamEvent>, wire: Wire): AsyncGenerator<string> {
-  for await (const event of events) {
-    yield wire.encode(event, {}, event.type === 'log' ? String(event.next) : undefined);
-  }
 }
 
 export function requestFirehose(logged: Logged): Route {

@@ -5,6 +5,9 @@ import type { Finished, Link, Order, Receipt, Word } from '../protocol.ts';
 /** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
 
+/** The server does not let this runner in: to ask again would not help. */
+export class RefusedError extends Error {}
+
 /** The runner's way to the server, over kept-open connections. A call that fails throws, and may be made again. */
 export function openLink(place: ServerPlace): Link & { close(): void } {
   const isLocal = 'socket' in place;
@@ -30,6 +33,8 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString();
         if (response.statusCode === 200) resolve(JSON.parse(text));
+        else if (response.statusCode === 401)
+          reject(new RefusedError('the server does not know the token of this runner'));
         else reject(new Error(`the server answered ${path} with ${response.statusCode}: ${text.slice(0, 200)}`));
       });
     });
@@ -41,8 +46,8 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
     post(path, 'application/json', JSON.stringify(body), {}, signal);
 
   return {
-    async next(signal) {
-      const { order } = (await postJson('/runner/next', {}, signal)) as { order: Order | null };
+    async next(claim, signal) {
+      const { order } = (await postJson('/runner/next', { claim }, signal)) as { order: Order | null };
       return order ?? undefined;
     },
     async log({ claim, offset, bytes }, signal) {
@@ -63,5 +68,9 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
 function addressOf(url: string): RequestOptions {
   const { hostname, port, pathname, protocol } = new URL(url);
   if (protocol !== 'https:') throw new Error(`a server elsewhere is reached over https, not ${protocol}//`);
-  return { hostname, port: port === '' ? 443 : Number(port), path: pathname.replace(/\/$/, '') };
+  return {
+    hostname: hostname.replaceAll(/[[\]]/g, ''),
+    port: port === '' ? 443 : Number(port),
+    path: pathname.replace(/\/$/, ''),
+  };
 }

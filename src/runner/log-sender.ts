@@ -1,20 +1,24 @@
-import { open, rm, type FileHandle } from 'node:fs/promises';
+import { createPassingBytes } from '../lib/passing-bytes.ts';
 import type { Link } from '../protocol.ts';
 import { untilAnswered } from './retry.ts';
+import { createSpill } from './spill.ts';
 
 /**
  * Brings a log to the server in order and without a gap. What the work says is sent as soon as it is said: while one
- * chunk is on its way, what comes meanwhile gathers for the next. When the server is away or slow, bytes gather in
- * memory up to a bound and then in a file up to another; after that the work has to wait with its output.
+ * chunk is on its way, what comes meanwhile gathers for the next. When the server is slow, the work waits a moment with
+ * its output; when the server is away for longer than that, bytes gather in a file up to a bound.
+ *
+ * Two pieces of memory take turns, one on its way and one being filled: so a log of any length costs no more than those,
+ * and leaves nothing to be cleared away after it.
  */
-const chunkSize = 512 * 1024;
-const mostInMemory = 4 * 1024 * 1024;
+const chunkSize = 1024 * 1024;
+const firstSize = 4 * 1024;
 const mostInFile = 1024 * 1024 * 1024;
 
 export interface LogSender {
   /** Takes output; what it answers is settled when there is room for more. */
   write(bytes: Uint8Array): void | Promise<void>;
-  /** Resolves with the size of the whole log when the server has it all. */
+  /** Resolves with the size of the whole log when the server has it all, or does not want it. */
   end(): Promise<number>;
   close(): Promise<void>;
 }
@@ -32,25 +36,40 @@ export interface SenderOptions {
 
 export function createLogSender(options: SenderOptions): LogSender {
   const { link, claim, signal } = options;
-  const queue: Uint8Array[] = [];
   const spill = createSpill(options.spillFile);
-  const at = { sent: options.offset, queued: 0, gone: false };
+  const passing = createPassingBytes();
+  const at = { sent: options.offset, gathered: 0, gone: false };
+  let gathering = Buffer.allocUnsafe(firstSize);
+  let flying = Buffer.allocUnsafe(firstSize);
   let sending: Promise<void> | undefined;
+  /** What waits for room, in order. */
+  let waiting: Promise<void> | undefined;
   let roomy: PromiseWithResolvers<void> | undefined;
 
-  const take = async (): Promise<Buffer | undefined> => {
-    if (spill.size > 0 && queue.length === 0) return spill.read(chunkSize);
-    const parts: Uint8Array[] = [];
-    let size = 0;
-    while (queue[0] && (size === 0 || size + queue[0].length <= chunkSize)) {
-      const part = queue.shift();
-      if (!part) break;
-      if (part.length > chunkSize) queue.unshift(part.subarray(chunkSize));
-      parts.push(part.subarray(0, chunkSize));
-      size += Math.min(part.length, chunkSize);
+  const fits = ({ length }: Uint8Array): boolean => spill.size === 0 && at.gathered + length <= chunkSize;
+  const gather = (bytes: Uint8Array): void => {
+    const needed = at.gathered + bytes.length;
+    if (needed > gathering.length) {
+      const larger = Buffer.allocUnsafe(Math.min(chunkSize, Math.max(needed, 2 * gathering.length)));
+      gathering.copy(larger, 0, 0, at.gathered);
+      gathering = larger;
     }
-    at.queued -= size;
-    return size > 0 ? Buffer.concat(parts) : undefined;
+    gathering.set(bytes, at.gathered);
+    at.gathered = needed;
+    start();
+  };
+
+  /** What was gathered is older than what is in the file: nothing is gathered while something is there. */
+  const take = async (): Promise<Buffer | undefined> => {
+    if (at.gathered === 0 && spill.size === 0) return undefined;
+    if (at.gathered === 0) {
+      if (flying.length < chunkSize) flying = Buffer.allocUnsafe(chunkSize);
+      return flying.subarray(0, await spill.read(flying));
+    }
+    const bytes = gathering.subarray(0, at.gathered);
+    [gathering, flying] = [flying, gathering];
+    at.gathered = 0;
+    return bytes;
   };
 
   const sendAll = async (): Promise<void> => {
@@ -64,20 +83,27 @@ export function createLogSender(options: SenderOptions): LogSender {
   };
 
   const send = async (bytes: Buffer): Promise<void> => {
-    const receipt = await untilAnswered(signal, () => link.log({ claim, offset: at.sent, bytes }, signal));
-    if ('gone' in receipt) {
-      at.gone = true;
-      options.onGone();
-    } else if ('expected' in receipt && receipt.expected !== at.sent + bytes.length) {
-      throw new Error(`the log of ${claim} is at ${at.sent}, but the server expects ${receipt.expected}`);
-    }
-    at.sent += bytes.length;
+    const end = at.sent + bytes.length;
+    const receipt = await untilAnswered(signal, async () => {
+      const answer = await link.log({ claim, offset: at.sent, bytes }, signal);
+      // An earlier try of the same chunk may be on its way through the server still: the whole of it is sent again.
+      if ('expected' in answer && answer.expected >= at.sent && answer.expected < end) throw new Error('out of place');
+      return answer;
+    });
+    passing.passed(bytes.length);
+    if ('taken' in receipt || ('expected' in receipt && receipt.expected === end)) at.sent = end;
+    else giveUp(); // what the server is missing was sent, taken and let go: nobody can bring it any more
+  };
+  const giveUp = (): void => {
+    at.gone = true;
+    options.onGone();
   };
 
+  const isLeft = (): boolean => !at.gone && !signal.aborted && (at.gathered > 0 || spill.size > 0);
   const start = (): void => {
     sending ??= sendAll().finally(() => {
       sending = undefined;
-      if (!at.gone && !signal.aborted && (queue.length > 0 || spill.size > 0)) start();
+      if (isLeft()) start();
     });
     sending.catch(() => {}); // whoever waits for the end hears of it
   };
@@ -85,20 +111,23 @@ export function createLogSender(options: SenderOptions): LogSender {
   return {
     write(bytes) {
       if (at.gone || bytes.length === 0) return undefined;
-      if (at.queued + bytes.length <= mostInMemory && spill.size === 0) {
-        queue.push(bytes);
-        at.queued += bytes.length;
-        start();
-        return undefined;
-      }
-      return spillOrWait(bytes);
+      if (!waiting && fits(bytes)) return gather(bytes);
+      const turn = (waiting ?? Promise.resolve())
+        .then(() => spillOrWait(bytes))
+        .finally(() => {
+          if (waiting === turn) waiting = undefined;
+        });
+      waiting = turn;
+      return turn;
     },
     async end() {
-      const isLeft = (): boolean => sending !== undefined || (!at.gone && (queue.length > 0 || spill.size > 0));
-      while (isLeft()) {
-        start();
-        await sending;
+      for (;;) {
+        if (isLeft()) start();
+        const pending = waiting ?? sending;
+        if (!pending) break;
+        await pending;
       }
+      signal.throwIfAborted();
       return at.sent;
     },
     close: () => spill.close(),
@@ -106,23 +135,26 @@ export function createLogSender(options: SenderOptions): LogSender {
 
   /** The server keeps up as a rule: it gets a moment before the disk is used. */
   async function spillOrWait(bytes: Uint8Array): Promise<void> {
-    start();
-    const moment = AbortSignal.timeout(1000);
-    while (at.queued + bytes.length > mostInMemory && spill.size === 0 && !moment.aborted && !at.gone)
-      await room(moment);
-    if (at.gone) return;
-    if (at.queued + bytes.length <= mostInMemory && spill.size === 0) {
-      queue.push(bytes);
-      at.queued += bytes.length;
-      start();
+    if (bytes.length > chunkSize) {
+      for (let from = 0; from < bytes.length; from += chunkSize) {
+        const piece = bytes.subarray(from, from + chunkSize);
+        await (fits(piece) ? gather(piece) : spillOrWait(piece));
+      }
       return;
     }
-    while (spill.size + bytes.length > mostInFile && !at.gone) await room(signal);
+    start();
+    const moment = AbortSignal.any([signal, AbortSignal.timeout(1000)]);
+    while (!fits(bytes) && spill.size === 0 && !moment.aborted && !at.gone) await room(moment);
+    if (at.gone) return;
+    if (fits(bytes)) return gather(bytes);
+    while (spill.size + bytes.length > mostInFile && !signal.aborted && !at.gone) await room(signal);
+    if (signal.aborted || at.gone) return;
     await spill.write(bytes);
     start();
   }
 
   async function room(until: AbortSignal): Promise<void> {
+    if (until.aborted) return;
     roomy ??= Promise.withResolvers<void>();
     const { promise, resolve } = roomy;
     const stop = (): void => resolve();
@@ -130,32 +162,4 @@ export function createLogSender(options: SenderOptions): LogSender {
     await promise;
     until.removeEventListener('abort', stop);
   }
-}
-
-/** A file that is written at its end and read from its start. */
-function createSpill(path: string) {
-  let file: FileHandle | undefined;
-  let written = 0;
-  let read = 0;
-  return {
-    get size(): number {
-      return written - read;
-    },
-    async write(bytes: Uint8Array): Promise<void> {
-      file ??= await open(path, 'w+', 0o600);
-      await file.write(bytes, 0, bytes.length, written);
-      written += bytes.length;
-    },
-    async read(most: number): Promise<Buffer | undefined> {
-      if (!file) return undefined;
-      const buffer = Buffer.allocUnsafe(Math.min(most, written - read));
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, read);
-      read += bytesRead;
-      return buffer.subarray(0, bytesRead);
-    },
-    async close(): Promise<void> {
-      await file?.close();
-      await rm(path, { force: true });
-    },
-  };
 }

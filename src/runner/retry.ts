@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { RefusedError } from './link.ts';
 
 const longestPause = 2000;
 
-/** Makes a call until it succeeds: a server that is away comes back. Only the signal ends it. */
+/** Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, or to be refused. */
 export async function untilAnswered<T>(
   signal: AbortSignal,
   call: () => Promise<T>,
@@ -14,8 +15,9 @@ export async function untilAnswered<T>(
       return await call();
     } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof RefusedError) throw error;
       onAway?.(error);
     }
-    await pause(wait, undefined, { signal });
+    await pause(wait, undefined, { signal }).catch(() => {}); // who asks is told the signal's own reason
   }
 }

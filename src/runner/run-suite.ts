@@ -4,16 +4,15 @@ import { FetchError } from './git/failures.ts';
 import type { Ended } from './sandbox/types.ts';
 import type { Doing } from './work.ts';
 
+const mostHeard = 64 * 1024;
+
 /** Runs a suite's command in a sandbox of its own, over the commit's shared work tree. */
 export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes }, order, { id, say, signal }) => {
   const mask = createMask(order.secrets);
+  // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
+  const heard: string[] = [];
   try {
-    using checkout = await checkouts.of(
-      order.source,
-      order.sha,
-      (text) => void say(mask.push(Buffer.from(text))),
-      signal,
-    );
+    using checkout = await checkouts.of(order.source, order.sha, (text) => void heard.push(String(text)), signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
       id,
@@ -26,8 +25,9 @@ export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes }, orde
     });
     return outcomeOf(ended);
   } catch (error) {
-    if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };
-    throw error;
+    if (!(error instanceof FetchError)) throw error;
+    await say(mask.push(Buffer.from(heard.join('').slice(-mostHeard))));
+    return { kind: 'unfetchable', reason: error.kind };
   } finally {
     await say(mask.flush());
   }

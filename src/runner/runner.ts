@@ -1,27 +1,24 @@
+import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Link, Order, Outcome } from '../protocol.ts';
-import { openCheckouts } from './checkouts.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import { openMirrors } from './git/mirrors.ts';
+import { RefusedError } from './link.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
-import { openSandboxes } from './sandbox/index.ts';
-import type { Network } from './sandbox/types.ts';
 import { tidyMirrors } from './upkeep.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
   link: Link;
-  /** A folder of the runner's own: mirrors, work trees, sandboxes, logs on their way. */
+  /** A folder of the runner's own, for logs on their way. */
   folder: string;
+  /** What the work is done with; closed when the runner ends. */
+  workshop: Workshop;
   concurrency: number;
-  sshConfig?: string | undefined;
-  network: Network;
-  isolation: 'required' | 'off';
   log: (message: string) => void;
   /** Does one piece of work and ends. */
   once?: boolean;
@@ -46,21 +43,11 @@ const notOurs = new Error('somebody else has it, or nobody wants it any more');
 const stopped = new Error('the runner was stopped');
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
-  const { link, folder, log } = options;
+  const { link, folder, workshop, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const spool = join(folder, 'spool');
   await rm(spool, { recursive: true, force: true });
   await mkdir(spool, { mode: 0o700 });
-  const mirrors = await openMirrors({ dir: join(folder, 'git'), sshConfig: options.sshConfig });
-  const sandboxes = await openSandboxes({
-    stateDir: join(folder, 'sandboxes'),
-    network: options.network,
-    isolation: options.isolation,
-    log,
-    prepare: options.concurrency,
-  });
-  const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, sandboxes.owner);
-  const workshop: Workshop = { mirrors, checkouts, sandboxes };
 
   const ending = new AbortController();
   const { signal } = ending;
@@ -71,13 +58,21 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
+  let trouble = '';
   const heard = <T>(answer: T): T => {
     heardAt = Date.now();
+    trouble = '';
     return answer;
+  };
+  /** Said once, not at every try. */
+  const away = (error: unknown): void => {
+    if (messageOf(error) !== trouble)
+      log(`the server is away, and is asked again until it answers: ${messageOf(error)}`);
+    trouble = messageOf(error);
   };
 
   /** Answers the next order, if the server had one at hand. */
-  const perform = async (order: Order): Promise<Order | undefined> => {
+  const perform = async (order: Order, nextClaim: string): Promise<Order | undefined> => {
     const work = new AbortController();
     claims.set(order.claim, work);
     touch();
@@ -91,11 +86,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       onGone: () => work.abort(notOurs),
     });
     try {
-      const task: Task = { id: order.claim, say: (output) => sender.write(Buffer.from(output)), signal: whole };
+      const task: Task = { id: order.claim, say: (output) => sender.write(bytesOf(output)), signal: whole };
       const outcome = await outcomeOf(workshop, order, task, work.signal);
       if (work.signal.reason === notOurs || signal.aborted) return undefined;
       const logSize = await sender.end();
-      const report = { claim: order.claim, outcome, logSize, andNext: !options.once };
+      const report = { claim: order.claim, outcome, logSize, next: options.once ? undefined : nextClaim };
       const { next } = await untilAnswered(signal, () => link.finish(report, signal).then(heard));
       return next;
     } catch (error) {
@@ -110,10 +105,12 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const executor = async (): Promise<void> => {
     let order: Order | undefined;
+    let claim = newClaim();
     while (!signal.aborted) {
-      order ??= await untilAnswered(signal, () => link.next(signal).then(heard));
+      order ??= await untilAnswered(signal, () => link.next(claim, signal).then(heard), away);
       if (!order) continue;
-      order = await perform(order);
+      claim = newClaim();
+      order = await perform(order, claim);
       if (options.once) return;
     }
   };
@@ -126,7 +123,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         await Promise.race([promise, aborted(signal)]);
         continue;
       }
-      const words = await untilAnswered(signal, () => link.extend([...claims.keys()], signal).then(heard));
+      const asking = untilAnswered(signal, () => link.extend([...claims.keys()], signal).then(heard), away);
+      const words = await asking.catch((error: unknown) => {
+        if (error instanceof RefusedError) ending.abort(error);
+        return {};
+      });
       let isForOthers = false;
       for (const [claim, word] of Object.entries(words)) {
         const work = claims.get(claim);
@@ -140,7 +141,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const attending = attend().catch(() => {}); // it is ended by the signal
   const isBusy = (): boolean => claims.size > 0;
-  const tidying = tidyMirrors({ mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
+  const tidying = tidyMirrors({ mirrors: workshop.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
@@ -148,8 +149,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     touch();
     await attending;
     await tidying;
-    await sandboxes.close();
-    await mirrors.close();
+    await workshop.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;
   })();
@@ -182,8 +182,16 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
   }
 }
 
+function newClaim(): string {
+  return randomBytes(18).toString('base64url');
+}
+
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+function bytesOf(output: Buffer | string): Buffer {
+  return typeof output === 'string' ? Buffer.from(output) : output;
 }
 
 /** A signal that follows another for one reason alone. */

@@ -8,6 +8,8 @@ export interface Workshop {
   mirrors: Mirrors;
   checkouts: Checkouts;
   sandboxes: Sandboxes;
+  /** Ends what runs, and leaves nothing behind. */
+  close(): Promise<void>;
 }
 
 /** One piece of work under way. */

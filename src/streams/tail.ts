@@ -46,25 +46,6 @@ export interface Place {
   over?: { state: string | undefined } | undefined;
 }
 
-export async function* follow(
-  parts: TailParts,
-  subject: Followed,
-  from: bigint,
-  signal: AbortSignal,
-): AsyncGenerator<StreamEvent> {
-  using watch = parts.hub.watch(...topicsOf(subject.id));
-  const place: Place = { at: from };
-  while (!signal.aborted) {
-    yield* news(parts, subject, place);
-    if (place.over) {
-      yield* lastWord(place);
-      yield { type: 'end' };
-      return;
-    }
-    await watch.changed(patience, signal);
-  }
-}
-
 /** Announced when there is news of a record. */
 export function topicsOf(id: bigint): string[] {
   return [logTopic(id), `subject:${id}`];

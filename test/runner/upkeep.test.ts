@@ -8,6 +8,7 @@ import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Link } from '../../src/protocol.ts';
 import { openMirrors } from '../../src/runner/git/mirrors.ts';
+import { openWorkshop } from '../../src/runner/workshop.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import { tidyMirrors } from '../../src/runner/upkeep.ts';
 
@@ -38,20 +39,14 @@ test('a runner without work removes the mirrors that nobody used for a month', a
   ];
   const said: string[] = [];
   const noWork: Link = {
-    next: async (signal) => void (await once(signal, 'abort').catch(() => {})),
+    next: async (_, signal) => void (await once(signal, 'abort').catch(() => {})),
     log: () => assert.fail('there is nothing to say'),
     extend: () => assert.fail('there is nothing to keep'),
     finish: () => assert.fail('there is nothing to finish'),
   };
-  const runner = await startRunner({
-    link: noWork,
-    folder,
-    concurrency: 1,
-    network: 'none',
-    isolation: 'off',
-    log: (message) => void said.push(message),
-    upkeepEveryMs: 5,
-  });
+  const log = (message: string): void => void said.push(message);
+  const workshop = await openWorkshop({ folder, concurrency: 1, network: 'none', isolation: 'off', log });
+  const runner = await startRunner({ link: noWork, folder, workshop, concurrency: 1, log, upkeepEveryMs: 5 });
   while (existsSync(old)) await pause(5);
   assert.ok(existsSync(recent));
   await runner.stop();

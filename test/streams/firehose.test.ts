@@ -88,6 +88,30 @@ describeService('the firehose', (service) => {
     }
   });
 
+  test('tells a crowd the same, whoever comes late, dawdles or leaves', async () => {
+    const { task, path } = await runningBuild(alice, runner);
+    const open = () => Listener.open(alice, `${path}/firehose`);
+    const first = await Promise.all(Array.from({ length: 12 }, open));
+    let spoken = '';
+    const say = async (words: string): Promise<void> => {
+      spoken += words;
+      await task.say(words);
+    };
+    for (let line = 0; line < 20; line += 1) await say(`${line} früh\n`);
+    const [leaver, ...others] = first;
+    leaver?.leave();
+    const late = await Promise.all(Array.from({ length: 5 }, open));
+    // More than the connection of somebody who does not read can hold.
+    for (let turn = 0; turn < 4; turn += 1) await say(`${turn} und noch viel mehr\n`.repeat(40_000));
+    for (let line = 0; line < 20; line += 1) await say(`${line} spät\n`);
+    await task.exit(0);
+    for (const listener of [...others, ...late]) {
+      const told = await listener.rest();
+      assert.ok(logOf(told) === spoken, 'every byte, in order');
+      assert.deepEqual([statesOf(told), told.at(-1)?.event], [['running', 'passed'], 'end']);
+    }
+  });
+
   test('comes as lines of JSON to those who ask for them', async () => {
     const { task, path } = await runningBuild(alice, runner);
     await task.say('word\n');

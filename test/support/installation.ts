@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -11,10 +11,16 @@ import { startGitHost, type GitHost } from './sshd.ts';
 /** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
 export interface Installation {
   host: GitHost;
-  project(): Promise<Project>;
+  folder: string;
+  address(): string;
+  /** What the program is started with, for other commands beside it. */
+  env: Record<string, string>;
+  project(name?: string): Promise<Project>;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
+  /** Stops it as an operator does; the runner goes too. */
+  stop(): Promise<void>;
 }
 
 export interface Item {
@@ -22,7 +28,7 @@ export interface Item {
   [field: string]: unknown;
 }
 
-interface Build extends Item {
+export interface Build extends Item {
   suite_id_str: string;
   build_state: string;
   exit_status: number | null;
@@ -34,7 +40,11 @@ interface Request extends Item {
   build_state: string;
 }
 
-export async function startInstallation(database: TestDatabase): Promise<Installation> {
+export async function startInstallation(
+  database: TestDatabase,
+  settings: Record<string, string> = {},
+  options: { runner?: boolean; port?: number } = {},
+): Promise<Installation> {
   const folder = temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
@@ -43,33 +53,43 @@ export async function startInstallation(database: TestDatabase): Promise<Install
     HEADRACE_SSH_CONFIG: host.sshConfig,
     HEADRACE_BUILD_NETWORK: 'none',
     HEADRACE_CONCURRENCY: '2',
+    ...settings,
   };
-  let serving: Serving = await serve(database, folder, env, { runner: true });
+  const begin = (): Promise<Serving> => serve(database, folder, env, { runner: true, ...options });
+  let serving: Serving = await begin();
   const start = async (): Promise<void> => {
-    serving = await serve(database, folder, env, { runner: true });
+    serving = await begin();
   };
   const key = /API key\s+(\S+)/.exec(serving.output)?.[1] ?? '';
-  database.afterwards(async () => {
+  const stop = async (): Promise<void> => {
     serving.process.kill('SIGTERM');
     await serving.exited;
+  };
+  database.afterwards(async () => {
+    await stop();
     await host.close();
     rmSync(folder, { recursive: true, force: true });
   });
   const api = (): Caller => callerOf(serving, key);
   return {
     host,
+    folder,
+    address: () => serving.address,
+    env,
+    stop,
     startServer: start,
     async killServer() {
       serving.process.kill('SIGKILL');
       await serving.exited;
     },
     async killRunner() {
-      process.kill(Number(readFileSync(join(folder, 'runner', 'pid'), 'utf8')), 'SIGKILL');
+      // By its command line, so that also one is found that only starts.
+      for (const pid of commandsWith(`runner\0--local\0--data-dir\0${folder}\0`)) process.kill(pid, 'SIGKILL');
     },
-    async project() {
-      const repository = await createRepository(join(host.folder, 'app.git'));
+    async project(name = 'app') {
+      const repository = await createRepository(join(host.folder, `${name}.git`));
       await repository.commit({ message: 'Begin' });
-      const form = { name: 'app', repository_url: host.url('app.git') };
+      const form = { name, repository_url: host.url(`${name}.git`) };
       const project = await api().post('/projects', form);
       const publicKey = String(project.ssh_public_key);
       await host.authorize(publicKey);
@@ -78,16 +98,31 @@ export async function startInstallation(database: TestDatabase): Promise<Install
   };
 }
 
+/** The processes in whose command line a text stands; its words are parted by NUL. */
+export function commandsWith(text: string): number[] {
+  const commandOf = (pid: string): string => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+    } catch {
+      return ''; // it ended in this moment
+    }
+  };
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.filter((pid) => commandOf(pid).includes(text)).map(Number);
+}
+
 export interface Caller {
   get<T = Item>(path: string): Promise<T>;
   post(path: string, form?: Record<string, string>): Promise<Item>;
+  put(path: string, form: Record<string, string>): Promise<unknown>;
   delete(path: string): Promise<unknown>;
   text(path: string): Promise<string>;
+  bytes(path: string): Promise<Buffer>;
 }
 
 function callerOf({ api }: Serving, key: string): Caller {
   const as = { email: 'admin@localhost', api_key: key };
-  const answered = async (method: 'GET' | 'POST' | 'DELETE', path: string, form?: Record<string, string>) => {
+  const answered = async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, form?: Record<string, string>) => {
     const answer = await api.ask(method, path, { as, ...(form ? { form } : {}) });
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.text}`);
     return answer;
@@ -96,14 +131,19 @@ function callerOf({ api }: Serving, key: string): Caller {
   return {
     get: async <T>(path: string) => response((await answered('GET', path)).text) as T,
     post: async (path, form = {}) => response((await answered('POST', path, form)).text) as Item,
+    put: (path, form) => answered('PUT', path, form),
     delete: (path) => answered('DELETE', path),
     text: async (path) => (await answered('GET', path)).text,
+    bytes: async (path) => (await answered('GET', path)).bytes,
   };
 }
 
 export interface Project extends ReturnType<typeof projectOf> {
   publicKey: string;
 }
+
+/** Much longer than anything takes: a test that would wait for ever ends in words instead. */
+const longestWait = 60_000;
 
 const unfinished = new Set(['enqueued', 'fetching', 'building']);
 
@@ -114,10 +154,10 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   const ask = async (ref: string): Promise<Request> =>
     (await api().post(`${path}/build_requests`, { commit_ref: ref })) as Request;
   const end = async ({ id_str: id }: Item): Promise<Request> => {
-    for (;;) {
+    for (const startedAt = Date.now(); ; await pause(50)) {
       const request = await api().get<Request>(`${path}/build_requests/${id}`);
       if (!unfinished.has(request.build_state)) return request;
-      await pause(50);
+      assert.ok(Date.now() - startedAt < longestWait, `the request is ${request.build_state} for ever`);
     }
   };
   const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
@@ -127,9 +167,11 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     repository,
     commits,
     builds,
+    suites: (): Promise<Item[]> => api().get(`${path}/suites`),
     ask,
     end,
     log,
+    logBytes: (build: Item | undefined): Promise<Buffer> => api().bytes(`${path}/builds/${build?.id_str}/log.txt`),
     build: async (ref: string) => end(await ask(ref)),
     fetchLog: ({ id_str: id }: Item) => api().text(`${path}/build_requests/${id}/log.txt`),
     cancel: ({ id_str: id }: Item) => api().post(`${path}/build_requests/${id}/cancel`),
@@ -139,6 +181,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       t.after(() => api().delete(`${path}/suites/${id}`));
       return id;
     },
+    /** What the suite's next build runs. */
+    command: (suite: string, command: string) => api().put(`${path}/suites/${suite}`, { command }),
     rule: (suite: string, subject: string, operator: string, value: string) =>
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
     variable: (suite: string, name: string, content: string) =>

@@ -33,9 +33,9 @@ export async function serve(
   { afterwards }: Pick<TestDatabase, 'afterwards'>,
   folder: string,
   env: Record<string, string> = {},
-  { runner = false } = {},
+  { runner = false, port = 0 } = {},
 ): Promise<Serving> {
-  const args = ['serve', '--data-dir', folder, '--port', '0', ...(runner ? [] : ['--no-runner'])];
+  const args = ['serve', '--data-dir', folder, '--port', String(port), ...(runner ? [] : ['--no-runner'])];
   const child = spawn(program, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
   afterwards(() => void child.kill('SIGKILL'));
   const exited = once(child, 'exit');
@@ -52,4 +52,26 @@ export async function serve(
   const address = await promise;
   const api = new Client(address, readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8'));
   return { process: child, address, api, output, exited };
+}
+
+export interface Started {
+  process: ChildProcess;
+  /** Everything it has said so far. */
+  said(): string;
+  /** Its exit status, or the signal that ended it. */
+  exited: Promise<number | NodeJS.Signals>;
+}
+
+/** Starts a command of the program that goes on by itself. It does not outlive the tests of the block. */
+export function startProgram(
+  { afterwards }: Pick<TestDatabase, 'afterwards'>,
+  args: string[],
+  env: Record<string, string> = {},
+): Started {
+  const child = spawn(program, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+  afterwards(() => void child.kill('SIGKILL'));
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const exited = once(child, 'close').then(([status, signal]) => (status ?? signal) as number | NodeJS.Signals);
+  return { process: child, said: () => said, exited };
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
 import type { CommitReport, Order, Outcome, Receipt, Work, Word } from '../../src/protocol.ts';
@@ -27,14 +28,14 @@ export class ScriptedRunner {
   }
 
   async take<Kind extends Work['kind']>(kind: Kind): Promise<Task<Extract<Work, { kind: Kind }>>> {
-    const order = await this.dispatch.next(this.name, patient);
+    const order = await this.dispatch.next(this.name, randomUUID(), patient);
     assert.equal(order?.work.kind, kind);
     return new Task(this, order as Order & { work: Extract<Work, { kind: Kind }> });
   }
 
   /** Nothing is there to be done at this moment. */
   async assertIdle(): Promise<void> {
-    assert.equal(await this.dispatch.next(this.name, AbortSignal.abort()), undefined);
+    assert.equal(await this.dispatch.next(this.name, randomUUID(), AbortSignal.abort()), undefined);
   }
 }
 
@@ -68,7 +69,6 @@ export class Task<W extends Work = Work> {
       claim: this.order.claim,
       outcome,
       logSize: this.#size,
-      andNext: false,
     });
   }
 

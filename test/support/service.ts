@@ -73,6 +73,11 @@ export class Service {
     return this.#started.server.address;
   }
 
+  /** What a keeper of the local runner says when that has died. */
+  loseRunner(): void {
+    this.#started.server.localRunnerGone();
+  }
+
   /** Someone with an account; each time somebody new. */
   async user(kind: 'user' | 'collaborator' = 'user'): Promise<User> {
     this.#users += 1;

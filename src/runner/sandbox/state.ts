@@ -60,9 +60,12 @@ async function claim(owner: string): Promise<void> {
 }
 
 async function startOf(pid: number): Promise<string | null> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
-  const START_TIME = 19; // counted from the field after the program's name, which may itself hold blanks
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[START_TIME] ?? null;
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' '); // the program's name may itself hold blanks
+  const [STATE, START_TIME] = [0, 19];
+  // Dead and not yet looked after by its parent: in containers that may be a program which never does.
+  if (fields[STATE] === 'Z' || fields[STATE] === 'X') return null;
+  return fields[START_TIME] ?? null;
 }
 
 async function sweep(folder: string, groups: string): Promise<void> {

@@ -185,6 +185,43 @@ test(
   },
 );
 
+test(
+  'so is one that makes files without end',
+  { skip: !isRoot && 'needs a small file system of its own' },
+  async (t) => {
+    const small = await smallFileSystem(96, 'nr_inodes=40000');
+    const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 0 }, small.remove);
+    const ended = await sh('for i in $(seq 37900); do : > $i; done; sleep 60');
+    assert.equal(ended.reason, 'out_of_disk', ended.text);
+    assert.equal((await sh(': > a && echo fine')).text, 'fine\n');
+  },
+);
+
+test('no process outside can be traced or read, neither the runner nor another build', async (t) => {
+  const { sh } = await open(t);
+  const neighbour = Promise.withResolvers<void>();
+  const left = new AbortController();
+  const other = sh('echo there; sleep 60', {
+    environment: { NEIGHBOUR: 'neighbour-of-a-tracer' },
+    output: () => neighbour.resolve(),
+    signal: left.signal,
+  });
+  await neighbour.promise;
+  const pids = [process.pid, process.ppid, ...marked('neighbour-of-a-tracer')];
+  const attach = `import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+for pid in [${pids.join(', ')}]:
+    if libc.ptrace(16, pid, None, None) == 0: print('traced', pid)
+    for name in ('mem', 'environ', 'root', 'cwd/x'):
+        try: open(f'/proc/{pid}/{name}', 'rb'); print('opened', pid, name)
+        except OSError: pass
+print('tried')`;
+  const { text } = await sh(`python3 - <<'END'\n${attach}\nEND`);
+  left.abort();
+  await other;
+  assert.equal(text, 'tried\n');
+});
+
 test('a process that ignores SIGTERM is killed three seconds later', async (t) => {
   const { sh } = await open(t);
   const begin = performance.now();
@@ -259,9 +296,12 @@ async function listen(host: string): Promise<{ port: number; close: () => void }
   return { port: typeof address === 'object' ? (address?.port ?? 0) : 0, close: () => void server.close() };
 }
 
-async function smallFileSystem(megabytes: number): Promise<{ folder: string; remove: () => Promise<void> }> {
+async function smallFileSystem(
+  megabytes: number,
+  more = 'mode=755',
+): Promise<{ folder: string; remove: () => Promise<void> }> {
   const folder = await mkdtemp('/tmp/headrace-small-');
-  assert.equal((await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'small', folder])).status, 0);
+  assert.equal((await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,${more}`, 'small', folder])).status, 0);
   return {
     folder,
     remove: async () => {

@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { createRepository, type NewCommit, type Repository } from '../../test/support/repository.ts';
+import { startGitHost } from '../../test/support/sshd.ts';
+import { call, startHeadrace, type Service } from './servers.ts';
+
+interface Item {
+  id_str: string;
+  build_state: string;
+}
+
+/** A service with one project of one suite, whose command each build says anew. */
+export interface BenchProject {
+  service: Service;
+  repository: Repository;
+  path: string;
+  runnerPid(): number;
+  /** What the next build runs. */
+  command(command: string): Promise<void>;
+  /** Asks for a build of the commit and answers the build's address. The commit is known after the first time. */
+  build(): Promise<string>;
+  /** Waits until the build at an address is over and its log complete. */
+  end(build: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const unfinished = new Set(['enqueued', 'running']);
+
+export async function startProject(content: NewCommit = {}): Promise<BenchProject> {
+  const host = await startGitHost();
+  const repository = await createRepository(join(host.folder, 'bench.git'));
+  const sha = await repository.commit({ message: 'Measure', ...content });
+  const env = { HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none', HEADRACE_CONCURRENCY: '2' };
+  const service = await startHeadrace(undefined, env);
+  const project = await call<Item & { ssh_public_key: string }>(service, '/projects', {
+    name: 'bench',
+    repository_url: host.url('bench.git'),
+  });
+  await host.authorize(project.ssh_public_key);
+  const path = `/projects/${project.id_str}`;
+  const suite = await call<Item>(service, `${path}/suites`, { name: 'bench', command: 'true' });
+
+  const end = async (build: string): Promise<void> => {
+    while (unfinished.has((await call<Item>(service, build)).build_state)) await pause(20);
+  };
+  const build = async (): Promise<string> => {
+    const request = await call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
+    for (;;) {
+      const { commit_id_str: commit } = await call<{ commit_id_str: string }>(
+        service,
+        `${path}/build_requests/${request.id_str}`,
+      );
+      const [newest] = commit === '' ? [] : await call<Item[]>(service, `${path}/commits/${commit}/builds?limit=1`);
+      if (newest) return `${path}/builds/${newest.id_str}`;
+      await pause(20);
+    }
+  };
+  await end(await build());
+  return {
+    service,
+    repository,
+    path,
+    runnerPid: () => Number(readFileSync(join(service.dataDir, 'runner', 'pid'), 'utf8')),
+    command: (command) => call(service, `${path}/suites/${suite.id_str}`, { command }, 'PUT'),
+    build,
+    end,
+    async stop() {
+      await service.stop();
+      await host.close();
+    },
+  };
+}

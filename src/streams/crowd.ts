@@ -1,0 +1,179 @@
+import type { Hub, Watch } from '../db/hub.ts';
+import type { Outlet } from '../lib/outlet.ts';
+import type { Wire } from './firehose.ts';
+import { lastWord, news, patience, topicsOf } from './tail.ts';
+import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
+
+/**
+ * Many who follow one record. Those who have heard everything so far form a crowd: one look into the store serves all of
+ * them, and what is new is put into words once. Who comes late, or takes what it is told more slowly than it is said, is
+ * served from the store at its own pace until it has caught up, and joins the crowd then. So nobody misses anything, the
+ * slowest costs no memory, and the thousandth costs little more than the writing to its connection.
+ */
+export async function followTogether(
+  parts: TailParts,
+  subject: Followed,
+  wire: Wire,
+  from: bigint,
+  outlet: Outlet,
+): Promise<void> {
+  const { hub } = parts;
+  const { signal } = outlet;
+  const crowds = crowdsOf(hub);
+  const name = `${subject.id} ${wire.contentType}`;
+  let place: Place = { at: from };
+  while (!signal.aborted) {
+    const watch = hub.watch(...topicsOf(subject.id)); // before the look, so that nothing falls between the two
+    try {
+      for await (const event of news(parts, subject, place)) {
+        outlet.write(written(event, wire));
+        if (outlet.isFull) await outlet.drained();
+        if (signal.aborted) return;
+      }
+    } catch (error) {
+      watch[Symbol.dispose]();
+      throw error;
+    }
+    let crowd = crowds.get(name);
+    if (place.over || crowd) watch[Symbol.dispose]();
+    if (place.over) {
+      for (const event of ending(place)) outlet.write(written(event, wire));
+      return;
+    }
+    if (!crowd) {
+      crowd = new Crowd({ ...place }, () => crowds.delete(name));
+      crowds.set(name, crowd);
+      crowd.start(parts, subject, wire, watch);
+    }
+    await crowd.settled(place);
+    if (!crowd.isAt(place)) continue;
+    const behind = await crowd.join(outlet);
+    if (!behind) return;
+    place = behind;
+    await outlet.drained();
+  }
+}
+
+function* ending(place: Place): Generator<StreamEvent> {
+  yield* lastWord(place);
+  yield { type: 'end' };
+}
+
+function written(event: StreamEvent, wire: Wire): Buffer {
+  return Buffer.from(wire.encode(event, {}, event.type === 'log' ? String(event.next) : undefined));
+}
+
+/** The crowds of a server, which live as long as what tells it of news. */
+const crowdsByHub = new WeakMap<Hub, Map<string, Crowd>>();
+
+function crowdsOf(hub: Hub): Map<string, Crowd> {
+  const crowds = crowdsByHub.get(hub) ?? new Map<string, Crowd>();
+  crowdsByHub.set(hub, crowds);
+  return crowds;
+}
+
+/** Proxies are kept awake by something every fifteen seconds; whether it is time is looked at every `patience`. */
+const quietTime = 15_000 - patience;
+
+class Crowd {
+  /** What everybody in it has been told; true only while it is idle. */
+  readonly #place: Place;
+  readonly #dissolved: () => void;
+  readonly #members = new Map<Outlet, PromiseWithResolvers<Place | undefined>>();
+  readonly #empty = new AbortController();
+  #idle = true;
+  #next = Promise.withResolvers<void>();
+
+  constructor(place: Place, dissolved: () => void) {
+    this.#place = place;
+    this.#dissolved = dissolved;
+  }
+
+  start(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): void {
+    void this.#run(parts, subject, wire, watch)
+      .then(() => this.#leaveAll((member) => member.resolve(undefined)))
+      .catch((error: unknown) => this.#leaveAll((member) => member.reject(error)))
+      .finally(() => {
+        watch[Symbol.dispose]();
+        this.#dissolve();
+      });
+  }
+
+  /** Resolves when it makes sense to compare: who has heard more than the crowd waits until that has moved on. */
+  async settled({ at, seen = 0n }: Place): Promise<void> {
+    const isAhead = at > this.#place.at || seen > (this.#place.seen ?? 0n);
+    if ((!this.#idle || isAhead) && !this.#empty.signal.aborted) await this.#next.promise;
+  }
+
+  isAt({ at, seen }: Place): boolean {
+    return this.#idle && !this.#empty.signal.aborted && at === this.#place.at && seen === this.#place.seen;
+  }
+
+  /** Stays until the end, which is told; or until the one who joined has fallen behind, and to where. */
+  async join(outlet: Outlet): Promise<Place | undefined> {
+    const member = Promise.withResolvers<Place | undefined>();
+    this.#members.set(outlet, member);
+    const leave = (): void => {
+      this.#members.delete(outlet);
+      member.resolve(undefined);
+      if (this.#members.size === 0) this.#dissolve();
+    };
+    outlet.signal.addEventListener('abort', leave, { once: true });
+    if (outlet.signal.aborted) leave();
+    try {
+      return await member.promise;
+    } finally {
+      outlet.signal.removeEventListener('abort', leave);
+    }
+  }
+
+  async #run(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): Promise<void> {
+    const { signal } = this.#empty;
+    let spokeAt = Date.now();
+    const say = (bytes: Buffer): void => {
+      for (const outlet of this.#members.keys()) outlet.write(bytes);
+      spokeAt = Date.now();
+    };
+    for (;;) {
+      this.#settle();
+      await watch.changed(patience, signal);
+      if (signal.aborted) return;
+      this.#idle = false;
+      for await (const event of news(parts, subject, this.#place)) {
+        say(written(event, wire));
+        if (event.type === 'log') this.#letSlowOnesGo(); // not between states: a place says nothing of those
+      }
+      if (this.#place.over) {
+        for (const event of ending(this.#place)) say(written(event, wire));
+        return;
+      }
+      if (Date.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
+    }
+  }
+
+  #settle(): void {
+    this.#idle = true;
+    this.#next.resolve();
+    this.#next = Promise.withResolvers<void>();
+  }
+
+  #letSlowOnesGo(): void {
+    for (const [outlet, member] of this.#members) {
+      if (!outlet.isFull) continue;
+      this.#members.delete(outlet);
+      member.resolve({ ...this.#place });
+    }
+  }
+
+  #leaveAll(tell: (member: PromiseWithResolvers<Place | undefined>) => void): void {
+    for (const member of this.#members.values()) tell(member);
+    this.#members.clear();
+  }
+
+  #dissolve(): void {
+    if (this.#empty.signal.aborted) return;
+    this.#dissolved();
+    this.#empty.abort();
+    this.#next.resolve();
+  }
+}

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createProxy, request as ask } from 'node:https';
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { headrace, startProgram, type Started } from '../support/program.ts';
+
+/** A server that runs nothing itself, and runners elsewhere that reach it over HTTPS alone. */
+onEveryDatabase((database) => {
+  let installation: Installation;
+  let project: Project;
+  let certificate: string;
+  before(async () => {
+    installation = await startInstallation(database, {}, { runner: false, port: await freePort() });
+    project = await installation.project();
+    certificate = join(installation.folder, 'tls', 'cert.pem');
+  });
+
+  const create = async (name: string): Promise<string> => {
+    const args = ['admin', 'runner', 'create', name, '--data-dir', installation.folder];
+    const { stdout } = await headrace(args, installation.env);
+    return (JSON.parse(stdout.toString()) as { token: string }).token;
+  };
+  /** Starts a runner on a machine of its own, as far as files go. */
+  const runner = (token: string, { url = installation.address(), more = [] as string[] } = {}): Started => {
+    const folder = temporaryFolder();
+    database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
+    const tokenFile = join(folder, 'token');
+    writeFileSync(tokenFile, `${token}\n`);
+    const { HEADRACE_DATABASE_URL: _, ...env } = installation.env;
+    const place = ['--url', url, '--token-file', tokenFile, '--ca-file', certificate];
+    return startProgram(database, ['runner', ...place, '--data-dir', join(folder, 'data'), ...more], env);
+  };
+  const stop = async (started: Started): Promise<void> => {
+    started.process.kill('SIGTERM');
+    assert.equal(await started.exited, 0, started.said());
+  };
+  const newest = async () => {
+    const [commit] = await project.commits();
+    return project.builds(commit);
+  };
+
+  test('one piece of work is done by a runner that does one, and then it ends', async (t) => {
+    await project.suite(t, 'remote', 'echo done elsewhere');
+    await project.repository.commit({ message: 'Go elsewhere' });
+    const request = await project.ask('main');
+    const token = await create('once');
+    const fetching = runner(token, { more: ['--once'] });
+    assert.equal(await fetching.exited, 0, fetching.said());
+    assert.deepEqual(
+      (await newest()).map(({ build_state: state }) => state),
+      ['enqueued'],
+    );
+    const building = runner(token, { more: ['--once', '--concurrency', '4'] });
+    assert.equal(await building.exited, 0, building.said());
+    assert.equal((await project.end(request)).build_state, 'passed');
+    assert.equal(await project.log((await newest())[0]), 'done elsewhere\n');
+  });
+
+  test('a token that nobody gave out, and an address without TLS, are refused in words', async () => {
+    const stranger = runner('hrr_nobody');
+    assert.equal(await stranger.exited, 1);
+    assert.match(stranger.said(), /does not know the token/);
+    const plain = runner(await create('plain'), { url: installation.address().replace('https:', 'http:') });
+    assert.equal(await plain.exited, 1);
+    assert.match(plain.said(), /over https, not http/);
+  });
+
+  test('a server whose certificate is not trusted is given nothing', async () => {
+    const folder = temporaryFolder();
+    database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
+    writeFileSync(join(folder, 'token'), await create('careful'));
+    const args = ['runner', '--url', installation.address(), '--token-file', join(folder, 'token')];
+    const { HEADRACE_DATABASE_URL: _, ...env } = installation.env;
+    const careful = startProgram(database, [...args, '--data-dir', join(folder, 'data')], env);
+    await until(() => /certificate/.test(careful.said()));
+    await stop(careful);
+  });
+
+  test('it goes on while the server is dead, and delivers; behind a proxy with a path too', async (t) => {
+    const suite = await project.suite(t, 'patient', 'echo begun; sleep 4; seq 200000; echo done');
+    await project.repository.commit({ message: 'Survive' });
+    await using proxy = await startProxy(installation, certificate);
+    const started = runner(await create('steady'), { url: `${proxy.address}/ci/` });
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /begun/);
+    await installation.killServer();
+    await installation.startServer();
+    assert.equal((await project.end(request)).build_state, 'passed', started.said());
+    const [build, ...others] = await newest();
+    assert.deepEqual([build?.attempt, others], [1, []]);
+    const counted = Array.from({ length: 200_000 }, (_, number) => `${number + 1}\n`).join('');
+    assert.ok((await project.log(build)) === `begun\n${counted}done\n`);
+    await stop(started);
+  });
+
+  test('when it dies, another one makes the next attempt', async (t) => {
+    const suite = await project.suite(t, 'again', 'echo begun; sleep 1000');
+    await project.repository.commit({ message: 'Try twice' });
+    const doomed = runner(await create('doomed'));
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /begun/);
+    doomed.process.kill('SIGKILL');
+    await project.command(suite, 'echo done');
+    const heir = runner(await create('heir'));
+    assert.equal((await project.end(request)).build_state, 'passed', heir.said());
+    assert.deepEqual(
+      (await newest()).map(({ attempt, build_state: state, failure_reason: reason }) => [attempt, state, reason]),
+      [
+        [2, 'passed', ''],
+        [1, 'errored', 'runner_lost'],
+      ],
+    );
+    await stop(heir);
+  });
+});
+
+/** Under a path of its own, as where one host name serves many things. */
+async function startProxy(installation: Installation, certificate: string) {
+  const cert = readFileSync(certificate);
+  const key = readFileSync(join(installation.folder, 'tls', 'key.pem'));
+  const proxy = createProxy({ cert, key }, (incoming, outgoing) => {
+    assert.match(incoming.url ?? '', /^\/ci\/runner\//);
+    const { method, headers } = incoming;
+    const target = new URL((incoming.url ?? '').slice('/ci'.length), installation.address());
+    const onward = ask(target, { method, headers, ca: cert }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on('error', () => outgoing.destroy());
+    outgoing.on('close', () => onward.destroy());
+    incoming.pipe(onward);
+  });
+  return {
+    address: `https://127.0.0.1:${await portOf(proxy)}`,
+    async [Symbol.asyncDispose]() {
+      proxy.closeAllConnections();
+      proxy.close();
+      await once(proxy, 'close');
+    },
+  };
+}
+
+async function portOf(server: Server): Promise<number> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+/** A server that comes back must be found where it was. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await portOf(server);
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  for (const startedAt = Date.now(); !holds();) {
+    assert.ok(Date.now() - startedAt < 60_000, 'it did not come to that');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

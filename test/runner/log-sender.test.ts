@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import type { Link, LogChunk, Receipt } from '../../src/protocol.ts';
+import { createLogSender, type LogSender } from '../../src/runner/log-sender.ts';
+import { temporaryFolder } from '../support/databases.ts';
+
+const megabyte = 1024 * 1024;
+
+/** The end of the line: it takes chunks as a server does, and is away, slow or forgetful when the test says so. */
+class Receiver {
+  stored = Buffer.alloc(0);
+  largest = 0;
+  answer: (chunk: LogChunk) => Receipt | Promise<Receipt> = (chunk) => this.take(chunk);
+
+  take({ offset, bytes }: LogChunk): Receipt {
+    const known = this.stored.length - offset;
+    if (known < 0) return { expected: this.stored.length };
+    this.largest = Math.max(this.largest, bytes.length);
+    this.stored = Buffer.concat([this.stored, bytes.subarray(known)]);
+    return { taken: true };
+  }
+
+  link(): Link {
+    return { log: async (chunk: LogChunk) => this.answer(chunk) } as Partial<Link> as Link;
+  }
+}
+
+let receiver: Receiver;
+let folder: string;
+let stop: AbortController;
+let wasGone: boolean;
+let sender: LogSender;
+beforeEach(() => {
+  folder = temporaryFolder();
+  stop = new AbortController();
+  receiver = new Receiver();
+  wasGone = false;
+  sender = createLogSender({
+    link: receiver.link(),
+    claim: 'claim',
+    offset: 0,
+    spillFile: join(folder, 'spill'),
+    signal: stop.signal,
+    onGone: () => (wasGone = true),
+  });
+});
+afterEach(async () => {
+  stop.abort();
+  await sender.close();
+  assert.ok(!existsSync(join(folder, 'spill')), 'the file is gone when the work is');
+  rmSync(folder, { recursive: true });
+});
+
+/** Numbered lines, so that nothing can be missing, twice, or elsewhere without being seen. */
+function lines(from: number, size: number): Buffer {
+  let text = '';
+  for (let number = from; text.length < size; number += 1) text += `${number}\n`;
+  return Buffer.from(text.slice(0, size));
+}
+
+test('what is said arrives once and in order, in chunks that are not too large', async () => {
+  const all = Array.from({ length: 40 }, (_, number) => lines(number * 1000, 1 + number * 7000));
+  for (const piece of all) await sender.write(piece);
+  assert.equal(await sender.end(), receiver.stored.length);
+  assert.ok(receiver.stored.equals(Buffer.concat(all)));
+  assert.ok(receiver.largest <= megabyte);
+});
+
+test('one piece that is larger than a chunk is cut', async () => {
+  const piece = lines(0, 5 * megabyte + 17);
+  await sender.write(piece);
+  await sender.end();
+  assert.ok(receiver.stored.equals(piece));
+  assert.ok(receiver.largest <= megabyte);
+});
+
+test('pieces keep their order also when nobody waits for room', async () => {
+  const all = Array.from({ length: 64 }, (_, number) => lines(number * 10_000, 100_000 - number));
+  for (const piece of all) void sender.write(piece);
+  await sender.end();
+  assert.ok(receiver.stored.equals(Buffer.concat(all)));
+});
+
+test('while the server is away the work goes on, and everything is delivered when it is back', async () => {
+  let isAway = true;
+  receiver.answer = async (chunk) => {
+    if (isAway) throw new Error('nobody answers');
+    return receiver.take(chunk);
+  };
+  const all = Array.from({ length: 30 }, (_, number) => lines(number * 100_000, 100_000));
+  for (const piece of all) await sender.write(piece);
+  assert.ok(existsSync(join(folder, 'spill')), 'what memory does not hold is on the disk');
+  isAway = false;
+  const later = lines(7_000_000, 1000);
+  await sender.write(later);
+  assert.equal(await sender.end(), receiver.stored.length);
+  assert.ok(receiver.stored.equals(Buffer.concat([...all, later])));
+});
+
+test('a chunk whose receipt was lost, or of which a part is stored, is sent again and stored once', async () => {
+  let turn = 0;
+  receiver.answer = (chunk) => {
+    turn += 1;
+    if (turn === 1) {
+      receiver.take(chunk);
+      throw new Error('the connection broke after the chunk was taken');
+    }
+    if (turn === 3) return { expected: chunk.offset }; // another try of it is on its way through the server
+    if (turn === 4) {
+      receiver.take({ ...chunk, bytes: chunk.bytes.subarray(0, 3) });
+      return { expected: chunk.offset + 3 };
+    }
+    return receiver.take(chunk);
+  };
+  await sender.write(lines(0, 1000));
+  await sender.end();
+  await sender.write(lines(5000, 1000));
+  assert.equal(await sender.end(), 2000);
+  assert.ok(receiver.stored.equals(Buffer.concat([lines(0, 1000), lines(5000, 1000)])));
+});
+
+test('work that is not wanted any more is told so', async () => {
+  receiver.answer = () => ({ gone: true });
+  await sender.write(lines(0, 1000));
+  await sender.end();
+  assert.ok(wasGone);
+  await sender.write(lines(0, 5 * megabyte)); // and does not wait for room that nobody makes
+});
+
+test('a server that has lost what it took ends the work, which can then be done again', async () => {
+  await sender.write(lines(0, 1000));
+  await sender.end();
+  receiver.stored = receiver.stored.subarray(0, 10);
+  await sender.write(lines(0, 1000));
+  await sender.end();
+  assert.ok(wasGone);
+});
+
+test('nobody waits for ever once the runner is told to stop', async () => {
+  receiver.answer = () => Promise.reject(new Error('nobody answers'));
+  const written = sender.write(lines(0, 3 * megabyte));
+  stop.abort(new Error('stopped'));
+  await written;
+  await assert.rejects(sender.end(), /stopped/);
+});
