@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Readable } from 'node:stream';
 import { ApiError } from '../errors.ts';
-import type { Outcome, Receipt } from '../protocol.ts';
+import type { FinishReport, Receipt } from '../protocol.ts';
 import { createChunkMemory, type HeldChunk } from './chunk-memory.ts';
 import type { Dispatch } from './dispatch.ts';
 
@@ -64,13 +64,8 @@ export function addDoor(
       return reply.send({ words });
     });
 
-    door.post<{ Body: { claim: string; outcome: Outcome; logSize: number } }>(
-      '/runner/finish',
-      async (request, reply) => {
-        const { claim, outcome, logSize } = request.body;
-        const receipt: Receipt = await dispatch.finish(holderOf(request), claim, outcome, logSize);
-        return reply.send(receipt);
-      },
+    door.post<{ Body: FinishReport }>('/runner/finish', async (request, reply) =>
+      reply.send(await dispatch.finish(holderOf(request), request.body)),
     );
   });
 }

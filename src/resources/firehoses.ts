@@ -9,8 +9,7 @@ import type { Outlet } from '../lib/outlet.ts';
 import { projectTopic } from '../lifecycle/life.ts';
 import { followTogether } from '../streams/crowd.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { patience } from '../streams/tail.ts';
-import { followedBuild } from './followed.ts';
+import { patience, type Followed } from '../streams/tail.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
@@ -29,7 +28,8 @@ function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string
   return { contentType, body: withKeepAlive(texts, keepAlive) };
 }
 
-export function buildFirehose(logged: Logged): Route {
+/** The stream of a record that has one log. */
+export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigint) => Followed): Route {
   return projectRoute({
     method: 'GET',
     path: `${logged.path}/firehose`,
@@ -43,7 +43,7 @@ export function buildFirehose(logged: Logged): Route {
       const id = await loggedId(call, logged);
       const from = BigInt(resumption(call, plainOffset) ?? 0);
       const wire = wireFor(call.headers.accept);
-      const tell = (outlet: Outlet) => followTogether(call, followedBuild(call.db, id), wire, from, outlet);
+      const tell = (outlet: Outlet) => followTogether(call, followed(call.db, id), wire, from, outlet);
       return { contentType: wire.contentType, tell };
     },
   });

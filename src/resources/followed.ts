@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
-import { buildMachine, buildRequestMachine, isFinal, type Machine } from '../lifecycle/states.ts';
+import { buildMachine, buildRequestMachine, deployMachine, isFinal, type Machine } from '../lifecycle/states.ts';
 import type { Followed, SeenState } from '../streams/tail.ts';
 
 interface Row {
@@ -32,6 +32,16 @@ const requestEvents: Looking = prepared((db, value) =>
     .where('record.id', '=', value('id'))
     .orderBy('events.sequence'),
 );
+const deployEvents: Looking = prepared((db, value) =>
+  db
+    .selectFrom('deploys as record')
+    .leftJoin('events', (join) =>
+      join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
+    )
+    .select(['record.state as now', 'events.state', 'events.sequence'])
+    .where('record.id', '=', value('id'))
+    .orderBy('events.sequence'),
+);
 
 export function followedBuild(db: Queries, id: bigint): Followed {
   return followed(db, id, buildEvents, buildMachine);
@@ -39,6 +49,10 @@ export function followedBuild(db: Queries, id: bigint): Followed {
 
 export function followedRequest(db: Queries, id: bigint): Followed {
   return followed(db, id, requestEvents, buildRequestMachine);
+}
+
+export function followedDeploy(db: Queries, id: bigint): Followed {
+  return followed(db, id, deployEvents, deployMachine);
 }
 
 function followed<State extends string>(db: Queries, id: bigint, events: Looking, machine: Machine<State>): Followed {

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import type { Link, Order, Receipt, Word } from '../protocol.ts';
+import type { Finished, Link, Order, Receipt, Word } from '../protocol.ts';
 
 /** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
@@ -58,8 +58,8 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
       const { words } = (await postJson('/runner/extend', { claims }, signal)) as { words: Record<string, Word> };
       return words;
     },
-    async finish(claim, outcome, logSize, signal) {
-      return (await postJson('/runner/finish', { claim, outcome, logSize }, signal)) as Receipt;
+    async finish(report, signal) {
+      return (await postJson('/runner/finish', report, signal)) as Finished;
     },
     close: () => agent.destroy(),
   };

@@ -1,11 +1,13 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Link, Order, Outcome } from '../protocol.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import { RefusedError } from './link.ts';
 import { createLogSender } from './log-sender.ts';
+import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
+import { tidyMirrors } from './upkeep.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
@@ -18,6 +20,8 @@ export interface RunnerOptions {
   log: (message: string) => void;
   /** Does one piece of work and ends. */
   once?: boolean;
+  /** How often it looks whether there is time to tidy up. */
+  upkeepEveryMs?: number;
 }
 
 export interface Runner {
@@ -65,7 +69,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     trouble = messageOf(error);
   };
 
-  const perform = async (order: Order): Promise<void> => {
+  /** Answers the next order, if the server had one at hand. */
+  const perform = async (order: Order): Promise<Order | undefined> => {
     const work = new AbortController();
     claims.set(order.claim, work);
     touch();
@@ -81,11 +86,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     try {
       const task: Task = { id: order.claim, say: (output) => sender.write(bytesOf(output)), signal: whole };
       const outcome = await outcomeOf(workshop, order, task, work.signal);
-      if (work.signal.reason === notOurs || signal.aborted) return;
-      const size = await sender.end();
-      await untilAnswered(signal, () => link.finish(order.claim, outcome, size, signal).then(heard));
+      if (work.signal.reason === notOurs || signal.aborted) return undefined;
+      const logSize = await sender.end();
+      const report = { claim: order.claim, outcome, logSize, andNext: !options.once };
+      const { next } = await untilAnswered(signal, () => link.finish(report, signal).then(heard));
+      return next;
     } catch (error) {
       if (!signal.aborted && work.signal.reason !== notOurs) log(`work was given up: ${messageOf(error)}`);
+      return undefined;
     } finally {
       claims.delete(order.claim);
       touch();
@@ -94,14 +102,16 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const executor = async (): Promise<void> => {
+    let order: Order | undefined;
     while (!signal.aborted) {
-      const order = await untilAnswered(signal, () => link.next(signal).then(heard), away);
-      if (order) await perform(order);
-      if (order && options.once) return;
+      order ??= await untilAnswered(signal, () => link.next(signal).then(heard), away);
+      if (!order) continue;
+      order = await perform(order);
+      if (options.once) return;
     }
   };
 
-  /** Keeps the claims and hears what is to be done about them; asked anew whenever they change. */
+  /** Keeps the claims and hears what is to be done about them. */
   const attend = async (): Promise<void> => {
     while (!signal.aborted) {
       const { promise } = changed;
@@ -109,37 +119,35 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         await Promise.race([promise, aborted(signal)]);
         continue;
       }
-      const round = new AbortController();
-      void promise.then(
-        () => round.abort(),
-        () => {},
-      );
-      const either = AbortSignal.any([signal, round.signal]);
-      const asking = untilAnswered(either, () => link.extend([...claims.keys()], either).then(heard), away);
-      const words = await asking.catch((error: unknown) => {
-        if (error instanceof RefusedError) ending.abort(error);
-        return {};
-      });
+      const words = await untilAnswered(signal, () => link.extend([...claims.keys()], signal).then(heard), away);
+      let isForOthers = false;
       for (const [claim, word] of Object.entries(words)) {
-        claims.get(claim)?.abort(word === 'cancel' ? cancelled : notOurs);
+        const work = claims.get(claim);
+        work?.abort(word === 'cancel' ? cancelled : notOurs);
+        isForOthers ||= !work && word === 'cancel';
       }
+      // What is called off is still on its way here, or a runner with the same token has it: it would be said again at once.
+      if (isForOthers) await Promise.race([promise, pause(1000, undefined, { signal })]);
     }
   };
 
-  const attending = attend();
+  const attending = attend().catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
+  const isBusy = (): boolean => claims.size > 0;
+  const tidying = tidyMirrors({ mirrors: workshop.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
     ending.abort(stopped);
     touch();
-    await attending.catch(() => {});
+    await attending;
+    await tidying;
     await workshop.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;
   })();
   return {
     done,
-    isBusy: () => claims.size > 0,
+    isBusy,
     heardAt: () => heardAt,
     async stop() {
       ending.abort(stopped);
@@ -155,6 +163,8 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
         return await fetchCommit(workshop, work, task);
       case 'run_suite':
         return await runSuite(workshop, work, task);
+      case 'push_deploy':
+        return await pushDeploy(workshop, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
     }

@@ -152,8 +152,8 @@ describeService('on a stage', (service) => {
         if (count % 5 === 4) throw new Error('the answer was lost');
         return receipt;
       },
-      async finish(claim, outcome, size, signal) {
-        const receipt = await link.finish(claim, outcome, size, signal);
+      async finish(report, signal) {
+        const receipt = await link.finish(report, signal);
         count += 1;
         if (count % 2 === 0) throw new Error('the answer was lost');
         return receipt;

@@ -6,10 +6,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
-import { startGitHost } from './sshd.ts';
+import { startGitHost, type GitHost } from './sshd.ts';
 
 /** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
 export interface Installation {
+  host: GitHost;
   folder: string;
   address(): string;
   /** What the program is started with, for other commands beside it. */
@@ -47,7 +48,13 @@ export async function startInstallation(
   const folder = temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
-  const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none', ...settings };
+  const env = {
+    ...url,
+    HEADRACE_SSH_CONFIG: host.sshConfig,
+    HEADRACE_BUILD_NETWORK: 'none',
+    HEADRACE_CONCURRENCY: '2',
+    ...settings,
+  };
   const begin = (): Promise<Serving> => serve(database, folder, env, { runner: true, ...options });
   let serving: Serving = await begin();
   const start = async (): Promise<void> => {
@@ -65,6 +72,7 @@ export async function startInstallation(
   });
   const api = (): Caller => callerOf(serving, key);
   return {
+    host,
     folder,
     address: () => serving.address,
     env,
@@ -83,8 +91,9 @@ export async function startInstallation(
       await repository.commit({ message: 'Begin' });
       const form = { name, repository_url: host.url(`${name}.git`) };
       const project = await api().post('/projects', form);
-      await host.authorize(String(project.ssh_public_key));
-      return projectOf(api, `/projects/${project.id_str}`, repository);
+      const publicKey = String(project.ssh_public_key);
+      await host.authorize(publicKey);
+      return { ...projectOf(api, `/projects/${project.id_str}`, repository), publicKey };
     },
   };
 }
@@ -102,7 +111,7 @@ export function commandsWith(text: string): number[] {
   return pids.filter((pid) => commandOf(pid).includes(text)).map(Number);
 }
 
-interface Caller {
+export interface Caller {
   get<T = Item>(path: string): Promise<T>;
   post(path: string, form?: Record<string, string>): Promise<Item>;
   put(path: string, form: Record<string, string>): Promise<unknown>;
@@ -129,7 +138,9 @@ function callerOf({ api }: Serving, key: string): Caller {
   };
 }
 
-export type Project = ReturnType<typeof projectOf>;
+export interface Project extends ReturnType<typeof projectOf> {
+  publicKey: string;
+}
 
 /** Much longer than anything takes: a test that would wait for ever ends in words instead. */
 const longestWait = 60_000;
@@ -151,6 +162,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   };
   const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
   return {
+    api,
+    path,
     repository,
     commits,
     builds,
