@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Link, Order, Outcome } from '../protocol.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import { RefusedError } from './link.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
@@ -123,11 +122,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         await Promise.race([promise, aborted(signal)]);
         continue;
       }
-      const asking = untilAnswered(signal, () => link.extend([...claims.keys()], signal).then(heard), away);
-      const words = await asking.catch((error: unknown) => {
-        if (error instanceof RefusedError) ending.abort(error);
-        return {};
-      });
+      const words = await untilAnswered(signal, () => link.extend([...claims.keys()], signal).then(heard), away);
       let isForOthers = false;
       for (const [claim, word] of Object.entries(words)) {
         const work = claims.get(claim);
@@ -139,7 +134,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
-  const attending = attend().catch(() => {}); // it is ended by the signal
+  const attending = attend().catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
   const isBusy = (): boolean => claims.size > 0;
   const tidying = tidyMirrors({ mirrors: workshop.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());

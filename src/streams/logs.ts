@@ -68,9 +68,24 @@ export async function appendLog(
   const size = log.size + BigInt(fresh.length);
   // The guard is for two servers that take the same chunk at the same time.
   if ((await growLog(trx, { id, size, before: log.size })) !== 1n) return { expected: log.size };
-  for (const row of rowsOf(id, log.size, fresh)) await insertChunk(trx, row);
+  await insertRows(trx, id, log.size, fresh);
   await db.announce(trx, logTopic(id));
   return { stored: true };
+}
+
+/** A row is read whole, also for a part of it, and a reader holds one at a time. */
+const longestRow = 64 * 1024;
+
+async function insertRows(trx: Transaction, id: bigint, start: bigint, bytes: Uint8Array): Promise<void> {
+  if (bytes.length <= longestRow) {
+    await insertChunk(trx, { log_id: id, start, bytes });
+    return;
+  }
+  const rows: LogChunkRow[] = [];
+  for (let at = 0; at < bytes.length; at += longestRow) {
+    rows.push({ log_id: id, start: start + BigInt(at), bytes: bytes.subarray(at, at + longestRow) });
+  }
+  await trx.insertInto('log_chunks').values(rows).execute();
 }
 
 const endLog = preparedWrite<{ id: bigint }>((db, value) =>
@@ -79,17 +94,6 @@ const endLog = preparedWrite<{ id: bigint }>((db, value) =>
     .set({ complete: sql.lit(1) })
     .where('id', '=', value('id')),
 );
-
-/** A row is read whole, also for a part of it, and a reader holds one at a time. */
-const longestRow = 64 * 1024;
-
-function rowsOf(id: bigint, start: bigint, bytes: Uint8Array): LogChunkRow[] {
-  const rows: LogChunkRow[] = [];
-  for (let at = 0; at < bytes.length; at += longestRow) {
-    rows.push({ log_id: id, start: start + BigInt(at), bytes: bytes.subarray(at, at + longestRow) });
-  }
-  return rows;
-}
 
 export async function completeLog(db: Database, trx: Transaction, id: bigint): Promise<void> {
   await endLog(trx, { id });

@@ -8,9 +8,9 @@ import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Link } from '../../src/protocol.ts';
 import { openMirrors } from '../../src/runner/git/mirrors.ts';
-import { openWorkshop } from '../../src/runner/workshop.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import { tidyMirrors } from '../../src/runner/upkeep.ts';
+import { openWorkshop } from '../../src/runner/workshop.ts';
 
 const day = 24 * 3600 * 1000;
 

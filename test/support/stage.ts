@@ -74,7 +74,8 @@ export class Stage {
   }
 
   #workshop(): Workshop {
-    const mirrors: Pick<Mirrors, 'fetch'> = {
+    const mirrors: Pick<Mirrors, 'fetch' | 'collect'> = {
+      collect: async () => ({ removed: 0, tidied: 0 }),
       fetch: async ({ commitRef, projectId, say, signal }) => {
         say(`looking for ${commitRef}\n`);
         if (commitRef === 'missing') throw new FetchError('ref_not_found', 'there is no such ref');
