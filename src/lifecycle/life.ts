@@ -25,7 +25,7 @@ export async function holdProject({ trx }: Pick<Life, 'trx'>, id: bigint): Promi
 export interface Happening {
   projectId: bigint;
   subjectId: bigint;
-  type: 'build' | 'commit' | 'build_request';
+  type: 'build' | 'commit' | 'build_request' | 'dependency';
   state: string;
 }
 

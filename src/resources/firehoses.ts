@@ -7,13 +7,13 @@ import type { StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
 import { projectTopic } from '../lifecycle/life.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { follow, patience, type StreamEvent } from '../streams/tail.ts';
+import { follow, patience, type Followed, type StreamEvent, type TailParts } from '../streams/tail.ts';
 import { followedBuild } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
-const streams = ['text/event-stream', 'application/x-ndjson'] as const;
-const plainOffset = /^\d{1,15}$/;
+export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
+export const plainOffset = /^\d{1,15}$/;
 
 /** Where a reader who comes back goes on: what a browser says by itself counts more than what stands in the address. */
 function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): string | undefined {
@@ -39,12 +39,18 @@ export function buildFirehose(logged: Logged): Route {
     answer: schema.string,
     async handle(call) {
       const id = await loggedId(call, logged);
-      const from = BigInt(resumption(call, plainOffset) ?? 0);
-      const wire = wireFor(call.headers.accept);
-      const events = follow(call, followedBuild(call.db, id), from, call.signal);
-      return streamed(wire, written(events, wire));
+      return followed(call, followedBuild(call.db, id));
     },
   });
+}
+
+type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
+
+/** A record's states and its log, from where the caller left off. */
+export function followed(call: Following, subject: Followed): StreamAnswer {
+  const from = BigInt(resumption(call, plainOffset) ?? 0);
+  const wire = wireFor(call.headers.accept);
+  return streamed(wire, written(follow(call, subject, from, call.signal), wire));
 }
 
 async function* written(events: AsyncGenerator<StreamEvent>, wire: Wire): AsyncGenerator<string> {
