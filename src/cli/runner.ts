@@ -23,6 +23,7 @@ export const runner: Command = {
       concurrency: config.concurrency,
       sshConfig: config.ssh_config,
       network: config.build_network,
+      shelfBytes: config.dependency_cache * 1024 * 1024,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
       log: (message) => log.warn(message),
       once: flags.once !== undefined,

@@ -8,16 +8,23 @@ import type { LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../proto
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { appendLog, findLog, packLog } from '../streams/logs.ts';
+import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import type { Bench, BuildLimits, Kind } from './kind.ts';
+import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
+import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 
-const kinds: Record<WorkKind, Kind> = { fetch_commit: fetchCommit, run_suite: runSuite };
+const kinds: Record<WorkKind, Kind> = {
+  fetch_commit: fetchCommit,
+  run_suite: runSuite,
+  compile_dependency: compileDependency,
+};
 
 export interface DispatchParts extends Services {
   hub: Hub;
   blobs: Blobs;
   limits: BuildLimits;
+  unpacked: UnpackLimits;
   log: FastifyBaseLogger;
 }
 
@@ -25,7 +32,7 @@ export interface DispatchParts extends Services {
  * The server's half of the conversation with runners. `holder` is who they are. What it does is in the store when it
  * answers; it keeps nothing of its own, so any server can answer any runner.
  */
-export interface Dispatch {
+export interface Dispatch extends RunnerBlobs {
   next(holder: string, signal: AbortSignal): Promise<Order | undefined>;
   log(holder: string, chunk: LogChunk): Promise<Receipt>;
   extend(holder: string, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
@@ -40,8 +47,8 @@ const sweepEvery = 2000;
 const smallLog = 64n * 1024n;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, hub, blobs, limits, log } = parts;
-  const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits });
+  const { db, ids, vault, hub, blobs, limits, unpacked, log } = parts;
+  const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
 
   // Nobody could extend a claim while no server was there.
@@ -113,6 +120,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   }, sweepEvery);
 
   return {
+    ...runnerBlobs(db, blobs),
+
     async next(holder, signal) {
       using watch = hub.watch(queue.queueTopic);
       const deadline = Date.now() + protocol.holdSeconds * 1000;

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import type { Outcome, Receipt } from '../protocol.ts';
+import { addBlobDoor } from './blob-door.ts';
 import type { Dispatch } from './dispatch.ts';
 
 /** A chunk of log is at most this long. */
@@ -64,6 +65,8 @@ export function addDoor(
         return reply.send(receipt);
       },
     );
+
+    addBlobDoor(door, dispatch, holderOf);
   });
 }
 

@@ -2,7 +2,9 @@ import { sealedPlace, type BuildRow } from '../db/schema.ts';
 import { advanceBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { Outcome } from '../protocol.ts';
+import { addToLog } from '../streams/logs.ts';
 import type { Bench, Kind } from './kind.ts';
+import { suiteSoftware } from './software.ts';
 import { sourceOf } from './sources.ts';
 
 /** One attempt at one suite: the command's exit decides. */
@@ -13,6 +15,12 @@ export const runSuite: Kind = {
     if (!build) return undefined;
     if (!parts) {
       await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
+      return undefined;
+    }
+    const { missing, ...software } = await suiteSoftware(bench, parts.suite.id);
+    if (missing.length > 0) {
+      await addToLog(bench.db, bench.trx, build.id, missing.map(notCompiled).join(''));
+      await advanceBuild(bench, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
     if (!(await advanceBuild(bench, build, 'running'))) return undefined;
@@ -36,6 +44,7 @@ export const runSuite: Kind = {
       },
       secrets: Object.values(variables),
       limits: bench.limits,
+      ...software,
     };
   },
 
@@ -58,6 +67,8 @@ function endingOf(outcome: Outcome): Ending {
   switch (outcome.kind) {
     case 'exited':
       return [outcome.status === 0 ? 'passed' : 'failed', { exit_status: outcome.status }];
+    case 'launch_failed':
+      return ['errored', { failure_reason: 'launch_failed' }];
     case 'timed_out':
       return ['timed_out', { failure_reason: 'timed_out' }];
     case 'killed':
@@ -67,11 +78,17 @@ function endingOf(outcome: Outcome): Ending {
     case 'unfetchable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'fetched':
+    case 'compiled':
+    case 'uncompilable':
     case 'lost':
       throw new Error(`a suite does not end as ${outcome.kind}`);
     default:
       return outcome satisfies never;
   }
+}
+
+function notCompiled(name: string): string {
+  return `The dependency ${name} is not compiled, so this suite cannot run. Compile it, or detach it from the suite.\n`;
 }
 
 async function buildOf({ trx }: Bench, id: bigint): Promise<BuildRow | undefined> {

@@ -2,13 +2,16 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Link, Order, Outcome } from '../protocol.ts';
 import { openCheckouts } from './checkouts.ts';
+import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { openMirrors } from './git/mirrors.ts';
 import { createLogSender } from './log-sender.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
 import { openSandboxes } from './sandbox/index.ts';
+import { removeTree } from './sandbox/area.ts';
 import type { Network } from './sandbox/types.ts';
+import { openShelf } from './shelf.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
@@ -19,6 +22,8 @@ export interface RunnerOptions {
   sshConfig?: string | undefined;
   network: Network;
   isolation: 'required' | 'off';
+  /** How much compiled software is kept unpacked. */
+  shelfBytes: number;
   log: (message: string) => void;
   /** Does one piece of work and ends. */
   once?: boolean;
@@ -55,7 +60,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     prepare: options.concurrency,
   });
   const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, sandboxes.owner);
-  const workshop: Workshop = { mirrors, checkouts, sandboxes };
+  const scratch = join(folder, 'scratch');
+  await removeTree(scratch);
+  await mkdir(scratch, { mode: 0o711 });
+  const shelf = await openShelf({ folder: join(folder, 'software'), link, sandboxes, mostBytes: options.shelfBytes });
+  const workshop: Workshop = { mirrors, checkouts, sandboxes, shelf, link, scratch };
 
   const ending = new AbortController();
   const { signal } = ending;
@@ -160,6 +169,8 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
         return await fetchCommit(workshop, work, task);
       case 'run_suite':
         return await runSuite(workshop, work, task);
+      case 'compile_dependency':
+        return await compileDependency(workshop, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
     }

@@ -11,6 +11,9 @@ import { startGitHost } from './sshd.ts';
 /** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
 export interface Installation {
   project(): Promise<Project>;
+  /** The API as it is now: a server that was started again has another address. */
+  api(): Caller;
+  folder: string;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
@@ -51,6 +54,8 @@ export async function startInstallation(database: TestDatabase): Promise<Install
   });
   const api = (): Caller => callerOf(serving, key);
   return {
+    api,
+    folder,
     startServer: start,
     async killServer() {
       serving.process.kill('SIGKILL');
@@ -70,17 +75,19 @@ export async function startInstallation(database: TestDatabase): Promise<Install
   };
 }
 
-interface Caller {
+export interface Caller {
   get<T = Item>(path: string): Promise<T>;
   post(path: string, form?: Record<string, string>): Promise<Item>;
+  put(path: string, form: Record<string, string>): Promise<Item>;
+  upload(path: string, bytes: Uint8Array): Promise<Item>;
   delete(path: string): Promise<unknown>;
   text(path: string): Promise<string>;
 }
 
 function callerOf({ api }: Serving, key: string): Caller {
   const as = { email: 'admin@localhost', api_key: key };
-  const answered = async (method: 'GET' | 'POST' | 'DELETE', path: string, form?: Record<string, string>) => {
-    const answer = await api.ask(method, path, { as, ...(form ? { form } : {}) });
+  const answered = async (method: string, path: string, form?: Record<string, string>, body?: Uint8Array) => {
+    const answer = await api.ask(method, path, { as, ...(form ? { form } : {}), ...(body ? { body } : {}) });
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.text}`);
     return answer;
   };
@@ -88,6 +95,8 @@ function callerOf({ api }: Serving, key: string): Caller {
   return {
     get: async <T>(path: string) => response((await answered('GET', path)).text) as T,
     post: async (path, form = {}) => response((await answered('POST', path, form)).text) as Item,
+    put: async (path, form) => response((await answered('PUT', path, form)).text) as Item,
+    upload: async (path, bytes) => response((await answered('POST', path, undefined, bytes)).text) as Item,
     delete: (path) => answered('DELETE', path),
     text: async (path) => (await answered('GET', path)).text,
   };
@@ -129,6 +138,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     },
     rule: (suite: string, subject: string, operator: string, value: string) =>
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
+    attach: (suite: string, dependency: Item) =>
+      api().post(`${path}/suites/${suite}/dependencies`, { dependency_id: dependency.id_str }),
     variable: (suite: string, name: string, content: string) =>
       api().post(`${path}/suites/${suite}/environment_variables`, { name, content }),
     /** Waits until the newest build of a suite has said something. */

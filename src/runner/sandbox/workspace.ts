@@ -42,6 +42,7 @@ export async function furnish(
   for (const [index, mount] of mounts.entries()) {
     const from = join(BENCH, `mount-${index}`);
     if (mount.writable === undefined) await layers(mount, from, skeleton(mount, mounts, `below-${index}`));
+    else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, from);
     else writable(mount.writable, from);
     furnished.mounts.push({ from, at: mount.at, writable: mount.writable !== undefined });
   }
@@ -62,6 +63,18 @@ export async function furnish(
   function writable(directory: string, target: string): string {
     chownSync(directory, owner.uid, owner.gid);
     return mounting(target, bench.bind(directory, target));
+  }
+
+  async function over(lower: string[], directory: string, target: string): Promise<void> {
+    chownSync(directory, owner.uid, owner.gid);
+    if (slot.overlay) {
+      const work = `${directory}.work`; // an overlay needs an empty directory on the same file system
+      mkdirSync(work, { recursive: true });
+      mounting(target, bench.overlay(target, { lower, upper: { directory, work } }));
+      return;
+    }
+    for (const layer of lower) await copyTree(layer, directory);
+    mounting(target, bench.bind(directory, target));
   }
 
   async function layers(mount: Mount, target: string, below: string | null): Promise<void> {
