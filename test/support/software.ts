@@ -29,6 +29,8 @@ export async function archiveOf(files: Sources, kind: Kind = 'tar.gz'): Promise<
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, content, { mode: content.startsWith('#!') ? 0o755 : 0o644 });
     }
+    // The same files make the same archive, whenever it is made.
+    await run('find', [join(folder, 'tree'), '-exec', 'touch', '-d', '2026-01-01', '{}', '+']);
     const [program, ...flags] = makers[kind];
     const packed = join(folder, 'packed');
     const made = await run(program, [...flags, packed, '-C', join(folder, 'tree'), '.']);
