@@ -121,6 +121,7 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   };
   const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
   return {
+    id_str: path.slice('/projects/'.length),
     repository,
     commits,
     builds,
