@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Blob } from '../db/blobs.ts';
 import { arriving, withRawBodies } from '../http/uploads.ts';
+import { frugally } from '../lib/passing-bytes.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
@@ -19,7 +20,7 @@ export function addBlobDoor(
       if (!blob) return reply.status(404).send({ missing: true });
       const offset = Math.min(Number(request.query.offset ?? 0), blob.size);
       reply.header('content-length', String(blob.size - offset)).type('application/octet-stream');
-      const pieces = Readable.from(piecesOf(blob, offset), { objectMode: false, highWaterMark: pieceSize });
+      const pieces = Readable.from(frugally(piecesOf(blob, offset)), { objectMode: false, highWaterMark: pieceSize });
       pieces.once('close', () => void blob[Symbol.asyncDispose]());
       return reply.send(pieces);
     },

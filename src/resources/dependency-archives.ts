@@ -18,26 +18,32 @@ function contentTypeOf(headers: Incoming['headers'], kind: ArchiveKind): string 
 /** Stores the archive as it arrives. What is none is refused by its first bytes, before any of it is stored. */
 async function store(blobs: Blobs, upload: AsyncIterable<Uint8Array>, headers: Incoming['headers']): Promise<Archive> {
   const arriving = upload[Symbol.asyncIterator]();
-  const head: Uint8Array[] = [];
-  let held = 0;
-  let isOver = false;
-  while (held < headSize && !isOver) {
+  try {
+    const head = await headOf(arriving);
+    if (head.length === 0) throw new ApiError('is_blank', 'archive');
+    const kind = await archiveKind(head);
+    if (kind === undefined) throw new ApiError('invalid_format', 'archive');
+    const { digest, size } = await blobs.put(whole(head, arriving));
+    return { digest, kind, contentType: contentTypeOf(headers, kind), size: BigInt(size) };
+  } finally {
+    await arriving.return?.();
+  }
+}
+
+async function headOf(arriving: AsyncIterator<Uint8Array>): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  for (let held = 0; held < headSize;) {
     const next = await arriving.next();
-    if (next.done) isOver = true;
-    else {
-      head.push(next.value);
-      held += next.value.length;
-    }
+    if (next.done) break;
+    pieces.push(next.value);
+    held += next.value.length;
   }
-  if (held === 0) throw new ApiError('is_blank', 'archive');
-  const kind = await archiveKind(Buffer.concat(head));
-  if (kind === undefined) throw new ApiError('invalid_format', 'archive');
-  async function* whole(): AsyncGenerator<Uint8Array> {
-    yield* head.splice(0);
-    for (let next = await arriving.next(); !next.done; next = await arriving.next()) yield next.value;
-  }
-  const { digest, size } = await blobs.put(whole());
-  return { digest, kind, contentType: contentTypeOf(headers, kind), size: BigInt(size) };
+  return Buffer.concat(pieces);
+}
+
+async function* whole(head: Buffer, arriving: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield head;
+  for (let next = await arriving.next(); !next.done; next = await arriving.next()) yield next.value;
 }
 
 export const routes = [
