@@ -3,10 +3,11 @@ import { builds } from './builds.ts';
 import { reads } from './reads.ts';
 import { lists } from './lists.ts';
 import { writes } from './writes.ts';
+import { software } from './software.ts';
 import { start } from './start.ts';
 import { uploads } from './uploads.ts';
 
-const benchmarks: Benchmark[] = [reads, writes, lists, start, uploads, builds];
+const benchmarks: Benchmark[] = [reads, writes, lists, start, uploads, software, builds];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';

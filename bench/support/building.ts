@@ -18,6 +18,9 @@ export interface Building {
   firstByte(): Promise<number>;
   /** Asks for so many builds at once; how many are finished in a second. */
   perSecond(many: number): Promise<number>;
+  /** Gives the suite a dependency, and takes it away again. */
+  attach(dependency: string): Promise<void>;
+  detach(dependency: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -33,7 +36,8 @@ export async function startBuilding(command: string): Promise<Building> {
   });
   await host.authorize(project.ssh_public_key);
   const path = `/projects/${project.id_str}`;
-  await call(service, `${path}/suites`, { name: 'bench', command });
+  const suite = await call<Item>(service, `${path}/suites`, { name: 'bench', command });
+  const attached = `${path}/suites/${suite.id_str}/dependencies`;
 
   const ask = (): Promise<Item> => call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
   const follow = async (stream: string, until: (text: string) => boolean): Promise<void> => {
@@ -68,6 +72,13 @@ export async function startBuilding(command: string): Promise<Building> {
       const requests = await Promise.all(Array.from({ length: many }, ask));
       await Promise.all(requests.map(end));
       return many / ((performance.now() - startedAt) / 1000);
+    },
+    async attach(dependency) {
+      await call(service, attached, { dependency_id: dependency });
+    },
+    async detach(dependency) {
+      const headers = { authorization: service.authorization };
+      await fetch(`${service.url}${attached}/${dependency}`, { method: 'DELETE', headers });
     },
     async stop() {
       await service.stop();

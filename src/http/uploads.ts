@@ -31,7 +31,7 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   let gathered: Buffer[] = [];
   let size = 0;
   let enough = Promise.withResolvers<void>();
-  let isOver = false;
+  const body = { isOver: false };
   const gather = (chunk: Buffer): void => {
     gathered.push(chunk);
     size += chunk.length;
@@ -40,14 +40,14 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
     enough.resolve();
   };
   const finish = (): void => {
-    isOver = true;
+    body.isOver = true;
     enough.resolve();
   };
   const giveUp = (): void => void request.destroy();
   socket.setTimeout(longestSilence, giveUp);
   request.on('data', gather).on('end', finish).on('error', finish).on('close', finish);
   try {
-    while (!isOver) {
+    while (!body.isOver) {
       request.resume();
       await enough.promise;
       enough = Promise.withResolvers<void>();

@@ -130,7 +130,7 @@ describeService('an archive', (service) => {
     while (blobs().length < present + 2) await pause(5);
     for (const [request] of both) request.end(archive.subarray(-1));
     const answers = await Promise.all(both.map(([, answer]) => answer));
-    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 403]);
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200, 403]));
     await runner.take('compile_dependency');
     await runner.assertIdle();
   });

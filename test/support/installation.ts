@@ -36,7 +36,9 @@ interface Request extends Item {
   build_state: string;
 }
 
-export async function startInstallation(database: TestDatabase): Promise<Installation> {
+type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'>;
+
+export async function startInstallation(database: Place): Promise<Installation> {
   const folder = temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
