@@ -52,7 +52,7 @@ export const compileDependency: Kind = {
       await addToLog(bench.db, bench.trx, dependency.id, again);
       return { retry: true };
     }
-    await failCompile(bench, dependency, `\nThe runner was lost, for the ${mostTries}rd time: it is given up.\n`);
+    await failCompile(bench, dependency, `\nThe runner was lost ${mostTries} times: it is given up.\n`);
     return { retry: false };
   },
 };

@@ -14,6 +14,8 @@ export interface Furnished {
   mounted: string[];
 }
 
+const FEW_LAYERS = 10;
+
 /**
  * Lays out workspace and mounts on the bench of the slot. Everything passes over the bench, also what could be
  * bound from where it lies: a build's user may not enter the folders that lead there, and need not.
@@ -70,11 +72,20 @@ export async function furnish(
     if (slot.overlay) {
       const work = `${directory}.work`; // an overlay needs an empty directory on the same file system
       mkdirSync(work, { recursive: true });
-      mounting(target, bench.overlay(target, { lower, upper: { directory, work } }));
+      mounting(target, bench.overlay(target, { lower: briefly(lower, target), upper: { directory, work } }));
       return;
     }
     for (const layer of lower) await copyTree(layer, directory);
     mounting(target, bench.bind(directory, target));
+  }
+
+  /** All paths of an overlay have to fit into one page: where there are many, each gets a short name first. */
+  function briefly(paths: string[], target: string): string[] {
+    if (paths.length <= FEW_LAYERS) return paths;
+    return paths.map((path, index) => {
+      const brief = `${target}-${index}`;
+      return mounting(brief, bench.bind(path, brief));
+    });
   }
 
   async function layers(mount: Mount, target: string, below: string | null): Promise<void> {
@@ -82,7 +93,7 @@ export async function furnish(
     const [only] = all;
     if (only === undefined) throw new Error(`nothing to mount at ${mount.at}`);
     if (all.length === 1) mounting(target, bench.bind(only, target));
-    else if (slot.overlay) mounting(target, bench.overlay(target, { lower: all }));
+    else if (slot.overlay) mounting(target, bench.overlay(target, { lower: briefly(all, target) }));
     else {
       const merged = join(area.directory('layers'), basename(target));
       await mkdir(merged, { recursive: true });
