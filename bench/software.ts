@@ -16,7 +16,8 @@ export const software: Benchmark = {
       const without: number[] = [];
       const withAll: number[] = [];
       const ids: string[] = [];
-      for (let made = 0; made < many; made += 1) ids.push(await compileFiles(building.service, `software ${made}`, files));
+      for (let made = 0; made < many; made += 1)
+        ids.push(await compileFiles(building.service, `software ${made}`, files));
       const measure = async (into: number[]): Promise<void> => {
         await building.build(); // the runner unpacks what it lacks, and turns to what comes next
         for (let turn = 0; turn < rounds / 3; turn += 1) into.push(await building.firstByte());
