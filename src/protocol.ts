@@ -3,9 +3,9 @@
  *
  * A runner has a number of executors, and each lives the same life: it asks for the *next* order and the server holds
  * the request until there is one; it does the work and sends what the work says as *log* chunks; it reports how it
- * ended with *finish*, and asks again. Beside them, one request is always held: *extend* names the claims that the
- * runner works on, which is how the server knows that it lives, and is answered at once when one of them is to be
- * dropped.
+ * ended with *finish*, gets the next order in the answer if one waits, and asks again if none does. Beside them, one request is held while there is work: *extend* names the claims
+ * that the runner works on, which is how the server knows that it lives, and is answered at once when one of them, or
+ * one that the runner got since, is to be dropped.
  *
  * An order comes with a claim: the right to do this piece of work, until it is finished or lost. The claim lapses when
  * it was not extended for a while (`claimSeconds`). Then somebody else gets the work, and whatever the first one still
@@ -31,7 +31,7 @@ export const claimSeconds = 15;
 /** How long the server holds a request for the next order, and for a word about claims. */
 export const holdSeconds = 5;
 
-export const workKinds = ['fetch_commit', 'run_suite', 'compile_dependency'] as const;
+export const workKinds = ['fetch_commit', 'run_suite', 'compile_dependency', 'push_deploy'] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 export interface Source {
@@ -87,7 +87,20 @@ export interface CompileOrder {
   unpacked: { bytes: number; entries: number };
 }
 
-export type Work = FetchOrder | SuiteOrder | CompileOrder;
+export interface PushOrder {
+  kind: 'push_deploy';
+  /** Where the commit comes from. Its key opens the target too. */
+  source: Source;
+  sha: string;
+  /** The branch of the source that the commit must lie on. */
+  localBranch: string;
+  /** Where it goes. */
+  remoteUrl: string;
+  remoteBranch: string;
+  timeoutSeconds: number;
+}
+
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder;
 
 export interface Order {
   claim: string;
@@ -130,6 +143,10 @@ export type Outcome =
   | { kind: 'timed_out' }
   /** The build was ended for what it did to the machine, such as using up its memory. */
   | { kind: 'killed'; reason: string }
+  /** The commit is on the remote branch, now or since before. */
+  | { kind: 'pushed' }
+  /** It is not, and something outside must change before it can be; the log says what. */
+  | { kind: 'refused' }
   | { kind: 'cancelled' }
   /** We failed, not the work: it is to be tried again. `message` is for the operator. */
   | { kind: 'lost'; message: string };
@@ -143,6 +160,16 @@ export interface LogChunk {
 /** What became of a chunk or an outcome: taken, not wanted any more, or out of place. */
 export type Receipt = { taken: true } | { gone: true } | { expected: number };
 
+export interface FinishReport {
+  claim: string;
+  outcome: Outcome;
+  logSize: number;
+  /** Whether the runner would take another order with the answer. */
+  andNext: boolean;
+}
+
+export type Finished = Receipt & { next?: Order };
+
 /** What is to be done about a claim, when it is not simply to go on. */
 export type Word = 'cancel' | 'gone';
 
@@ -153,7 +180,7 @@ export interface Link {
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   /** Keeps the claims; answers what is to be done about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
-  finish(claim: string, outcome: Outcome, logSize: number, signal: AbortSignal): Promise<Receipt>;
+  finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
   /** A blob from an offset on, as it comes; undefined when the server has none of that name. */
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;

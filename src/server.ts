@@ -35,12 +35,14 @@ export interface ServerParts {
   config: Config;
   store: Services;
   log: FastifyBaseLogger;
+  /** How often it is asked whether those who listen to a stream may go on. */
+  streamPauseMs?: number;
 }
 
 const hour = 60 * 60 * 1000;
 
 /** Puts the service together and starts to listen. */
-export async function startServer({ config, store, log }: ServerParts): Promise<RunningServer> {
+export async function startServer({ config, store, log, streamPauseMs }: ServerParts): Promise<RunningServer> {
   const metrics = createMetrics();
   const tls = await tlsFor(config);
   const server = createServer({
@@ -49,6 +51,7 @@ export async function startServer({ config, store, log }: ServerParts): Promise<
     baseUrl: config.base_url,
     log,
     translate,
+    streamPauseMs,
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '../config.ts';
+import { withoutStrays } from '../lib/descriptors.ts';
 import { socketPath } from '../lib/sockets.ts';
 
 export interface RunnerPlaces {
@@ -73,11 +74,15 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
 
 async function start(config: Config, places: RunnerPlaces, signal: AbortSignal): Promise<Socket> {
   const main = join(import.meta.dirname, '..', 'main.ts');
-  const args = ['--disable-warning=ExperimentalWarning', main, 'runner', '--local', '--data-dir', config.data_dir];
+  const options = ['--disable-warning=ExperimentalWarning'];
+  // Here once, so that the runner need not see to it before every build.
+  const [program, ...args] = withoutStrays(
+    [process.execPath, ...options, main, 'runner', '--local', '--data-dir', config.data_dir],
+    2,
+  );
   const said = openSync(places.log, 'w', 0o600);
   // Its own session: what is typed at the server's terminal, and the server's end, do not reach it.
-  const options = { detached: true, stdio: ['ignore' as const, said, said], env: environmentOf(config) };
-  const child = spawn(process.execPath, args, options);
+  const child = spawn(program, args, { detached: true, stdio: ['ignore', said, said], env: environmentOf(config) });
   child.unref();
   for (;;) {
     signal.throwIfAborted();

@@ -3,7 +3,7 @@ import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
 import { noMemory, type Memory } from './memory.ts';
-import { readDirectly } from './prepared.ts';
+import { endDirectWay, executeDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
 
 /** Something that queries can be run on: the database outside a transaction, or a transaction. */
@@ -16,6 +16,8 @@ export interface Database {
   readonly read: Queries;
   /** Resolves once what `work` wrote is durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
+  /** Whether transactions are done one after the other, in the order in which they were begun. */
+  readonly inTurns: boolean;
   /** What was worked out from the store and still holds. */
   readonly memory: Memory;
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
@@ -52,11 +54,12 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
   const postgres = sqlite ? undefined : await openPostgres(url, onLost);
   const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
-  if (sqlite) readDirectly(read, sqlite.readNow);
+  if (sqlite) executeDirectly(read, sqlite.readNow);
   const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
+    inTurns: !isPostgres,
     get memory() {
       return sqlite?.memory() ?? noMemory;
     },
@@ -67,9 +70,14 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
       for (let attempt = 1; ; attempt += 1) {
         try {
           let transaction: Transaction | undefined;
-          const result = await read.transaction().execute((trx) => {
+          const result = await read.transaction().execute(async (trx) => {
             transaction = trx;
-            return work(trx);
+            if (sqlite) executeDirectly(trx, sqlite.writeNow);
+            try {
+              return await work(trx);
+            } finally {
+              endDirectWay(trx);
+            }
           });
           if (transaction) announcements.committed(transaction);
           return result;

@@ -159,6 +159,10 @@ export interface DeployRow {
   created_by: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
+  /** What the strategy said when the deploy was asked for: it may be changed or deleted before its turn comes. */
+  repository_url: string;
+  local_branch: string;
+  remote_branch: string;
 }
 
 export interface NotificationRow {

@@ -10,6 +10,7 @@ import {
   type QueryResult,
 } from 'kysely';
 import type { Memory } from './memory.ts';
+import type { ExecuteNow } from './prepared.ts';
 import { CommitMemory, Connection } from './sqlite-connection.ts';
 import { openForWriting, patience } from './sqlite-open.ts';
 
@@ -23,7 +24,9 @@ import { openForWriting, patience } from './sqlite-open.ts';
  */
 export interface SqliteParts {
   dialect: Dialect;
-  readNow: ReadNow;
+  readNow: ExecuteNow;
+  /** Within a transaction only: its queries go to the one writer, which it holds. */
+  writeNow: ExecuteNow;
   memory: () => Memory;
 }
 
@@ -35,11 +38,13 @@ export function sqliteDialect(file: string): SqliteParts {
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
-  return { dialect, readNow: (query) => driver.readNow(query), memory: () => driver.memory() };
+  return {
+    dialect,
+    readNow: (query) => driver.readNow(query),
+    writeNow: (query) => driver.writeNow(query),
+    memory: () => driver.memory(),
+  };
 }
-
-/** Reads without the detour through Kysely's connections, which takes longer than SQLite itself. */
-export type ReadNow = <R>(query: CompiledQuery<R>) => R[];
 
 /** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
 const largestBatch = 128;
@@ -68,9 +73,13 @@ class SqliteDriver implements Driver {
     this.#writer = new Writer(new Connection(writer), () => memory.doubt());
   }
 
-  readNow<R>(query: CompiledQuery<R>): R[] {
+  readNow<R>(query: CompiledQuery<R>): QueryResult<R> {
     this.#open();
-    return this.#readerConnection().execute<R>(query).rows;
+    return this.#readerConnection().execute<R>(query);
+  }
+
+  writeNow<R>(query: CompiledQuery<R>): QueryResult<R> {
+    return this.#openWriter().connection.execute<R>(query);
   }
 
   memory(): Memory {

@@ -3,14 +3,17 @@ import type { Services } from '../api/call.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Hub } from '../db/hub.ts';
 import type { Transaction } from '../db/open.ts';
+import type { JobRow } from '../db/schema.ts';
 import * as protocol from '../protocol.ts';
-import type { LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
+import type { Finished, FinishReport, LogChunk, Order, Receipt, Word, WorkKind } from '../protocol.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { appendLog, findLog, packLog } from '../streams/logs.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
+import { heldRequests } from './held-requests.ts';
 import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
+import { pushDeploy } from './push-deploy.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 
@@ -18,6 +21,7 @@ const kinds: Record<WorkKind, Kind> = {
   fetch_commit: fetchCommit,
   run_suite: runSuite,
   compile_dependency: compileDependency,
+  push_deploy: pushDeploy,
 };
 
 export interface DispatchParts extends Services {
@@ -36,7 +40,7 @@ export interface Dispatch extends RunnerBlobs {
   next(holder: string, signal: AbortSignal): Promise<Order | undefined>;
   log(holder: string, chunk: LogChunk): Promise<Receipt>;
   extend(holder: string, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
-  finish(holder: string, claim: string, outcome: Outcome, logSize: number): Promise<Receipt>;
+  finish(holder: string, report: FinishReport): Promise<Finished>;
   /** Everything a holder had is lost, and known to be. */
   gone(holder: string): Promise<void>;
   close(): Promise<void>;
@@ -50,6 +54,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, hub, blobs, limits, unpacked, log } = parts;
   const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
+  const held = heldRequests();
 
   // Nobody could extend a claim while no server was there.
   await queue.renewAll(db, protocol.claimSeconds + protocol.holdSeconds);
@@ -71,19 +76,41 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     void work.finally(() => packing.delete(work));
   };
 
-  const orderNow = async (holder: string): Promise<Order | undefined | 'again'> =>
-    db.transaction(async (trx) => {
+  /** The order whose turn it is, unless something else turned out in the meantime. */
+  const orderNow = async (holder: string, isWanted = (): boolean => true): Promise<Order | undefined> => {
+    let taken: ClaimedJob | undefined;
+    const take = async (trx: Transaction): Promise<Order | undefined> => {
+      taken = undefined;
+      if (!isWanted()) return undefined;
       const claimed = { holder, kinds: protocol.workKinds, seconds: protocol.claimSeconds, turn: ids.next() };
       const job = await queue.claim(db, trx, claimed);
       if (!job) return undefined;
+      taken = job;
       const work = await kinds[job.kind as WorkKind].order(bench(trx), job);
       if (!work) {
         await queue.remove(trx, job);
-        return 'again';
+        return take(trx);
       }
       const offset = (await findLog(trx, job.subject_id))?.size ?? 0n;
       return { claim: job.claim, work, logOffset: Number(offset) };
+    };
+    try {
+      return await db.transaction(take);
+    } catch (error) {
+      if (!taken) throw error;
+      log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
+      await setAside(taken);
+      return undefined;
+    }
+  };
+
+  /** What cannot be ordered must not keep the others waiting. The claim on it was undone with the order. */
+  const setAside = async (unordered: ClaimedJob): Promise<void> => {
+    await db.transaction(async (trx) => {
+      const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
+      if (job) await giveUp(trx, job);
     });
+  };
 
   /** The job is over: whatever state that led to, its log is complete and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
@@ -97,11 +124,30 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const lose = async (lost: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.jobOf(trx, lost.claim);
-      if (!job) return;
-      const { retry } = await kinds[job.kind as WorkKind].lose(bench(trx), job);
-      if (retry) await queue.release(db, trx, job);
-      else await conclude(trx, job);
+      if (job) await giveUp(trx, job);
     });
+  };
+
+  /** Our part was not done: somebody tries again, or it is over. */
+  const giveUp = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
+    const { retry } = await kinds[job.kind as WorkKind].lose(bench(trx), job);
+    if (retry) await queue.release(db, trx, job);
+    else await conclude(trx, job);
+  };
+
+  const settle = async (trx: Transaction, holder: string, report: FinishReport): Promise<Receipt> => {
+    const job = await queue.jobOf(trx, report.claim);
+    if (job?.holder !== holder) return { gone: true };
+    const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
+    if (stored !== report.logSize) return { expected: stored };
+    if (report.outcome.kind === 'lost') {
+      log.error({ holder, kind: job.kind, why: report.outcome.message }, 'a runner could not do its work');
+      await giveUp(trx, job);
+    } else {
+      await kinds[job.kind as WorkKind].settle(bench(trx), job, report.outcome);
+      await conclude(trx, job);
+    }
+    return { taken: true };
   };
 
   const sweep = async (): Promise<void> => {
@@ -110,7 +156,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (job.kind === 'pack_log') await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
-    if (packing.size === 0 && (await queue.isWaiting(db.read, ['pack_log']))) packSoon();
+    if (packing.size === 0 && (await queue.isWaiting(db, ['pack_log']))) packSoon();
   };
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
@@ -124,15 +170,15 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     async next(holder, signal) {
       using watch = hub.watch(queue.queueTopic);
+      using asking = held.hold(holder);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       for (;;) {
-        if (await queue.isWaiting(db.read, protocol.workKinds)) {
-          const order = await orderNow(holder);
-          if (order === 'again') continue;
+        if (await queue.isWaiting(db, protocol.workKinds)) {
+          const order = await orderNow(holder, () => !asking.isOver);
           if (order) return order;
         }
         const left = deadline - Date.now();
-        if (left <= 0 || signal.aborted) return undefined;
+        if (left <= 0 || signal.aborted || asking.isOver) return undefined;
         await watch.changed(Math.min(left, 1000), signal);
         if (signal.aborted) return undefined;
       }
@@ -149,44 +195,29 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     async extend(holder, claims, signal) {
       using watch = hub.watch(queue.claimsTopic);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
+      const extending = { holder, claims, seconds: protocol.claimSeconds };
+      if (claims.length > 0) await db.transaction((trx) => queue.extend(db, trx, extending));
       for (;;) {
-        // A runner that hung up may be dead: what it asked for last must not keep its claims alive.
-        if (signal.aborted) return {};
-        const extending = { holder, claims, seconds: protocol.claimSeconds };
-        const jobs = await db.transaction((trx) => queue.extend(db, trx, extending));
-        const words: Record<string, Word> = {};
-        for (const claim of claims) {
-          const job = jobs.find((one) => one.claim === claim);
-          if (!job) words[claim] = 'gone';
-          else if (job.cancelled) words[claim] = 'cancel';
-        }
+        const words = wordsOn(claims, await queue.heldBy(db, holder));
         const left = deadline - Date.now();
-        if (Object.keys(words).length > 0 || left <= 0) return words;
+        if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
         await watch.changed(left, signal);
       }
     },
 
-    async finish(holder, claim, outcome, logSize) {
-      return db.transaction(async (trx): Promise<Receipt> => {
-        const job = await queue.jobOf(trx, claim);
-        if (job?.holder !== holder) return { gone: true };
-        const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
-        if (stored !== logSize) return { expected: stored };
-        const kind = kinds[job.kind as WorkKind];
-        if (outcome.kind === 'lost') {
-          log.error({ holder, kind: job.kind, why: outcome.message }, 'a runner could not do its work');
-          const { retry } = await kind.lose(bench(trx), job);
-          if (retry) await queue.release(db, trx, job);
-          else await conclude(trx, job);
-        } else {
-          await kind.settle(bench(trx), job, outcome);
-          await conclude(trx, job);
-        }
-        return { taken: true };
-      });
+    async finish(holder, report) {
+      let receipt: Receipt | undefined;
+      const isTaken = (): boolean => receipt !== undefined && 'taken' in receipt;
+      const settled = db.transaction(async (trx) => (receipt = await settle(trx, holder, report)));
+      // Where transactions take turns, the next order is made right behind and shares the commit.
+      if (!report.andNext || !db.inTurns) await settled;
+      const next = report.andNext ? orderNow(holder, isTaken) : undefined;
+      const [answer, order] = await Promise.all([settled, next]);
+      return order ? { ...answer, next: order } : answer;
     },
 
     async gone(holder) {
+      held.end(holder);
       await queue.lapse(db, holder);
       await sweep();
     },
@@ -197,4 +228,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       await Promise.all(packing);
     },
   };
+}
+
+/** Of those that were named: whether they are lost. Of all that are held, also by now: whether they are called off. */
+function wordsOn(claims: readonly string[], held: readonly Readonly<JobRow>[]): Record<string, Word> {
+  const still = new Set(held.map(({ claim }) => claim));
+  const words: Record<string, Word> = {};
+  for (const claim of claims) if (!still.has(claim)) words[claim] = 'gone';
+  for (const { claim, cancelled } of held) if (claim !== null && cancelled) words[claim] = 'cancel';
+  return words;
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import type { Outcome, Receipt } from '../protocol.ts';
+import type { FinishReport } from '../protocol.ts';
 import { addBlobDoor } from './blob-door.ts';
 import type { Dispatch } from './dispatch.ts';
 
@@ -57,13 +57,8 @@ export function addDoor(
       return reply.send({ words });
     });
 
-    door.post<{ Body: { claim: string; outcome: Outcome; logSize: number } }>(
-      '/runner/finish',
-      async (request, reply) => {
-        const { claim, outcome, logSize } = request.body;
-        const receipt: Receipt = await dispatch.finish(holderOf(request), claim, outcome, logSize);
-        return reply.send(receipt);
-      },
+    door.post<{ Body: FinishReport }>('/runner/finish', async (request, reply) =>
+      reply.send(await dispatch.finish(holderOf(request), request.body)),
     );
 
     addBlobDoor(door, dispatch, holderOf);

@@ -1,6 +1,7 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
+import { holdProject } from '../lifecycle/life.ts';
 import type { CommitReport } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { Bench, Kind } from './kind.ts';
@@ -28,6 +29,7 @@ export const fetchCommit: Kind = {
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(bench, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await moveFetch(bench, request.id, 'errored');
     else {
+      await holdProject(bench, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(bench, request.project_id);
       const commit = await recordCommit(bench, request.project_id, outcome.commit);
       await startSuites(bench, project, request, commit, outcome.commit.branch ?? '');

@@ -1,4 +1,12 @@
-import { sealedPlace, type BuildRow } from '../db/schema.ts';
+import { prepared } from '../db/prepared.ts';
+import {
+  sealedPlace,
+  type BuildRequestRow,
+  type BuildRow,
+  type EnvironmentVariableRow,
+  type ProjectRow,
+  type SuiteRow,
+} from '../db/schema.ts';
 import { advanceBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { Outcome } from '../protocol.ts';
@@ -11,36 +19,35 @@ import { sourceOf } from './sources.ts';
 export const runSuite: Kind = {
   async order(bench, job) {
     const build = await buildOf(bench, job.subject_id);
-    const parts = build && (await partsOf(bench, build));
     if (!build) return undefined;
+    const [parts] = await findParts(bench.trx, { build: build.id });
     if (!parts) {
       await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
       return undefined;
     }
-    const { missing, ...software } = await suiteSoftware(bench, parts.suite.id);
+    const { missing, ...software } = await suiteSoftware(bench, build.suite_id);
     if (missing.length > 0) {
       await addToLog(bench.db, bench.trx, build.id, missing.map(notCompiled).join(''));
       await advanceBuild(bench, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
     if (!(await advanceBuild(bench, build, 'running'))) return undefined;
-    const { project, suite, commit, request } = parts;
-    const variables = await variablesOf(bench, suite.id);
+    const variables = await variablesOf(bench, build.suite_id);
     return {
       kind: 'run_suite',
-      source: sourceOf(bench, project),
-      sha: commit.ref,
-      command: suite.command,
+      source: sourceOf(bench, { ...parts, id: build.project_id }),
+      sha: parts.sha,
+      command: parts.command,
       environment: {
         ...variables,
         CI: 'true',
         HEADRACE: 'true',
-        HEADRACE_PROJECT_ID: String(project.id),
+        HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
-        HEADRACE_SUITE: suite.name,
-        HEADRACE_COMMIT: commit.ref,
-        HEADRACE_REF: request.commit_ref,
-        HEADRACE_BRANCH: request.branch,
+        HEADRACE_SUITE: parts.suite_name,
+        HEADRACE_COMMIT: parts.sha,
+        HEADRACE_REF: parts.commit_ref,
+        HEADRACE_BRANCH: parts.branch,
       },
       secrets: Object.values(variables),
       limits: bench.limits,
@@ -80,6 +87,8 @@ function endingOf(outcome: Outcome): Ending {
     case 'fetched':
     case 'compiled':
     case 'uncompilable':
+    case 'pushed':
+    case 'refused':
     case 'lost':
       throw new Error(`a suite does not end as ${outcome.kind}`);
     default:
@@ -91,25 +100,38 @@ function notCompiled(name: string): string {
   return `The dependency ${name} is not compiled, so this suite cannot run. Compile it, or detach it from the suite.\n`;
 }
 
+const findBuild = prepared<{ id: bigint }, BuildRow>((db, value) =>
+  db.selectFrom('builds').selectAll().where('id', '=', value('id')),
+);
+
 async function buildOf({ trx }: Bench, id: bigint): Promise<BuildRow | undefined> {
-  return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
+  const [build] = await findBuild(trx, { id });
+  return build;
 }
 
-/** Everything an order is made of; undefined when the suite was deleted since. */
-async function partsOf({ trx }: Bench, build: BuildRow) {
-  const suite = await trx.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
-  if (!suite) return undefined;
-  const request = trx.selectFrom('build_requests').selectAll().where('id', '=', build.build_request_id);
-  return {
-    suite,
-    project: await trx.selectFrom('projects').selectAll().where('id', '=', build.project_id).executeTakeFirstOrThrow(),
-    commit: await trx.selectFrom('commits').select('ref').where('id', '=', build.commit_id).executeTakeFirstOrThrow(),
-    request: await request.executeTakeFirstOrThrow(),
-  };
-}
+type Parts = Pick<SuiteRow, 'command'> &
+  Pick<ProjectRow, 'repository_url' | 'ssh_private_key'> &
+  Pick<BuildRequestRow, 'commit_ref' | 'branch'> & { suite_name: string; sha: string };
+
+/** Everything an order is made of; none when the suite was deleted since. */
+const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
+  db
+    .selectFrom('builds')
+    .innerJoin('suites', 'suites.id', 'builds.suite_id')
+    .innerJoin('projects', 'projects.id', 'builds.project_id')
+    .innerJoin('commits', 'commits.id', 'builds.commit_id')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url', 'projects.ssh_private_key'])
+    .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
+    .where('builds.id', '=', value('build')),
+);
+
+const findVariables = prepared<{ suite: bigint }, EnvironmentVariableRow>((db, value) =>
+  db.selectFrom('environment_variables').selectAll().where('suite_id', '=', value('suite')),
+);
 
 async function variablesOf({ trx, vault }: Bench, suiteId: bigint): Promise<Record<string, string>> {
-  const rows = await trx.selectFrom('environment_variables').selectAll().where('suite_id', '=', suiteId).execute();
+  const rows = await findVariables(trx, { suite: suiteId });
   return Object.fromEntries(rows.map((row) => [row.name, vault.open(row.content, contentPlace(row.id))]));
 }
 

@@ -1,5 +1,6 @@
-import type { Software, SuiteOrder } from '../protocol.ts';
+import { prepared } from '../db/prepared.ts';
 import type { DependencyRow } from '../db/schema.ts';
+import type { Software, SuiteOrder } from '../protocol.ts';
 import type { Bench } from './kind.ts';
 
 type Known = Pick<DependencyRow, 'id' | 'name' | 'result' | 'result_prefix' | 'launch_command'>;
@@ -18,15 +19,18 @@ export interface Needed {
   missing: string[];
 }
 
-/** What a suite has attached, in that order, and what that was compiled against. */
-export async function suiteSoftware(bench: Bench, suiteId: bigint): Promise<Needed & Pick<SuiteOrder, 'launches'>> {
-  const attached = await bench.trx
+const findAttached = prepared<{ suite: bigint }, Known>((db, value) =>
+  db
     .selectFrom('suite_dependencies')
     .innerJoin('dependencies', 'dependencies.id', 'suite_dependencies.dependency_id')
     .select(columns)
-    .where('suite_dependencies.suite_id', '=', suiteId)
-    .orderBy('suite_dependencies.id')
-    .execute();
+    .where('suite_dependencies.suite_id', '=', value('suite'))
+    .orderBy('suite_dependencies.id'),
+);
+
+/** What a suite has attached, in that order, and what that was compiled against. */
+export async function suiteSoftware(bench: Bench, suiteId: bigint): Promise<Needed & Pick<SuiteOrder, 'launches'>> {
+  const attached = await findAttached(bench.trx, { suite: suiteId });
   const launches = attached
     .filter(({ launch_command: command }) => command.trim() !== '')
     .map(({ name, launch_command: command }) => ({ name, command }));
@@ -49,7 +53,7 @@ async function relationsOf({ trx }: Bench, ids: bigint[]): Promise<(Known & { de
 }
 
 /** What something was compiled against lies below it, but is looked through after everything that was named itself. */
-async function withRelated(bench: Bench, named: Known[]): Promise<Needed> {
+async function withRelated(bench: Bench, named: readonly Known[]): Promise<Needed> {
   const relations: (Known & { dependency_id: bigint })[] = [];
   const known = new Set(named.map(({ id }) => id));
   for (let edge = [...known]; edge.length > 0;) {

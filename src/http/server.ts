@@ -36,6 +36,8 @@ export interface ServerOptions {
   /** Turns an error of a lower layer into the API's own, where there is one for it. */
   translate: (error: unknown) => ApiError | undefined;
   onAnswered?: (status: number, milliseconds: number) => void;
+  /** How often it is asked whether those who listen to a stream may go on. */
+  streamPauseMs?: number | undefined;
 }
 
 export function createServer(options: ServerOptions): FastifyInstance {
@@ -96,7 +98,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
-  const streams = createStreams(server, options.log);
+  const streams = createStreams(server, options.log, options.streamPauseMs);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
   withRawBodies(server, (scope) => {
@@ -157,7 +159,8 @@ async function answerStream(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const given = await endpoint.perform(request as Incoming, request.admitted, streams.whileOpen(reply));
+  const signal = streams.whileOpen(reply, () => endpoint.admit(request as Incoming));
+  const given = await endpoint.perform(request as Incoming, request.admitted, signal);
   if (!('stream' in given)) throw new Error(`${endpoint.path} streams its answer`);
   return streams.send(given.stream, request, reply);
 }

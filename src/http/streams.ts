@@ -1,30 +1,54 @@
 import { Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError } from '../errors.ts';
 import type { StreamAnswer } from './route.ts';
 
 /** Answers that go on for as long as somebody listens. */
 export interface Streams {
-  /** Aborted when the caller has gone or the server is about to. */
-  whileOpen(reply: FastifyReply): AbortSignal;
+  /**
+   * Aborted when the caller has gone, the server is about to, or the caller is not admitted any more. That is asked now
+   * and then for all who listen, not with everything that they are told.
+   */
+  whileOpen(reply: FastifyReply, admit: () => unknown): AbortSignal;
   send(answer: StreamAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply;
 }
 
 /** What is read ahead of a slow caller, in bytes. */
 const readAhead = 64 * 1024;
 
-export function createStreams(server: FastifyInstance, log: FastifyBaseLogger): Streams {
-  const open = new Set<AbortController>();
+/** How often it is asked whether those who listen may go on. */
+const usualPause = 15_000;
+
+export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, pauseMs = usualPause): Streams {
+  const open = new Map<AbortController, () => unknown>();
   let isStopping = false;
+  let asking: Promise<void> | undefined;
+  const askAll = async (): Promise<void> => {
+    for (const [stream, admit] of open) {
+      if (isStopping) return;
+      try {
+        await admit();
+      } catch (error) {
+        if (error instanceof ApiError) stream.abort();
+        else log.error({ err: error }, 'whether a caller may go on listening is not known');
+      }
+    }
+  };
+  const timer = setInterval(() => {
+    asking ??= askAll().finally(() => (asking = undefined));
+  }, pauseMs).unref();
   // A server that stops waits for its answers to end: these would not by themselves.
   server.addHook('preClose', (done) => {
     isStopping = true;
-    for (const stream of open) stream.abort();
+    clearInterval(timer);
+    for (const stream of open.keys()) stream.abort();
     done();
   });
+  server.addHook('onClose', async () => asking); // the store is closed next
   return {
-    whileOpen(reply) {
+    whileOpen(reply, admit) {
       const stream = new AbortController();
-      open.add(stream);
+      open.set(stream, admit);
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();

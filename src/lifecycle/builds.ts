@@ -1,3 +1,6 @@
+import { sql } from 'kysely';
+import type { Transaction } from '../db/open.ts';
+import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog } from '../streams/logs.ts';
@@ -21,18 +24,37 @@ export async function advanceBuild(life: Life, build: BuildRow, to: BuildState, 
 }
 
 async function moveBuild(life: Life, build: BuildRow, to: BuildState, ending: Ending): Promise<boolean> {
-  const now = BigInt(Date.now());
-  const moment = to === 'running' ? { started_at: now } : isFinal(buildMachine, to) ? { finished_at: now } : {};
-  const { numUpdatedRows } = await life.trx
-    .updateTable('builds')
-    .set({ build_state: to, ...ending, ...moment })
-    .where('id', '=', build.id)
-    .where('build_state', 'in', statesBefore(buildMachine, to))
-    .executeTakeFirst();
-  if (numUpdatedRows !== 1n) return false;
+  const { exit_status = null, failure_reason = '' } = ending;
+  const values = { id: build.id, now: BigInt(Date.now()), exit_status, failure_reason };
+  if ((await moves[to](life.trx, values)) !== 1n) return false;
   if (isFinal(buildMachine, to)) await completeLog(life.db, life.trx, build.id);
   await happened(life, { projectId: build.project_id, subjectId: build.id, type: 'build', state: to });
   return true;
+}
+
+type Move = (trx: Transaction, values: { id: bigint; now: bigint } & Required<Ending>) => Promise<bigint>;
+
+const moves = Object.fromEntries(buildMachine.states.map((to) => [to, moveTo(to)])) as Record<BuildState, Move>;
+
+/** The write that moves a build, guarded by the states that it may leave. */
+function moveTo(to: BuildState): Move {
+  return preparedWrite((db, value) => {
+    const began = { started_at: value('now') };
+    const ended = {
+      finished_at: value('now'),
+      exit_status: value('exit_status'),
+      failure_reason: value('failure_reason'),
+    };
+    return db
+      .updateTable('builds')
+      .set({ build_state: sql.lit<string>(to), ...(isFinal(buildMachine, to) ? ended : began) })
+      .where('id', '=', value('id'))
+      .where(
+        'build_state',
+        'in',
+        statesBefore(buildMachine, to).map((state) => sql.lit<string>(state)),
+      );
+  });
 }
 
 export interface BuildPlace {
@@ -42,17 +64,21 @@ export interface BuildPlace {
   requestId: bigint;
 }
 
+const findLastAttempt = prepared<{ commit: bigint; suite: bigint }, { attempt: number }>((db, value) =>
+  db
+    .selectFrom('builds')
+    .select('attempt')
+    .where('commit_id', '=', value('commit'))
+    .where('suite_id', '=', value('suite'))
+    .orderBy('attempt', 'desc')
+    .limit(sql.lit(1)),
+);
+const insertBuild = preparedInsert('builds');
+
 /** Makes the next attempt at a suite and puts it into the queue. Roll-ups are left to the caller. */
 export async function addBuild(life: Life, place: BuildPlace, suiteId: bigint, tries = 0): Promise<BuildRow> {
   const { trx, ids } = life;
-  const last = await trx
-    .selectFrom('builds')
-    .select('attempt')
-    .where('commit_id', '=', place.commitId)
-    .where('suite_id', '=', suiteId)
-    .orderBy('attempt', 'desc')
-    .limit(1)
-    .executeTakeFirst();
+  const [last] = await findLastAttempt(trx, { commit: place.commitId, suite: suiteId });
   const build: BuildRow = {
     id: ids.next(),
     project_id: place.projectId,
@@ -67,7 +93,7 @@ export async function addBuild(life: Life, place: BuildPlace, suiteId: bigint, t
     started_at: null,
     finished_at: null,
   };
-  await trx.insertInto('builds').values(build).execute();
+  await insertBuild(trx, build);
   await beginLog(trx, build.id, place.projectId);
   await happened(life, { projectId: place.projectId, subjectId: build.id, type: 'build', state: build.build_state });
   await life.db.announce(trx, subjectTopic(place.requestId)); // whoever follows the request follows its builds

@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
+import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { IdSource } from '../lib/ids.ts';
 
 /** One transaction in which states change, and what a change needs at hand. */
@@ -25,9 +27,18 @@ export async function holdProject({ trx }: Pick<Life, 'trx'>, id: bigint): Promi
 export interface Happening {
   projectId: bigint;
   subjectId: bigint;
-  type: 'build' | 'commit' | 'build_request' | 'dependency';
+  type: 'build' | 'commit' | 'build_request' | 'deploy' | 'dependency';
   state: string;
 }
+
+const nextSequence = prepared<{ id: bigint }, { last_event: bigint }>((db, value) =>
+  db
+    .updateTable('projects')
+    .set((of) => ({ last_event: of('last_event', '+', sql.lit(1n)) }))
+    .where('id', '=', value('id'))
+    .returning('last_event'),
+);
+const insertEvent = preparedInsert('events');
 
 /**
  * Writes down that something happened. Sequences are given out under the lock of the project's row, so within a
@@ -37,17 +48,10 @@ export async function happened(
   { db, trx, ids }: Life,
   { projectId, subjectId, type, state }: Happening,
 ): Promise<void> {
-  const { last_event: sequence } = await trx
-    .updateTable('projects')
-    .set((of) => ({ last_event: of('last_event', '+', 1n) }))
-    .where('id', '=', projectId)
-    .returning('last_event')
-    .executeTakeFirstOrThrow();
-  const event = { id: ids.next(), project_id: projectId, sequence, subject_id: subjectId, type, state };
-  await trx
-    .insertInto('events')
-    .values({ ...event, created_at: BigInt(Date.now()) })
-    .execute();
+  const [project] = await nextSequence(trx, { id: projectId });
+  if (!project) throw new Error(`project ${projectId} is gone`);
+  const event = { id: ids.next(), project_id: projectId, sequence: project.last_event, subject_id: subjectId };
+  await insertEvent(trx, { ...event, type, state, created_at: BigInt(Date.now()) });
   await db.announce(trx, subjectTopic(subjectId));
   await db.announce(trx, projectTopic(projectId));
 }

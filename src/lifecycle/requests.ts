@@ -1,4 +1,6 @@
-import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
+import { sql } from 'kysely';
+import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
+import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRuleRow } from '../db/schema.ts';
 import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuild, cancelBuild } from './builds.ts';
@@ -10,9 +12,11 @@ import { buildMachine, buildRequestMachine, isFinal, type BuildRequestState, typ
 
 type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
 
+const insertRequest = preparedInsert('build_requests');
+
 /** A request begins with the fetch of its commit, unless its SHA is known: then the suites start at once. */
 export async function openRequest(life: Life, project: Owned, request: BuildRequestRow): Promise<void> {
-  await life.trx.insertInto('build_requests').values(request).execute();
+  await insertRequest(life.trx, request);
   await beginLog(life.trx, request.id, project.id);
   await announceRequest(life, request);
   const known = await knownCommit(life, request);
@@ -31,10 +35,14 @@ async function enqueueFetch({ db, trx, ids }: Life, project: Owned, requestId: b
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
+const findCommit = prepared<{ project: bigint; ref: string }, CommitRow>((db, value) =>
+  db.selectFrom('commits').selectAll().where('project_id', '=', value('project')).where('ref', '=', value('ref')),
+);
+
 async function knownCommit({ trx }: Life, request: BuildRequestRow): Promise<CommitRow | undefined> {
   if (!/^[0-9a-f]{40}$/.test(request.commit_ref)) return undefined;
-  const commits = trx.selectFrom('commits').selectAll().where('project_id', '=', request.project_id);
-  return commits.where('ref', '=', request.commit_ref).executeTakeFirst();
+  const [commit] = await findCommit(trx, { project: request.project_id, ref: request.commit_ref });
+  return commit;
 }
 
 /** Records how far the fetch has come, unless it is over already. */
@@ -47,7 +55,7 @@ export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgr
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return;
   if (fetch !== 'waiting' && fetch !== 'running') await completeLog(life.db, life.trx, requestId);
-  await rollUpRequest(life, requestId, []);
+  await rollUpRequest(life, requestId);
 }
 
 /** The commit is there: the suites that apply to it start. */
@@ -60,8 +68,7 @@ export async function startSuites(
 ): Promise<void> {
   const { trx } = life;
   const likely = branch === '' ? ((JSON.parse(commit.branches) as string[])[0] ?? '') : branch;
-  const found = { commit_id: commit.id, fetch: 'done', branch: likely };
-  await trx.updateTable('build_requests').set(found).where('id', '=', request.id).execute();
+  await recordFetch(trx, { id: request.id, commit: commit.id, branch: likely });
   await completeLog(life.db, trx, request.id);
   const place = { projectId: project.id, accountId: project.owner_id, commitId: commit.id, requestId: request.id };
   for (const suiteId of await suitesFor(life, project.id, factsOf(commit))) await addBuild(life, place, suiteId);
@@ -69,19 +76,26 @@ export async function startSuites(
   await rollUpProject(life, project.id);
 }
 
-async function suitesFor({ trx }: Life, projectId: bigint, facts: CommitFacts): Promise<bigint[]> {
-  const suites = await trx
-    .selectFrom('suites')
-    .select('id')
-    .where('project_id', '=', projectId)
-    .orderBy('id')
-    .execute();
-  const rules = await trx
+const recordFetch = preparedWrite<{ id: bigint; commit: bigint; branch: string }>((db, value) =>
+  db
+    .updateTable('build_requests')
+    .set({ commit_id: value('commit'), fetch: sql.lit<string>('done'), branch: value('branch') })
+    .where('id', '=', value('id')),
+);
+const findSuites = prepared<{ project: bigint }, { id: bigint }>((db, value) =>
+  db.selectFrom('suites').select('id').where('project_id', '=', value('project')).orderBy('id'),
+);
+const findRules = prepared<{ project: bigint }, SuiteRuleRow>((db, value) =>
+  db
     .selectFrom('suite_rules')
     .innerJoin('suites', 'suites.id', 'suite_rules.suite_id')
     .selectAll('suite_rules')
-    .where('suites.project_id', '=', projectId)
-    .execute();
+    .where('suites.project_id', '=', value('project')),
+);
+
+async function suitesFor({ trx }: Life, projectId: bigint, facts: CommitFacts): Promise<bigint[]> {
+  const suites = await findSuites(trx, { project: projectId });
+  const rules = await findRules(trx, { project: projectId });
   const rulesOf = (id: bigint): Rule[] => rules.filter((rule) => rule.suite_id === id) as unknown as Rule[];
   return suites.map(({ id }) => id).filter((id) => applies(rulesOf(id), facts));
 }
@@ -118,7 +132,7 @@ export async function rerunRequest(
   if (request.commit_id === null) {
     await life.trx.updateTable('build_requests').set({ fetch: 'waiting' }).where('id', '=', request.id).execute();
     await reopenLog(life.trx, request.id);
-    await rollUpRequest(life, request.id, []);
+    await rollUpRequest(life, request.id);
     await enqueueFetch(life, project, request.id);
     return true;
   }
@@ -159,7 +173,7 @@ export async function restartBuild(life: Life, project: Owned, build: BuildRow):
 export async function dropWork(life: Life, projectId: bigint): Promise<void> {
   const { db, trx } = life;
   await holdProject(life, projectId);
-  for (const table of ['build_requests', 'builds'] as const) {
+  for (const table of ['build_requests', 'builds', 'deploys'] as const) {
     await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
   }
   await db.announce(trx, projectTopic(projectId));

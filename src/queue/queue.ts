@@ -3,6 +3,17 @@ import { sql, type Expression } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import {
+  deleteClaimed,
+  findClaimed,
+  findHeld,
+  insertJob,
+  joinTurns,
+  passTurn,
+  readyJobs,
+  takeJob,
+  waitingJobs,
+} from './statements.ts';
 
 /**
  * The durable queue. A job is put in within the transaction that causes it, claimed by somebody for a while, kept by
@@ -48,17 +59,10 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job
     claimed_until: null,
     cancelled: 0,
   };
-  await trx.insertInto('jobs').values(row).execute();
-  await trx
-    .insertInto('queue_turns')
-    .values({ account_id: job.accountId, turn: 0n })
-    .onConflict((conflict) => conflict.column('account_id').doNothing())
-    .execute();
+  await insertJob(trx, row);
+  await joinTurns(trx, { account: job.accountId });
   await db.announce(trx, queueTopic);
 }
-
-/** An older job of the same lane, waiting or claimed. */
-const laneBefore = sql`exists (select 1 from jobs as earlier where earlier.lane = jobs.lane and earlier.id < jobs.id)`;
 
 /** Takes the job whose turn it is, for `seconds`; undefined when none waits. */
 export async function claim(
@@ -66,64 +70,54 @@ export async function claim(
   trx: Transaction,
   { holder, kinds, seconds, turn }: { holder: string; kinds: readonly string[]; seconds: number; turn: bigint },
 ): Promise<ClaimedJob | undefined> {
-  const now = BigInt(Date.now());
-  const ready = trx
-    .selectFrom('jobs')
-    .innerJoin('queue_turns', 'queue_turns.account_id', 'jobs.account_id')
-    .selectAll('jobs')
-    .where('jobs.claim', 'is', null)
-    .where('jobs.kind', 'in', kinds)
-    .where('jobs.run_after', '<=', now)
-    .where((where) => where.or([where('jobs.lane', 'is', null), sql<boolean>`not ${laneBefore}`]))
-    .orderBy('queue_turns.turn')
-    .orderBy('jobs.id')
-    .limit(1);
-  const job = await db.skipLocked(ready, 'jobs').executeTakeFirst();
+  const [job] = await readyJobs(db)(kinds)(trx, { now: BigInt(Date.now()) });
   if (!job) return undefined;
   const taken = { claim: randomBytes(18).toString('base64url'), holder, tries: job.tries + 1 };
-  const { numUpdatedRows } = await trx
-    .updateTable('jobs')
-    .set({ ...taken, claimed_until: sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}` })
-    .where('id', '=', job.id)
-    .where('claim', 'is', null)
-    .executeTakeFirst();
-  if (numUpdatedRows !== 1n) return undefined;
-  await trx.updateTable('queue_turns').set({ turn }).where('account_id', '=', job.account_id).execute();
+  if ((await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) })) !== 1n) return undefined;
+  await passTurn(trx, { account: job.account_id, turn });
   return { ...job, ...taken };
 }
 
-/** Whether a claim would find something; cheaper than trying. */
-export async function isWaiting(db: Queries, kinds: readonly string[]): Promise<boolean> {
-  const waiting = db.selectFrom('jobs').select('id').where('claim', 'is', null).where('kind', 'in', kinds);
-  return (await waiting.where('run_after', '<=', BigInt(Date.now())).limit(1).executeTakeFirst()) !== undefined;
+/** Takes back a job whose claim was undone with the rest of its transaction. It counts as a try all the same. */
+export async function claimAgain(
+  db: Database,
+  trx: Transaction,
+  { id, claim: before, holder, tries }: ClaimedJob,
+  seconds: number,
+): Promise<ClaimedJob | undefined> {
+  const again = { id, claim: before, holder: holder ?? '', tries, ms: BigInt(seconds * 1000) };
+  return (await takeJob(db)(trx, again)) === 1n ? jobOf(trx, before) : undefined;
 }
 
-/** Keeps the claims of a holder for another while, and answers those that are still its own. */
+/** Whether a claim would find something; cheaper than trying. */
+export async function isWaiting(db: Database, kinds: readonly string[]): Promise<boolean> {
+  return (await waitingJobs(kinds)(db.read, { now: BigInt(Date.now()) })).length > 0;
+}
+
+/** Keeps the claims of a holder for another while. */
 export async function extend(
   db: Database,
   trx: Transaction,
   { holder, claims, seconds }: { holder: string; claims: string[]; seconds: number },
-): Promise<JobRow[]> {
-  if (claims.length === 0) return [];
+): Promise<void> {
   const mine = { claimed_until: sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}` };
   await trx.updateTable('jobs').set(mine).where('claim', 'in', claims).where('holder', '=', holder).execute();
-  return trx.selectFrom('jobs').selectAll().where('claim', 'in', claims).where('holder', '=', holder).execute();
+}
+
+/** Everything that somebody holds. */
+export async function heldBy(db: Database, holder: string): Promise<readonly Readonly<JobRow>[]> {
+  return findHeld(db.read, { holder });
 }
 
 /** The job under a claim; undefined when the claim has lapsed or the job is done. */
 export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | undefined> {
-  const job = await db.selectFrom('jobs').selectAll().where('claim', '=', claim).executeTakeFirst();
+  const [job] = await findClaimed(db, { claim });
   return job && { ...job, claim };
 }
 
 /** Takes a job out; false when the claim no longer holds it. */
 export async function remove(trx: Transaction, job: ClaimedJob): Promise<boolean> {
-  const { numDeletedRows } = await trx
-    .deleteFrom('jobs')
-    .where('id', '=', job.id)
-    .where('claim', '=', job.claim)
-    .executeTakeFirst();
-  return numDeletedRows === 1n;
+  return (await deleteClaimed(trx, { id: job.id, claim: job.claim })) === 1n;
 }
 
 /** Calls a job off: one that waits is taken out (`dropped`), of one that is claimed the holder is told. */

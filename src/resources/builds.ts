@@ -11,7 +11,8 @@ import { cancelBuild } from '../lifecycle/builds.ts';
 import { holdProject } from '../lifecycle/life.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
 import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
-import { buildFirehose } from './firehoses.ts';
+import { recordFirehose } from './firehoses.ts';
+import { followedBuild } from './followed.ts';
 import { logRoutes, type Logged } from './logs.ts';
 
 const answer = schema.record({
@@ -117,5 +118,5 @@ export const routes = [
     },
   }),
   ...logRoutes(logged),
-  buildFirehose(logged),
+  recordFirehose(logged, followedBuild),
 ];

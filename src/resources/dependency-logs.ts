@@ -2,7 +2,7 @@ import { accountRoute } from '../api/route.ts';
 import { text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { loadDependency } from './dependency-views.ts';
-import { followed, plainOffset, streams } from './firehoses.ts';
+import { plainOffset, streams, tailOf } from './firehoses.ts';
 import { followedDependency } from './followed.ts';
 import { bytesOf, logAnswer, logRange, textOf } from './logs.ts';
 
@@ -40,6 +40,6 @@ export const routes = [
     streams,
     answer: schema.string,
     load: loadDependency,
-    handle: async (call) => followed(call, followedDependency(call.db, call.dependency.id)),
+    handle: async (call) => tailOf(call, followedDependency(call.db, call.dependency.id)),
   }),
 ];

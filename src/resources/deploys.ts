@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
@@ -7,8 +8,12 @@ import { identifier, requiredIdentifier, type ValuesOf } from '../http/fields.ts
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
+import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
+import { recordFirehose } from './firehoses.ts';
+import { followedDeploy } from './followed.ts';
+import { logRoutes, type Logged } from './logs.ts';
 
 const itemFields = { ...idTwin, state: schema.string, created_by: schema.string };
 
@@ -47,6 +52,10 @@ function deploysOf(db: Queries, projectId: bigint) {
     .where('deploys.project_id', '=', projectId);
 }
 
+async function findDeploy(db: Queries, projectId: bigint, id: bigint): Promise<Shown> {
+  return orNotFound(await deploysOf(db, projectId).where('deploys.id', '=', id).executeTakeFirst());
+}
+
 /** The commit that was named, or the newest that passed. */
 async function commitToDeploy(
   db: Queries,
@@ -55,7 +64,7 @@ async function commitToDeploy(
 ): Promise<{ id: bigint } | undefined> {
   const commits = db.selectFrom('commits').select('id').where('project_id', '=', projectId);
   if (id !== undefined) return commits.where('id', '=', id).executeTakeFirst();
-  return commits.where('build_state', '=', 'passed').orderBy('id', 'desc').limit(1).executeTakeFirst();
+  return commits.where('build_state', '=', sql.lit('passed')).orderBy('id', 'desc').limit(1).executeTakeFirst();
 }
 
 /** Whether a commit that could be deployed may yet come of what was asked for. */
@@ -64,9 +73,17 @@ async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> 
     .selectFrom('build_requests')
     .select('id')
     .where('project_id', '=', projectId)
-    .where('build_state', 'in', ['enqueued', 'fetching', 'building']);
+    .where(sql<boolean>`build_state in ('enqueued', 'fetching', 'building')`);
   return (await unfinished.limit(1).executeTakeFirst()) !== undefined;
 }
+
+const logged: Logged = {
+  table: 'deploys',
+  path: '/projects/:project_id/deploys/:deploy_id',
+  param: 'deploy_id',
+  scope: 'deploys',
+  name: 'a deploy',
+};
 
 const fields = { deploy_strategy_id: requiredIdentifier(), commit_id: identifier() };
 
@@ -111,19 +128,24 @@ export const routes = [
     creates: true,
     answer,
     verify: ({ db, project }, values) => checkReferences(db, project.id, values),
-    async handle({ db, project, caller, ids, input }) {
+    async handle(call) {
+      const { db, project, caller, ids, input } = call;
+      const strategy = orNotFound(await findStrategy(db, project.id, input.deploy_strategy_id), 'deploy_strategy_id');
       const commit = orNotFound(await commitToDeploy(db, project.id, input.commit_id), 'commit_id');
       const deploy: DeployRow = {
         id: ids.next(),
         project_id: project.id,
-        deploy_strategy_id: input.deploy_strategy_id,
+        deploy_strategy_id: strategy.id,
         commit_id: commit.id,
         state: 'enqueued',
         created_by: caller.id,
         started_at: null,
         finished_at: null,
+        repository_url: strategy.repository_url,
+        local_branch: strategy.local_branch,
+        remote_branch: strategy.remote_branch,
       };
-      await db.insertInto('deploys').values(deploy).execute();
+      await openDeploy(lifeOf(call), project, deploy);
       return view({ ...deploy, created_by_email: caller.email });
     },
   }),
@@ -135,8 +157,22 @@ export const routes = [
     summary: 'Fetch a deploy',
     answer,
     async handle({ db, project, params }) {
-      const query = deploysOf(db, project.id).where('deploys.id', '=', params.deploy_id);
-      return view(orNotFound(await query.executeTakeFirst()));
+      return view(await findDeploy(db, project.id, params.deploy_id));
     },
   }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/deploys/:deploy_id/cancel',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'Stop a deploy; what has arrived already stays where it is',
+    answer,
+    async handle(call) {
+      const { db, project, params } = call;
+      await cancelDeploy(lifeOf(call), await findDeploy(db, project.id, params.deploy_id));
+      return view(await findDeploy(db, project.id, params.deploy_id));
+    },
+  }),
+  ...logRoutes(logged),
+  recordFirehose(logged, followedDeploy),
 ];

@@ -8,7 +8,6 @@ import * as schema from '../http/schema.ts';
 import { projectTopic } from '../lifecycle/life.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
 import { follow, patience, type Followed, type StreamEvent, type TailParts } from '../streams/tail.ts';
-import { followedBuild } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
@@ -27,7 +26,8 @@ function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string
   return { contentType, body: withKeepAlive(texts, keepAlive) };
 }
 
-export function buildFirehose(logged: Logged): Route {
+/** The stream of a record that has one log. */
+export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigint) => Followed): Route {
   return projectRoute({
     method: 'GET',
     path: `${logged.path}/firehose`,
@@ -39,7 +39,7 @@ export function buildFirehose(logged: Logged): Route {
     answer: schema.string,
     async handle(call) {
       const id = await loggedId(call, logged);
-      return followed(call, followedBuild(call.db, id));
+      return tailOf(call, followed(call.db, id));
     },
   });
 }
@@ -47,7 +47,7 @@ export function buildFirehose(logged: Logged): Route {
 type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
 
 /** A record's states and its log, from where the caller left off. */
-export function followed(call: Following, subject: Followed): StreamAnswer {
+export function tailOf(call: Following, subject: Followed): StreamAnswer {
   const from = BigInt(resumption(call, plainOffset) ?? 0);
   const wire = wireFor(call.headers.accept);
   return streamed(wire, written(follow(call, subject, from, call.signal), wire));

@@ -1,6 +1,13 @@
 import type { Queries } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
-import { buildMachine, buildRequestMachine, dependencyMachine, isFinal, type Machine } from '../lifecycle/states.ts';
+import {
+  buildMachine,
+  buildRequestMachine,
+  dependencyMachine,
+  deployMachine,
+  isFinal,
+  type Machine,
+} from '../lifecycle/states.ts';
 import type { Followed, SeenState } from '../streams/tail.ts';
 
 interface Row {
@@ -32,6 +39,16 @@ const requestEvents: Looking = prepared((db, value) =>
     .where('record.id', '=', value('id'))
     .orderBy('events.sequence'),
 );
+const deployEvents: Looking = prepared((db, value) =>
+  db
+    .selectFrom('deploys as record')
+    .leftJoin('events', (join) =>
+      join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
+    )
+    .select(['record.state as now', 'events.state', 'events.sequence'])
+    .where('record.id', '=', value('id'))
+    .orderBy('events.sequence'),
+);
 
 // What happens to a dependency is written down apart from any project, because it may concern none or many.
 const dependencyEvents: Looking = prepared((db, value) =>
@@ -57,6 +74,10 @@ export function followedBuild(db: Queries, id: bigint): Followed {
 
 export function followedRequest(db: Queries, id: bigint): Followed {
   return followed(db, id, requestEvents, buildRequestMachine);
+}
+
+export function followedDeploy(db: Queries, id: bigint): Followed {
+  return followed(db, id, deployEvents, deployMachine);
 }
 
 function followed<State extends string>(db: Queries, id: bigint, events: Looking, machine: Machine<State>): Followed {

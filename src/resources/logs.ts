@@ -12,11 +12,11 @@ import { orNotFound } from './common.ts';
 
 /** A record of a project that has a log of the same identifier. */
 export interface Logged {
-  table: 'builds' | 'build_requests';
+  table: 'builds' | 'build_requests' | 'deploys';
   /** The path of the record, and the parameter in it that names it. */
   path: string;
   param: string;
-  scope: 'commits' | 'build_requests';
+  scope: 'commits' | 'build_requests' | 'deploys';
   /** Whose log it is, in words. */
   name: string;
 }

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import type { Link, Order, Receipt, Word } from '../protocol.ts';
+import type { Finished, Link, Order, Receipt, Word } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 
 /** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
@@ -54,8 +54,8 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
       const { words } = (await postJson('/runner/extend', { claims }, signal)) as { words: Record<string, Word> };
       return words;
     },
-    async finish(claim, outcome, logSize, signal) {
-      return (await postJson('/runner/finish', { claim, outcome, logSize }, signal)) as Receipt;
+    async finish(report, signal) {
+      return (await postJson('/runner/finish', report, signal)) as Finished;
     },
     ...blobCalls((method, path, more, signal) => {
       const options = { ...target, agent, method, path: `${target.path ?? ''}${path}`, signal };

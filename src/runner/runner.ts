@@ -1,17 +1,20 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Link, Order, Outcome } from '../protocol.ts';
 import { openCheckouts } from './checkouts.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { openMirrors } from './git/mirrors.ts';
 import { createLogSender } from './log-sender.ts';
+import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import { removeTree } from './sandbox/area.ts';
 import type { Network } from './sandbox/types.ts';
 import { openShelf } from './shelf.ts';
+import { tidyMirrors } from './upkeep.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
@@ -27,6 +30,8 @@ export interface RunnerOptions {
   log: (message: string) => void;
   /** Does one piece of work and ends. */
   once?: boolean;
+  /** How often it looks whether there is time to tidy up. */
+  upkeepEveryMs?: number;
 }
 
 export interface Runner {
@@ -80,7 +85,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     return answer;
   };
 
-  const perform = async (order: Order): Promise<void> => {
+  /** Answers the next order, if the server had one at hand. */
+  const perform = async (order: Order): Promise<Order | undefined> => {
     const work = new AbortController();
     claims.set(order.claim, work);
     touch();
@@ -96,11 +102,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     try {
       const task: Task = { id: order.claim, say: (output) => sender.write(Buffer.from(output)), signal: whole };
       const outcome = await outcomeOf(workshop, order, task, work.signal);
-      if (work.signal.reason === notOurs || signal.aborted) return;
-      const size = await sender.end();
-      await untilAnswered(signal, () => link.finish(order.claim, outcome, size, signal).then(heard));
+      if (work.signal.reason === notOurs || signal.aborted) return undefined;
+      const logSize = await sender.end();
+      const report = { claim: order.claim, outcome, logSize, andNext: !options.once };
+      const { next } = await untilAnswered(signal, () => link.finish(report, signal).then(heard));
+      return next;
     } catch (error) {
       if (!signal.aborted && work.signal.reason !== notOurs) log(`work was given up: ${messageOf(error)}`);
+      return undefined;
     } finally {
       claims.delete(order.claim);
       touch();
@@ -109,14 +118,16 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const executor = async (): Promise<void> => {
+    let order: Order | undefined;
     while (!signal.aborted) {
-      const order = await untilAnswered(signal, () => link.next(signal).then(heard));
-      if (order) await perform(order);
-      if (order && options.once) return;
+      order ??= await untilAnswered(signal, () => link.next(signal).then(heard));
+      if (!order) continue;
+      order = await perform(order);
+      if (options.once) return;
     }
   };
 
-  /** Keeps the claims and hears what is to be done about them; asked anew whenever they change. */
+  /** Keeps the claims and hears what is to be done about them. */
   const attend = async (): Promise<void> => {
     while (!signal.aborted) {
       const { promise } = changed;
@@ -124,28 +135,28 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         await Promise.race([promise, aborted(signal)]);
         continue;
       }
-      const round = new AbortController();
-      void promise.then(
-        () => round.abort(),
-        () => {},
-      );
-      const either = AbortSignal.any([signal, round.signal]);
-      const words = await untilAnswered(either, () => link.extend([...claims.keys()], either).then(heard)).catch(
-        () => ({}),
-      );
+      const words = await untilAnswered(signal, () => link.extend([...claims.keys()], signal).then(heard));
+      let isForOthers = false;
       for (const [claim, word] of Object.entries(words)) {
-        claims.get(claim)?.abort(word === 'cancel' ? cancelled : notOurs);
+        const work = claims.get(claim);
+        work?.abort(word === 'cancel' ? cancelled : notOurs);
+        isForOthers ||= !work && word === 'cancel';
       }
+      // What is called off is still on its way here, or a runner with the same token has it: it would be said again at once.
+      if (isForOthers) await Promise.race([promise, pause(1000, undefined, { signal })]);
     }
   };
 
-  const attending = attend();
+  const attending = attend().catch(() => {}); // it is ended by the signal
+  const isBusy = (): boolean => claims.size > 0;
+  const tidying = tidyMirrors({ mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
     ending.abort(stopped);
     touch();
-    await attending.catch(() => {});
+    await attending;
+    await tidying;
     await sandboxes.close();
     await mirrors.close();
     const failure = results.find((result) => result.status === 'rejected');
@@ -153,7 +164,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   })();
   return {
     done,
-    isBusy: () => claims.size > 0,
+    isBusy,
     heardAt: () => heardAt,
     async stop() {
       ending.abort(stopped);
@@ -171,6 +182,8 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
         return await runSuite(workshop, work, task);
       case 'compile_dependency':
         return await compileDependency(workshop, work, task);
+      case 'push_deploy':
+        return await pushDeploy(workshop, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
     }

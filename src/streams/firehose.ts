@@ -43,15 +43,17 @@ export function wireFor(accept: string | string[] | undefined): Wire {
   return String(accept ?? '').includes('application/x-ndjson') ? jsonLines : serverSentEvents;
 }
 
-const quietTime = 15_000;
-
 /** Puts a sign of life wherever nothing comes for a while. */
-export async function* withKeepAlive(texts: AsyncGenerator<string>, keepAlive: string): AsyncGenerator<string> {
+export async function* withKeepAlive(
+  texts: AsyncGenerator<string>,
+  keepAlive: string,
+  quietMs = 15_000,
+): AsyncGenerator<string> {
   let next = texts.next();
   try {
     for (;;) {
       const quiet = Promise.withResolvers<'quiet'>();
-      const timer = setTimeout(() => quiet.resolve('quiet'), quietTime);
+      const timer = setTimeout(() => quiet.resolve('quiet'), quietMs);
       const result = await Promise.race([next, quiet.promise]);
       clearTimeout(timer);
       if (result === 'quiet') yield keepAlive;

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
+import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
 import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 
@@ -14,13 +14,21 @@ import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 /** Announced when a log has grown or is complete. */
 export const logTopic = (id: bigint): string => `log:${id}`;
 
-export async function beginLog(trx: Transaction, id: bigint, projectId: bigint | null): Promise<void> {
-  const row = { id, project_id: projectId, size: 0n, complete: 0, blob: null };
-  await trx
+const insertLog = preparedWrite<{ id: bigint; project: bigint | null }>((db, value) =>
+  db
     .insertInto('logs')
-    .values(row)
-    .onConflict((conflict) => conflict.column('id').doNothing())
-    .execute();
+    .values({
+      id: value('id'),
+      project_id: value('project'),
+      size: sql.lit(0n),
+      complete: sql.lit(0),
+      blob: sql.lit(null),
+    })
+    .onConflict((conflict) => conflict.column('id').doNothing()),
+);
+
+export async function beginLog(trx: Transaction, id: bigint, projectId: bigint | null): Promise<void> {
+  await insertLog(trx, { id, project: projectId });
 }
 
 const findLogs = prepared<{ id: bigint }, LogRow>((db, value) =>
@@ -34,6 +42,15 @@ export async function findLog(db: Queries, id: bigint): Promise<LogRow | undefin
 
 /** What became of a chunk: it is stored (perhaps it was already), or it leaves a gap after what is there. */
 export type Appended = { stored: true } | { expected: bigint };
+
+const growLog = preparedWrite<{ id: bigint; size: bigint; before: bigint }>((db, value) =>
+  db
+    .updateTable('logs')
+    .set({ size: value('size') })
+    .where('id', '=', value('id'))
+    .where('size', '=', value('before')),
+);
+const insertChunk = preparedInsert('log_chunks');
 
 export async function appendLog(
   db: Database,
@@ -50,16 +67,30 @@ export async function appendLog(
   if (fresh.length === 0) return { stored: true };
   const size = log.size + BigInt(fresh.length);
   // The guard is for two servers that take the same chunk at the same time.
-  const grown = trx.updateTable('logs').set({ size }).where('id', '=', id).where('size', '=', log.size);
-  if ((await grown.executeTakeFirst()).numUpdatedRows !== 1n) return { expected: log.size };
-  await trx.insertInto('log_chunks').values({ log_id: id, start: log.size, bytes: fresh }).execute();
+  if ((await growLog(trx, { id, size, before: log.size })) !== 1n) return { expected: log.size };
+  await insertChunk(trx, { log_id: id, start: log.size, bytes: fresh });
   await db.announce(trx, logTopic(id));
   return { stored: true };
 }
 
+const endLog = preparedWrite<{ id: bigint }>((db, value) =>
+  db
+    .updateTable('logs')
+    .set({ complete: sql.lit(1) })
+    .where('id', '=', value('id')),
+);
+
 export async function completeLog(db: Database, trx: Transaction, id: bigint): Promise<void> {
-  await trx.updateTable('logs').set({ complete: 1 }).where('id', '=', id).execute();
+  await endLog(trx, { id });
   await db.announce(trx, logTopic(id));
+}
+
+/** Lays a sentence of the server's own into a log, on a line of its own. */
+export async function addLine(db: Database, trx: Transaction, id: bigint, sentence: string): Promise<void> {
+  const size = (await findLog(trx, id))?.size ?? 0n;
+  const last = size === 0n ? undefined : (await chunkAt(trx, id, size - 1n))?.bytes.at(-1);
+  const start = last === undefined || last === 10 ? '' : '\n';
+  await appendLog(db, trx, id, size, Buffer.from(`${start}${sentence}\n`));
 }
 
 /** More is to come in a log that was not packed. */

@@ -71,6 +71,10 @@ export const contract = entries(`
   GET    /projects/ID/deploys                                       both          deploys
   POST   /projects/ID/deploys                                       both          deploys
   GET    /projects/ID/deploys/ID                                    both          deploys
+  POST   /projects/ID/deploys/ID/cancel                             both          deploys
+  GET    /projects/ID/deploys/ID/log                                both          deploys
+  GET    /projects/ID/deploys/ID/log.txt                            both          deploys
+  GET    /projects/ID/deploys/ID/firehose                           both          deploys
   GET    /projects/ID/notifications                                 both          notifications
   POST   /projects/ID/notifications                                 both          notifications
   GET    /projects/ID/notifications/ID                              both          notifications

@@ -54,7 +54,8 @@ describeService('a runner', (service) => {
       await using blob = await service.store.blobs.open(stored);
       assert.deepEqual(await blob.read(0, blob.size), readFileSync(result));
       assert.equal(await storeBlob(link, 'not a claim', result, patient), undefined);
-      await link.finish(order.claim, { kind: 'compiled', digest: stored }, 0, patient);
+      const outcome = { kind: 'compiled', digest: stored } as const;
+      await link.finish({ claim: order.claim, outcome, logSize: 0, andNext: false }, patient);
       assert.equal((await alice.get(`/dependencies/${dependency.id}`)).record.marketplace_state, 'compiled');
       link.close();
     });

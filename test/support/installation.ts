@@ -6,10 +6,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
-import { startGitHost } from './sshd.ts';
+import { startGitHost, type GitHost } from './sshd.ts';
 
 /** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
 export interface Installation {
+  host: GitHost;
   project(): Promise<Project>;
   /** The API as it is now: a server that was started again has another address. */
   api(): Caller;
@@ -42,7 +43,12 @@ export async function startInstallation(database: Place): Promise<Installation> 
   const folder = temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
-  const env = { ...url, HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none' };
+  const env = {
+    ...url,
+    HEADRACE_SSH_CONFIG: host.sshConfig,
+    HEADRACE_BUILD_NETWORK: 'none',
+    HEADRACE_CONCURRENCY: '2',
+  };
   let serving: Serving = await serve(database, folder, env, { runner: true });
   const start = async (): Promise<void> => {
     serving = await serve(database, folder, env, { runner: true });
@@ -58,6 +64,7 @@ export async function startInstallation(database: Place): Promise<Installation> 
   return {
     api,
     folder,
+    host,
     startServer: start,
     async killServer() {
       serving.process.kill('SIGKILL');
@@ -71,8 +78,9 @@ export async function startInstallation(database: Place): Promise<Installation> 
       await repository.commit({ message: 'Begin' });
       const form = { name: 'app', repository_url: host.url('app.git') };
       const project = await api().post('/projects', form);
-      await host.authorize(String(project.ssh_public_key));
-      return projectOf(api, `/projects/${project.id_str}`, repository);
+      const publicKey = String(project.ssh_public_key);
+      await host.authorize(publicKey);
+      return { ...projectOf(api, `/projects/${project.id_str}`, repository), publicKey };
     },
   };
 }
@@ -104,7 +112,9 @@ function callerOf({ api }: Serving, key: string): Caller {
   };
 }
 
-export type Project = ReturnType<typeof projectOf>;
+export interface Project extends ReturnType<typeof projectOf> {
+  publicKey: string;
+}
 
 const unfinished = new Set(['enqueued', 'fetching', 'building']);
 
@@ -124,6 +134,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
   return {
     id_str: path.slice('/projects/'.length),
+    api,
+    path,
     repository,
     commits,
     builds,

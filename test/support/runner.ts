@@ -65,7 +65,12 @@ export class Task<W extends Work = Work> {
   }
 
   finish(outcome: Outcome): Promise<Receipt> {
-    return this.#runner.dispatch.finish(this.#runner.name, this.order.claim, outcome, this.#size);
+    return this.#runner.dispatch.finish(this.#runner.name, {
+      claim: this.order.claim,
+      outcome,
+      logSize: this.#size,
+      andNext: false,
+    });
   }
 
   async exit(status: number): Promise<void> {

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { insertUser, makeCredentials, updateUser, type Credentials } from '../../src/auth/users.ts';
 import { openStore, type Store } from '../../src/cli/store.ts';
 import { readConfig, type Config } from '../../src/config.ts';
-import { startServer, type RunningServer } from '../../src/server.ts';
+import { startServer, type RunningServer, type ServerParts } from '../../src/server.ts';
 import { Client } from './client.ts';
 import { onEveryDatabase, temporaryFolder, type TestDatabase } from './databases.ts';
 import { User } from './user.ts';
@@ -19,16 +19,21 @@ interface Parts {
   api: Client;
 }
 
+/** What goes quicker for a test than a person would have it. */
+type Pace = Pick<ServerParts, 'streamPauseMs'>;
+
 /** The real server, over TLS, on a database and a data folder of its own. */
 export class Service {
   readonly #database: TestDatabase;
+  readonly #pace: Pace;
   #parts: Parts | undefined;
   #users = 0;
   /** Everything that was logged, at the most talkative level. */
   log = '';
 
-  constructor(database: TestDatabase) {
+  constructor(database: TestDatabase, pace: Pace = {}) {
     this.#database = database;
+    this.#pace = pace;
   }
 
   async start(): Promise<void> {
@@ -39,7 +44,7 @@ export class Service {
       throw error;
     });
     const log = pino({ level: 'trace' }, this.#logStream());
-    const server = await startServer({ config, store, log });
+    const server = await startServer({ config, store, log, ...this.#pace });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
     this.#database.afterwards(() => this.stop());
     this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };
@@ -109,10 +114,10 @@ export class Service {
 }
 
 /** Runs the same tests against a service on each database. */
-export function describeService(name: string, define: (service: Service) => void): void {
+export function describeService(name: string, define: (service: Service) => void, pace: Pace = {}): void {
   describe(name, () => {
     onEveryDatabase((database) => {
-      const service = new Service(database);
+      const service = new Service(database, pace);
       before(() => service.start());
       define(service);
     });

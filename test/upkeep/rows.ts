@@ -138,6 +138,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       state: 'enqueued',
       created_by: user,
       ...times,
+      repository_url: 'git@x:y.git',
+      local_branch: 'main',
+      remote_branch: awkward,
     });
     await put('notifications', {
       id: 1n,

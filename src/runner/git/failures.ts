@@ -73,7 +73,7 @@ export function explain(kind: RemoteFailure, circumstances: Circumstances): stri
 const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = {
   key_refused: ({ host, url, publicKey }) =>
     `The key of this project is not accepted by ${host}. ` +
-    `Install this public key in the repository ${url} (as a deploy key), then try again:\n${publicKey}`,
+    `Install this public key in the repository ${url} (as a deploy key; to deploy there, one that may write), then try again:\n${publicKey}`,
   host_unreachable: ({ host, url }) =>
     `The host ${host} does not answer. ` +
     `Check the name in ${url}, that the host is up, and that this machine may reach it over SSH.`,

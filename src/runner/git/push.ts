@@ -3,7 +3,7 @@ import type { Finished } from '../../lib/processes.ts';
 import { descends } from './commits.ts';
 import { FetchError, recognize, type FetchFailure } from './failures.ts';
 import { GitError, longGit } from './git.ts';
-import { whileSharing, type Mirror, type Remote } from './mirror.ts';
+import type { Mirror, Remote } from './mirror.ts';
 import { mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, Workshop } from './obtain.ts';
 import { isRefName, type WantedRef } from './refs.ts';
@@ -32,7 +32,8 @@ export async function push(workshop: Workshop, request: PushRequest): Promise<Pu
     outcome = await attempt(workshop, request);
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
-    outcome = refusal(error.kind, error.message);
+    const harmless = error.kind === 'connection_lost' ? ' To push again does no harm: what has arrived is found.' : '';
+    outcome = refusal(error.kind, error.message + harmless);
   }
   if (!outcome.pushed) narrator.line(outcome.message);
   else if (outcome.alreadyThere) narrator.line(`${request.remoteBranch} is at ${request.sha} already.`);
@@ -55,11 +56,13 @@ async function attempt(workshop: Workshop, request: PushRequest): Promise<PushOu
   source.narrator.line(`Looking for ${localBranch} in ${source.address.url}.`);
   const liesThere = await withRepair(workshop, source, () => isOnBranch(workshop, source, mirror, sha, localBranch));
   if (!liesThere) {
-    const message = `Commit ${sha} does not lie on the branch ${quoted(localBranch)} of ${source.address.url}, so it is not deployed.`;
+    const message = `Commit ${sha} does not lie on the branch ${quoted(localBranch)} of ${source.address.url}, so it is not deployed. Merge it there first, or take a strategy for a branch that it lies on.`;
     return refusal('not_on_branch', message);
   }
   target.narrator.line(`Pushing ${sha} to ${remoteBranch} of ${remoteUrl}.`);
-  return reach(workshop, target, (remote) => pushTo(mirror, remote, sha, remoteBranch));
+  return withRepair(workshop, source, () =>
+    reach(workshop, target, (remote) => pushTo(mirror, remote, sha, remoteBranch)),
+  );
 }
 
 /** The branch as it is now: what was overwritten since the build must not go out. */
@@ -76,16 +79,28 @@ async function isOnBranch(
   return descends(mirror, tip.sha, sha);
 }
 
-async function pushTo(mirror: Mirror, remote: Remote, sha: string, branch: string): Promise<PushOutcome> {
+/** Without a lock: what runs on the other side for minutes must not hold up the project's fetches meanwhile. */
+async function pushTo(mirror: Mirror, remote: Remote, sha: string, branch: string, again = true): Promise<PushOutcome> {
   const { url, ssh, signal, narrator, longestSilenceMs } = remote;
   const how = ['push', '--porcelain', '--progress', '--no-verify', '--no-signed', '--no-follow-tags'];
   const args = [`--git-dir=${mirror.gitDir}`, ...how, '--end-of-options', url, `${sha}:refs/heads/${branch}`];
   const options = { cwd: mirror.gitDir, ssh, signal, longestSilenceMs, onStderr: narrator.output };
-  const finished = await whileSharing(mirror, signal, () => longGit(args, options)).catch((error: unknown) => {
+  const finished = await longGit(args, options).catch((error: unknown) => {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
   });
+  if (again && wasOvertaken.test(finished.stdout.toString())) {
+    narrator.line('The branch moved in that very moment. Pushing once more.');
+    return pushTo(mirror, remote, sha, branch, false);
+  }
   return judge(finished, remote, branch);
 }
+
+/**
+ * Somebody else moved the branch between the look at it and the push. It may have been this very push: when a runner
+ * dies, what it had sent may yet be taken in while the next one pushes again.
+ */
+const wasOvertaken =
+  /^!\t.*\[remote rejected\] \((failed to (update|lock) ref|cannot lock ref|incorrect old value|reference already exists)/m;
 
 /** The porcelain line of a ref: a flag, what went where, and a summary with the remote's reason in parentheses. */
 function judge(finished: Finished, remote: Remote, branch: string): PushOutcome {
@@ -94,10 +109,18 @@ function judge(finished: Finished, remote: Remote, branch: string): PushOutcome 
   if (flag === '!') {
     const notForward = /non-fast-forward|fetch first|stale info|needs force/.test(summary);
     if (notForward) {
-      const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force.`;
+      const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force. Deploy a commit that builds on them, or set the branch back by hand.`;
       return refusal('not_fast_forward', message);
     }
-    return refusal('refused_by_remote', `${remote.url} refused the push: ${summary}`);
+    // git sends what it has packed as it is, so it is the other side that finds our copy damaged.
+    if (/unpacker error/.test(summary) && /inflate|corrupt/i.test(finished.stderr.toString())) {
+      throw new GitError('pushing', finished);
+    }
+    if (summary.startsWith('[remote failure]')) throw remote.failure('connection_lost');
+    return refusal(
+      'refused_by_remote',
+      `${remote.url} refused the push: ${summary}. What it says to that stands above.`,
+    );
   }
   const kind = recognize(finished.stderr.toString());
   if (kind === undefined) throw new GitError('pushing', finished);

@@ -4,7 +4,7 @@ import { BUILD_USER, PLACES, USUAL_PATH, type Job, type Network } from './types.
 import { BENCH, SLOT_ON_BENCH } from './workbench.ts';
 import type { Furnished } from './workspace.ts';
 
-/** Descriptors that bubblewrap is started with, beside the standard ones; REPORT_FD in steps.ts is the fifth. */
+/** Descriptors that bubblewrap is started with, beside the standard ones; steps.ts has two for its script. */
 export const FDS = { arguments: 3, steps: 4, status: 6 } as const;
 
 /**

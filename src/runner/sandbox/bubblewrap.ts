@@ -1,11 +1,12 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync } from 'node:fs';
-import type { Readable, Writable } from 'node:stream';
+import { closeSync, constants, openSync, writeSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { join } from 'node:path';
 import { FDS } from './arguments.ts';
-import { openPipe } from './pipe.ts';
-import { REPORT_FD } from './steps.ts';
-import { PLACES, type Command, type Identity } from './types.ts';
+import { signalAll } from './descendants.ts';
+import { NEVER_FD, REPORT_FD } from './steps.ts';
+import { PLACES, type Identity } from './types.ts';
+import type { Workbench } from './workbench.ts';
 
 /**
  * One bubblewrap process, from before its run to after it.
@@ -38,72 +39,117 @@ export interface Bubblewrap {
   kill(): void;
 }
 
-export function holdBubblewrap(options: { enter: Command; fifo: string; owner: Identity }): Bubblewrap {
-  const { output, writing } = openPipe(options.fifo, options.owner);
-  const [program, ...args]: Command = [
-    ...options.enter,
-    'bwrap',
-    '--args',
-    `${FDS.arguments}`,
-    '--',
-    '/bin/sh',
-    PLACES.steps,
-  ];
-  const child = spawn(program, args, {
-    stdio: ['ignore', writing, 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
-    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
-    cwd: '/',
-    detached: true, // a Ctrl-C in the runner's terminal is for the runner to handle
-  });
-  closeSync(writing);
-  const { pid } = child;
-  const streams = child.stdio as unknown as (Readable & Writable)[];
-  const channel = (fd: number): Readable & Writable => streams[fd] as Readable & Writable;
-  for (const fd of [FDS.arguments, FDS.steps]) channel(fd).on('error', () => {}); // a bubblewrap that died says why on its standard error
-  const [complaint, report, status] = [channel(2), channel(REPORT_FD), channel(FDS.status)].map(remember) as [
-    Text,
-    Text,
-    Text,
-  ];
-  for (const fd of [REPORT_FD, FDS.status]) channel(fd).on('data', () => news?.());
+/** The named pipes between a run and the runner, in the folder of the slot; used by one run after the other. */
+const PIPES = ['arguments', 'steps', 'report', 'status', 'complaint', 'output', 'never'] as const;
+type Pipe = (typeof PIPES)[number];
+
+export async function makePipes(folder: string, bench: Workbench, owner: Identity): Promise<void> {
+  await Promise.all(PIPES.map((name) => bench.fifo(join(folder, name), owner)));
+}
+
+interface Holding {
+  folder: string;
+  bench: Workbench;
+  owner: Identity;
+}
+
+export async function holdBubblewrap({ folder, bench, owner }: Holding): Promise<Bubblewrap> {
+  const path = (name: Pipe): string => join(folder, name);
+  const opened: number[] = [];
+  const open = (name: Pipe, flags: number): number => {
+    const fd = openSync(path(name), flags | constants.O_NONBLOCK);
+    opened.push(fd);
+    return fd;
+  };
+  try {
+    const reading = (['report', 'status', 'complaint', 'output'] as const).map((name) =>
+      open(name, constants.O_RDONLY),
+    );
+    const writing = (['arguments', 'steps'] as const).map((name) => open(name, constants.O_RDWR));
+    const { pid, ended } = await bench.start({
+      as: owner,
+      pipes: {
+        0: { reads: '/dev/null' },
+        1: { writes: path('output') },
+        2: { writes: path('complaint') },
+        [FDS.arguments]: { reads: path('arguments') },
+        [FDS.steps]: { reads: path('steps') },
+        [REPORT_FD]: { writes: path('report') },
+        [FDS.status]: { writes: path('status') },
+        [NEVER_FD]: { reads: path('never'), writes: path('never') },
+      },
+      command: ['bwrap', '--args', `${FDS.arguments}`, '--', '/bin/sh', PLACES.steps],
+    });
+    return heldBubblewrap(pid, ended, reading as Four, writing as Two);
+  } catch (error) {
+    opened.forEach(closeSync);
+    throw error;
+  }
+}
+
+type Two = [number, number];
+type Four = [number, number, number, number];
+
+function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Four, writing: Two): Bubblewrap {
+  const [reportFd, statusFd, complaintFd, outputFd] = reading;
   let news: (() => void) | undefined;
-  let failure = '';
   let waiting = true;
-  child.on('error', (error) => (failure = error.message));
-  const ended = pid === undefined ? Promise.resolve(null) : once(child, 'exit').then(([code]) => code as number | null);
-  const closed = pid === undefined ? Promise.resolve() : once(child, 'close');
-  void ended.then(() => (waiting = false));
+  const report = remember(reportFd, () => news?.());
+  const status = remember(statusFd, () => news?.());
+  const complaint = remember(complaintFd);
+  const output = new Socket({ fd: outputFd, readable: true, writable: false });
+  const over = ended.finally(() => {
+    if (waiting) writing.forEach(closeSync); // it will not read them any more
+    waiting = false;
+  });
   return {
-    pid: pid ?? 0,
+    pid,
     output,
-    ended,
-    closed,
+    ended: over,
+    closed: Promise.all([report.closed, status.closed, complaint.closed]),
     release: (all, script) => {
+      if (!waiting) return; // it has ended, and says why
       waiting = false;
-      channel(FDS.arguments).end(all.map((argument) => `${argument}\0`).join(''));
-      channel(FDS.steps).end(script);
+      const [argumentsFd, stepsFd] = writing;
+      give(argumentsFd, all.map((argument) => `${argument}\0`).join(''));
+      give(stepsFd, script);
     },
     init: () => {
-      const found = /"child-pid": (\d+)/.exec(status());
+      const found = /"child-pid": (\d+)/.exec(status.text());
       return found ? Number(found[1]) : null;
     },
-    report,
+    report: report.text,
     onNews: (listener) => {
       news = listener;
       listener();
     },
-    complaint: () => failure || complaint().trim(),
+    complaint: () => complaint.text().trim(),
     isWaiting: () => waiting,
-    kill: () => void child.kill('SIGKILL'),
+    kill: () => signalAll([pid], 'SIGKILL'),
   };
 }
 
-type Text = () => string;
+/** What an empty pipe takes at once, on every Linux. */
+const FITS = 4096 * 15;
 
-function remember(stream: Readable): Text {
+/** Writes all of it and closes the pipe. Nobody has written to it before, so a little fits without waiting. */
+function give(fd: number, text: string): void {
+  const bytes = Buffer.from(text);
+  const written = writeSync(fd, bytes.subarray(0, FITS));
+  if (written === bytes.length) return closeSync(fd);
+  const pipe = new Socket({ fd, readable: false, writable: true });
+  pipe.on('error', () => {}); // a bubblewrap that died says why on its standard error
+  pipe.end(bytes.subarray(written));
+}
+
+function remember(fd: number, heard?: () => void): { text: () => string; closed: Promise<unknown> } {
   const most = 64 * 1024;
+  const stream = new Socket({ fd, readable: true, writable: false });
   let text = '';
-  stream.on('data', (chunk: Buffer) => (text += text.length < most ? chunk.toString() : ''));
+  stream.on('data', (chunk: Buffer) => {
+    if (text.length < most) text += chunk.toString();
+    heard?.();
+  });
   stream.on('error', () => {}); // a pipe that breaks has nothing more to tell
-  return () => text;
+  return { text: () => text, closed: once(stream, 'close') };
 }

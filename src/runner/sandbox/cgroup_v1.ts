@@ -56,6 +56,7 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
       await write(cpu, 'cpu.cfs_quota_us', limits.cpus === undefined ? -1 : Math.round(limits.cpus * CPU_PERIOD_US));
       current = limits;
     },
+    entrances: [memory, pids, cpu].map((directory) => join(directory, 'cgroup.procs')),
     add: async (pid) => {
       await Promise.all([memory, pids, cpu].map((directory) => write(directory, 'cgroup.procs', pid)));
     },

@@ -77,6 +77,7 @@ function group(directory: string, cpu: boolean): Cgroup {
       if (cpu) await write(directory, 'cpu.max', `${quota} ${CPU_PERIOD_US}`);
       current = limits;
     },
+    entrances: [join(directory, 'cgroup.procs')],
     add: (pid) => write(directory, 'cgroup.procs', pid),
     pids: () => readPids(directory),
     outOfMemoryKills: () => counter(directory, 'memory.events', 'oom_kill'),

@@ -20,6 +20,8 @@ export interface CgroupTree {
 
 export interface Cgroup {
   limit(limits: Limits): Promise<void>;
+  /** Files through which a process enters by writing 0 to them. */
+  readonly entrances: readonly string[];
   /** Moves a process in; what it starts from then on is born there. */
   add(pid: number): Promise<void>;
   pids(): number[];

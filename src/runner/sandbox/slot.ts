@@ -1,9 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openArea, removeTree, type Area } from './area.ts';
-import { holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
+import { holdBubblewrap, makePipes, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroups.ts';
-import { withoutStrays } from './descriptors.ts';
 import type { Machine } from './machine.ts';
 import { connectOutside, type Outside } from './network.ts';
 import type { Command, Identity } from './types.ts';
@@ -48,7 +47,7 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
     const cgroup = await machine.makeCgroup(number);
     if (cgroup) undo.push(() => cgroup.remove());
     const ownNetwork = network === 'internet';
-    const bench = await openWorkbench({ root, ownNetwork });
+    const bench = await openWorkbench({ root, ownNetwork, entrances: cgroup?.entrances ?? [] });
     undo.push(() => bench.close());
     await bench.bind(folder, SLOT_ON_BENCH);
     await bench.bind(machine.etc, join(BENCH, 'etc'));
@@ -56,24 +55,12 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
     const fileOwner = root ? owner : { uid: -1, gid: -1 };
     const area = openArea({ folder, bench, owner: fileOwner });
     undo.push(() => Promise.resolve(area.close()));
-    const fifo = join(folder, 'output');
-    await bench.fifo(fifo);
-    const enter = entrance(bench.pid, root, ownNetwork);
+    await makePipes(folder, bench, fileOwner);
     if (ownNetwork) {
-      const outside: Outside = await connectOutside({ pid: bench.pid, root, enter });
+      const outside: Outside = await connectOutside({ pid: bench.pid, root, enter: entrance(bench.pid, root) });
       undo.push(() => outside.close());
     }
-    const asBuild = withoutStrays(root ? [...enter, '-G', `${owner.gid}`, '-S', `${owner.uid}`] : enter);
-    const hold = async (): Promise<Bubblewrap> => {
-      const held = holdBubblewrap({ enter: asBuild, fifo, owner });
-      try {
-        if (held.pid !== 0) await cgroup?.add(held.pid);
-      } catch (error) {
-        held.kill();
-        throw error;
-      }
-      return held;
-    };
+    const hold = (): Promise<Bubblewrap> => holdBubblewrap({ folder, bench, owner: fileOwner });
     let next: Promise<Bubblewrap> | undefined;
     undo.push(async () => {
       const held = await next?.catch(() => undefined);
@@ -104,9 +91,8 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
   }
 }
 
-function entrance(pid: number, root: boolean, ownNetwork: boolean): Command {
-  const namespaces = [`--mount=/proc/${pid}/ns/mnt`];
-  if (ownNetwork) namespaces.push(`--net=/proc/${pid}/ns/net`);
+function entrance(pid: number, root: boolean): Command {
+  const namespaces = [`--mount=/proc/${pid}/ns/mnt`, `--net=/proc/${pid}/ns/net`];
   if (!root) namespaces.push(`--user=/proc/${pid}/ns/user`, '--preserve-credentials');
   return ['nsenter', ...namespaces];
 }

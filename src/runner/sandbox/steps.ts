@@ -4,7 +4,7 @@ import type { Step } from './types.ts';
  * The script that leads a run through its steps, inside the sandbox.
  *
  * It tells on a descriptor of its own (REPORT_FD) when a step starts and how it ends; the steps do not
- * inherit that descriptor. Standard error joins standard output here, not in the runner, so that one pipe
+ * inherit that descriptor, nor the one it waits on. Standard error joins standard output here, not in the runner, so that one pipe
  * keeps the order in which a command wrote to both.
  *
  * SIGTERM goes to every process of a cancelled run, and so to this shell too. It must outlive the command it
@@ -15,20 +15,22 @@ import type { Step } from './types.ts';
  * to the machine's init as an orphan; in containers that is often a program which never looks after orphans.
  */
 export const REPORT_FD = 5;
+/** On this descriptor nothing ever comes: who reads from it waits for ever. */
+export const NEVER_FD = 7;
 
 export function script(steps: readonly Step[], options: { preamble?: readonly string[]; thenWait: boolean }): string {
   const lines = [
     'exec 2>&1 </dev/null',
     'stopped=',
     "trap 'stopped=1' TERM",
-    `finish() { ${options.thenWait ? `read -r _ <&${REPORT_FD}; ` : ''}exit "$1"; }`,
+    `finish() { ${options.thenWait ? `read -r _ <&${NEVER_FD}; ` : ''}exit "$1"; }`,
     ...(options.preamble ?? []),
   ];
   steps.forEach((step, index) => {
     lines.push(
       '[ -z "$stopped" ] || finish 143',
       `echo start ${index} >&${REPORT_FD}`,
-      `/bin/sh -c ${quote(step.command)} ${REPORT_FD}>&-`,
+      `/bin/sh -c ${quote(step.command)} ${REPORT_FD}>&- ${NEVER_FD}>&-`,
       'status=$?',
       `echo end ${index} $status >&${REPORT_FD}`,
       '[ $status -eq 0 ] || finish $status',

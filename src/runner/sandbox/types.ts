@@ -86,7 +86,7 @@ export interface Sandboxes {
 }
 
 /** A program and its arguments. */
-export type Command = readonly [string, ...string[]];
+export type { Command } from '../../lib/descriptors.ts';
 
 /** Where the sandbox has its places. */
 export const PLACES = { workspace: '/build', home: '/home/build', steps: '/run/headrace/steps' } as const;

@@ -1,17 +1,26 @@
-# The workbench of one slot: mounts what a run needs, inside a mount namespace of its own.
+# The workbench of one slot: mounts what a run needs, inside a mount namespace of its own, and starts the run there.
 #
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself, so
 # this small process stays for as long as its slot. It is started by unshare(1); what it mounts is
 # seen in its namespace alone and is gone, whatever happens, when it is gone. It goes when its
-# standard input closes, that is at the latest with the runner.
+# standard input closes, that is at the latest with the runner. It starts bubblewrap too, because a
+# fork of it costs a fraction of one of Node, and its children are in its namespaces from birth.
 #
 # A request is one line of fields with a NUL between them; the answer is one line, "ok" or "no" and why.
 # Requests may be sent ahead of the answers; after one that failed, the others are still tried.
-#   directory PATH MODE UID GID    fifo PATH
+#   directory PATH MODE UID GID    fifo PATH UID GID
 #   overlay TARGET OPTIONS         bind SOURCE TARGET    clear TARGET...
 #   remove PATH...                 small trees only; "no" when there is more than a little
+#   start UID GID PIPES COMMAND...
+#     PIPES: how the process is connected, as "DESCRIPTOR<PATH" (it reads), "DESCRIPTOR>PATH" (it writes) or
+#            "DESCRIPTOR+PATH" (both), with \x01 between them
+#     The answer is "ok" and its process id. When it has ended, "end", the id and the status (-1 for a signal)
+#     follow, at any time.
+# A user id of -1 stands for this process's own user. The arguments of this program are files of control groups;
+# whatever it starts enters them first.
 use strict;
 use warnings;
+use Fcntl ();
 use POSIX ();
 
 # perl-base, the part that every Debian has, brings no table of system calls.
@@ -19,6 +28,7 @@ my %numbers = ( aarch64 => { mount => 40, umount2 => 39 }, x86_64 => { mount => 
 my $machine = ( POSIX::uname() )[4];
 my $call    = $numbers{$machine};
 my ( $MS_NOSUID, $MS_NODEV, $MS_BIND, $MNT_DETACH ) = ( 2, 4, 4096, 2 );
+my @entrances;
 $| = 1;
 if ( !$call ) { answer("no: the system calls of $machine are not known here"); exit 1 }
 
@@ -44,6 +54,47 @@ sub remove_small {
     return rmdir $path;
 }
 
+# Opened without waiting for the other side, which is there already or gone for ever; used with waiting.
+sub open_pipe {
+    my ( $sign, $path ) = @_;
+    my %modes = ( '<' => Fcntl::O_RDONLY(), '>' => Fcntl::O_WRONLY(), '+' => Fcntl::O_RDWR() );
+    sysopen my $pipe, $path, $modes{$sign} | Fcntl::O_NONBLOCK() or return;
+    fcntl $pipe, Fcntl::F_SETFL(), 0 or return;
+    return $pipe;
+}
+
+sub start {
+    my ( $uid, $gid, $pipes, @command ) = @_;
+    my %pipes;
+    for ( split /\x01/, $pipes ) {
+        my ( $descriptor, $sign, $path ) = /^(\d+)([<>+])(.*)$/s or die "not a pipe: $_";
+        $pipes{$descriptor} = open_pipe( $sign, $path ) or return 0;
+    }
+    defined( my $pid = fork ) or return 0;
+    return $pid if $pid;
+    eval {
+        # Before their descriptors are needed for something else.
+        for my $entrance (@entrances) { syswrite $entrance, '0' or die "cannot enter a control group: $!\n" }
+        # First out of the way, then each to its place: one may lie where another belongs.
+        my %parked = map { $_ => POSIX::dup2( fileno $pipes{$_}, 100 + $_ ) } keys %pipes;
+        POSIX::dup2( $parked{$_}, $_ ) && POSIX::close( $parked{$_} ) for keys %pipes;
+        if ( $uid >= 0 ) {
+            $) = "$gid $gid";
+            POSIX::setgid($gid) && POSIX::setuid($uid) or die "cannot become $uid: $!\n";
+            die "still root\n" if $> == 0 || $) ne "$gid $gid";
+        }
+        no warnings 'exec';
+        exec {$command[0]} @command or die "$command[0]: $!\n";
+    };
+    POSIX::write( 2, $@, length $@ );
+    POSIX::_exit(125);
+}
+
+# Signals are handled between two operations, so this never cuts through an answer.
+$SIG{CHLD} = sub {
+    while ( ( my $pid = waitpid -1, POSIX::WNOHANG() ) > 0 ) { answer( "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) ) }
+};
+
 my %requests = (
     directory => sub {
         my ( $path, $mode, $uid, $gid ) = @_;
@@ -56,7 +107,8 @@ my %requests = (
     },
     overlay => sub { mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind    => sub { mount_at( $_[0], $_[1], 'none', $MS_BIND, '' ) },
-    fifo    => sub { POSIX::mkfifo( $_[0], 0600 ) },
+    fifo    => sub { POSIX::mkfifo( $_[0], 0600 ) && chown $_[1], $_[2], $_[0] },
+    start   => \&start,
     # Detached, because the namespaces of the dead run may not be gone yet, and must not hold up the next.
     clear => sub {
         for my $target (@_) { return 0 if syscall( $call->{umount2}, $target, $MNT_DETACH ) != 0 }
@@ -64,13 +116,21 @@ my %requests = (
     },
 );
 
+# Opened while they can be seen.
+for my $file (@ARGV) {
+    open my $entrance, '>', $file or do { answer("no: $file: $!"); exit 1 };
+    push @entrances, $entrance;
+}
+
 # /sys becomes the bench: nothing that a runner keeps can lie there, so covering it hides nothing.
 if ( !mount_at( 'bench', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) ) { answer("no: $!"); exit 1 }
+chdir '/';
 answer('ok');
 
 while ( my $line = <STDIN> ) {
     chomp $line;
     my ( $name, @fields ) = split /\0/, $line, -1;
-    if   ( $requests{$name}->(@fields) ) { answer('ok') }
-    else                                 { answer("no: $!") }
+    my $done = $requests{$name}->(@fields);
+    if   ($done) { answer("ok $done") }
+    else         { answer("no: $!") }
 }

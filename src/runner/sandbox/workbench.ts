@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Identity } from './types.ts';
+import { withoutStrays } from '../../lib/descriptors.ts';
+import type { Command, Identity } from './types.ts';
 
 /** The runner's side of workbench.pl, which tells its story. */
 export interface Workbench {
@@ -11,7 +11,10 @@ export interface Workbench {
   overlay(target: string, layers: OverlayLayers): Promise<void>;
   bind(source: string, target: string): Promise<void>;
   clear(targets: readonly string[]): Promise<void>;
-  fifo(path: string): Promise<void>;
+  /** Makes a named pipe that belongs to somebody. */
+  fifo(path: string, owner: Identity): Promise<void>;
+  /** Starts a process in the bench's namespaces. */
+  start(start: Start): Promise<Started>;
   /** Removes trees that are small; rejects when there is more than a little in them. */
   removeSmall(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -23,6 +26,19 @@ export interface OverlayLayers {
   upper?: { directory: string; work: string };
 }
 
+export interface Start {
+  as: Identity;
+  /** Named pipes by the number of the descriptor; who reads and who writes is said from the process's side. */
+  pipes: Readonly<Record<number, { reads?: string; writes?: string }>>;
+  command: Command;
+}
+
+export interface Started {
+  pid: number;
+  /** Its exit status; null when a signal ended it, or nobody knows. */
+  ended: Promise<number | null>;
+}
+
 /** The workbench's own directory in its namespace. */
 export const BENCH = '/sys';
 /** The folder of the slot, as the bench shows it. */
@@ -31,12 +47,20 @@ export const SLOT_ON_BENCH = `${BENCH}/slot`;
 /** An option string has to fit into one page. */
 const LONGEST_OPTIONS = 4000;
 
-export async function openWorkbench(options: { root: boolean; ownNetwork: boolean }): Promise<Workbench> {
+export interface WorkbenchOptions {
+  root: boolean;
+  ownNetwork: boolean;
+  /** Files of control groups that whatever the bench starts enters first. */
+  entrances: readonly string[];
+}
+
+export async function openWorkbench(options: WorkbenchOptions): Promise<Workbench> {
   const namespaces = ['--mount', '--propagation', 'slave'];
   if (!options.root) namespaces.push('--user', '--map-root-user');
   if (options.ownNetwork) namespaces.push('--net');
   const program = fileURLToPath(new URL('workbench.pl', import.meta.url));
-  const child = spawn('unshare', [...namespaces, 'perl', program], {
+  const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, ...options.entrances], 2);
+  const child = spawn(unshare, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true, // a Ctrl-C in the runner's terminal is for the runner to handle
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
@@ -46,20 +70,29 @@ export async function openWorkbench(options: { root: boolean; ownNetwork: boolea
   const { stdin, pid } = child;
   if (pid === undefined) throw new Error('the workbench has no process id');
 
-  const ask = (...fields: string[]): Promise<void> => {
+  const ask = async (...fields: string[]): Promise<string> => {
     if (fields.some((field) => /[\n\0]/.test(field)))
       throw new Error(`a path has a line break in it: ${JSON.stringify(fields)}`);
     stdin.write(fields.join('\0') + '\n');
     return answers.next(fields.join(' '));
   };
+  const tell = async (...fields: string[]): Promise<void> => void (await ask(...fields));
   return {
     pid,
-    directory: (path, mode, { uid, gid }) => ask('directory', path, mode.toString(8), `${uid}`, `${gid}`),
-    removeSmall: (paths) => ask('remove', ...paths),
-    overlay: (target, layers) => ask('overlay', target, overlayOptions(layers, options.root)),
-    bind: (source, target) => ask('bind', source, target),
-    clear: (targets) => (targets.length > 0 ? ask('clear', ...targets) : Promise.resolve()),
-    fifo: (path) => ask('fifo', path),
+    directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
+    removeSmall: (paths) => tell('remove', ...paths),
+    overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, options.root)),
+    bind: (source, target) => tell('bind', source, target),
+    clear: (targets) => (targets.length > 0 ? tell('clear', ...targets) : Promise.resolve()),
+    fifo: (path, { uid, gid }) => tell('fifo', path, `${uid}`, `${gid}`),
+    start: async ({ as, pipes, command }) => {
+      const connected = Object.entries(pipes).map(([descriptor, { reads, writes }]) => {
+        const sign = reads === undefined ? '>' : writes === undefined ? '<' : '+';
+        return `${descriptor}${sign}${reads ?? writes}`;
+      });
+      const pid = Number(await ask('start', `${as.uid}`, `${as.gid}`, connected.join('\x01'), ...command));
+      return { pid, ended: answers.endOf(pid) };
+    },
     close: async () => {
       stdin.end();
       await answers.ended;
@@ -82,33 +115,62 @@ function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string 
   return text;
 }
 
+interface Conversation {
+  next(what: string): Promise<string>;
+  endOf(pid: number): Promise<number | null>;
+  ended: Promise<void>;
+}
+
 /** Answers come one per request, in order; when the process is gone, all that still wait are told so. */
-function conversation(child: ChildProcess): { next: (what: string) => Promise<void>; ended: Promise<void> } {
-  const waiting: { what: string; resolve: () => void; reject: (error: Error) => void }[] = [];
+function conversation(child: ChildProcess): Conversation {
+  const waiting: { what: string; resolve: (answer: string) => void; reject: (error: Error) => void }[] = [];
+  // The end of a process may be told before who asked for it has heard of its start.
+  const ends = new Map<number, PromiseWithResolvers<number | null>>();
+  const endOf = (pid: number): PromiseWithResolvers<number | null> => {
+    const known = ends.get(pid) ?? Promise.withResolvers<number | null>();
+    ends.set(pid, known);
+    return known;
+  };
   const ended = Promise.withResolvers<void>();
   let gone: Error | undefined;
   let complaint = '';
   child.stderr?.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-2000)));
   child.stdin?.on('error', () => {}); // its end is reported below, with the reason
-  if (child.stdout) {
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const request = waiting.shift();
-      if (line === 'ok') request?.resolve();
-      else request?.reject(new Error(`could not ${request.what}: ${line.replace(/^no: /, '')}`));
-    });
-  }
+  const hear = (line: string): void => {
+    const [word, first = '', second = ''] = line.split(' ', 3);
+    if (word === 'end') return endOf(Number(first)).resolve(second === '-1' ? null : Number(second));
+    const request = waiting.shift();
+    if (word === 'ok') request?.resolve(first);
+    else request?.reject(new Error(`could not ${request.what}: ${line.replace(/^no: /, '')}`));
+  };
+  let rest = '';
+  child.stdout?.on('data', (chunk: Buffer) => {
+    const lines = (rest + chunk.toString()).split('\n');
+    rest = lines.pop() ?? '';
+    lines.forEach(hear);
+  });
   const end = (why: string): void => {
     gone ??= new Error(why);
     for (const { reject } of waiting.splice(0)) reject(gone);
+    for (const { resolve } of ends.values()) resolve(null);
     ended.resolve();
   };
   child.on('error', (error) => end(`the workbench did not start: ${error.message}`));
   child.on('close', (status, signal) => end(`the workbench ended (${signal ?? status}): ${complaint.trim()}`));
-  const next = (what: string): Promise<void> => {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    if (gone) reject(gone);
-    else waiting.push({ what, resolve, reject });
-    return promise;
+  return {
+    ended: ended.promise,
+    next: (what) => {
+      const { promise, resolve, reject } = Promise.withResolvers<string>();
+      if (gone) reject(gone);
+      else waiting.push({ what, resolve, reject });
+      return promise;
+    },
+    endOf: async (pid) => {
+      const known = endOf(pid);
+      if (gone) known.resolve(null);
+      const status = await known.promise;
+      ends.delete(pid);
+      return status;
+    },
   };
-  return { next, ended: ended.promise };
 }

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { chmod, open, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import type { PushRequest } from '../../../src/runner/git/push.ts';
 import { createRepository } from '../../support/repository.ts';
+import { waitingHook } from '../../support/waiting-hook.ts';
 import { workplace } from './workplace.ts';
 
 async function twoRepositories(t: TestContext) {
@@ -90,4 +92,48 @@ test('a target that cannot be reached is an answer too', async (t) => {
   await host.revoke(key.publicKey);
   assert.equal(await reasonOf({}), 'key_refused');
   assert.ok(log().includes(key.publicKey));
+});
+
+test('a push that takes long does not hold up fetches', async (t) => {
+  const { repository, target, push, fetch } = await twoRepositories(t);
+  const first = await repository.commit();
+  const hook = await waitingHook(target);
+  const pushing = push(first);
+  await hook.begins(1);
+  const second = await repository.commit();
+  assert.equal((await fetch('main')).sha, second);
+  await hook.letGo();
+  assert.deepEqual(await pushing, { pushed: true, alreadyThere: false });
+});
+
+test('two that push the same commit at once have both pushed it', async (t) => {
+  const { repository, target, push, openMirrors, project, host } = await twoRepositories(t);
+  const sha = await repository.commit();
+  const hook = await waitingHook(target);
+  const first = push(sha);
+  await hook.begins(1);
+  // What a dead runner had sent is still before the hook when the next one pushes.
+  const other = await openMirrors();
+  const where = { localBranch: 'main', remoteUrl: host.url('live.git'), remoteBranch: 'production' };
+  const second = other.push({ ...project, ...where, sha });
+  await hook.begins(2);
+  await hook.letGo();
+  for (const outcome of await Promise.all([first, second])) assert.equal(outcome.pushed, true);
+  assert.equal(await target.sha('production'), sha);
+});
+
+test('a mirror that turns out to be damaged in the middle of a push is repaired', async (t) => {
+  const { repository, dir, target, push, fetch } = await twoRepositories(t);
+  const sha = await repository.commit({ files: { large: randomBytes(200_000) } });
+  await fetch('main');
+  const [mirror = ''] = await readdir(join(dir, 'mirrors', '1'));
+  const packs = join(dir, 'mirrors', '1', mirror, 'repository.git', 'objects', 'pack');
+  const pack = join(packs, (await readdir(packs)).find((name) => name.endsWith('.pack')) ?? '');
+  await chmod(pack, 0o644);
+  const { size } = await stat(pack);
+  const file = await open(pack, 'r+');
+  await file.write(Buffer.alloc(1000, 7), 0, 1000, Math.floor(size / 2));
+  await file.close();
+  assert.deepEqual(await push(sha), { pushed: true, alreadyThere: false });
+  assert.equal(await target.sha('production'), sha);
 });

@@ -119,7 +119,8 @@ test('what is written over layers lands in the one writable directory, and the l
   });
   assert.equal(text, 'other\nnew\n');
   assert.deepEqual(readdirSync(below), ['bin']);
-  assert.deepEqual(readdirSync(writable, { recursive: true }).toSorted(), ['lib', 'lib/tool']);
+  assert.deepEqual(readdirSync(writable), ['lib']);
+  assert.deepEqual(readdirSync(join(writable, 'lib')), ['tool']);
 });
 
 test('layers at one place lie over each other, later ones on top, all read-only', async (t) => {

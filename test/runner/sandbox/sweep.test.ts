@@ -36,7 +36,7 @@ for (const network of isRoot ? (['none', 'internet'] as const) : (['none'] as co
       },
     );
     await once(victim.stdout, 'data');
-    const helpers = childrenOf(victim.pid ?? 0);
+    const helpers = descendantsOf(String(victim.pid));
     assert.ok(
       helpers.length >= (network === 'internet' ? 5 : 3),
       `workbenches, waiting and running bubblewrap: ${helpers.length}`,
@@ -99,8 +99,9 @@ test('a machine that cannot isolate is told why', async (t) => {
   assert.deepEqual(readdirSync(stateDir), []);
 });
 
-function childrenOf(pid: number): string[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+function descendantsOf(pid: string): string[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+  return children.flatMap((child) => [child, ...descendantsOf(child)]);
 }
 
 function alive(pid: string): boolean {

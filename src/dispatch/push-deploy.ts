@@ -1,0 +1,56 @@
+import type { DeployRow } from '../db/schema.ts';
+import { advanceDeploy, beginDeploy, loseDeploy } from '../lifecycle/deploys.ts';
+import type { DeployState } from '../lifecycle/states.ts';
+import type { Outcome } from '../protocol.ts';
+import type { Bench, Kind } from './kind.ts';
+import { sourceOf } from './sources.ts';
+
+/** A commit goes to a branch of another repository; what that repository answers decides. */
+export const pushDeploy: Kind = {
+  async order(bench, job) {
+    const { trx } = bench;
+    const deploy = await deployOf(bench, job.subject_id);
+    if (!deploy || !(await beginDeploy(bench, deploy))) return undefined;
+    const projects = trx.selectFrom('projects').selectAll().where('id', '=', deploy.project_id);
+    const commits = trx.selectFrom('commits').select('ref').where('id', '=', deploy.commit_id);
+    return {
+      kind: 'push_deploy',
+      source: sourceOf(bench, await projects.executeTakeFirstOrThrow()),
+      sha: (await commits.executeTakeFirstOrThrow()).ref,
+      localBranch: deploy.local_branch,
+      remoteUrl: deploy.repository_url,
+      remoteBranch: deploy.remote_branch,
+      timeoutSeconds: bench.limits.timeoutSeconds,
+    };
+  },
+
+  async settle(bench, job, outcome) {
+    const deploy = await deployOf(bench, job.subject_id);
+    // What has arrived is deployed, also when somebody called it off in the last moment.
+    if (deploy) await advanceDeploy(bench, deploy, stateAfter(outcome));
+  },
+
+  async lose(bench, job) {
+    const deploy = await deployOf(bench, job.subject_id);
+    if (!deploy) return { retry: false };
+    if (!job.cancelled) return loseDeploy(bench, deploy, job.tries);
+    await advanceDeploy(bench, deploy, 'cancelled');
+    return { retry: false };
+  },
+};
+
+const endings: Partial<Record<Outcome['kind'], DeployState>> = {
+  pushed: 'deployed',
+  refused: 'failed',
+  cancelled: 'cancelled',
+};
+
+function stateAfter({ kind }: Outcome): DeployState {
+  const state = endings[kind];
+  if (state === undefined) throw new Error(`a deploy does not end as ${kind}`);
+  return state;
+}
+
+async function deployOf({ trx }: Bench, id: bigint): Promise<DeployRow | undefined> {
+  return trx.selectFrom('deploys').selectAll().where('id', '=', id).executeTakeFirst();
+}

@@ -1,0 +1,34 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** A program and its arguments. */
+export type Command = readonly [string, ...string[]];
+
+/**
+ * Descriptors above `last` that this process was started with and did not ask for. Node keeps its own from its
+ * children, but not these: whatever it starts would hold an open door to who knows what.
+ */
+function strayDescriptors(last: number): number[] {
+  const CLOSE_ON_EXEC = 0o2000000;
+  return readdirSync('/proc/self/fd')
+    .map(Number)
+    .filter((fd) => {
+      const info = fd > last ? (attempt(() => readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) ?? '') : '';
+      const flags = /^flags:\s+(\d+)/m.exec(info)?.[1];
+      return flags !== undefined && (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) === 0;
+    });
+}
+
+/** The command, started so that it has none of them; `last` is the highest that it is given on purpose. */
+export function withoutStrays(command: Command, last: number): Command {
+  const strays = strayDescriptors(last);
+  if (strays.length === 0) return command;
+  return ['perl', '-MPOSIX', '-e', 'POSIX::close($_) for split /,/, shift; exec @ARGV', strays.join(','), ...command];
+}
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined; // the descriptor with which the list was read is closed by now
+  }
+}

@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto';
+import type { DeployRow, ProjectRow } from '../db/schema.ts';
+import { cancel, enqueue, queueTopic } from '../queue/queue.ts';
+import { addLine, beginLog, completeLog } from '../streams/logs.ts';
+import { mostTries } from './builds.ts';
+import { happened, type Life } from './life.ts';
+import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
+
+/** A deploy waits in the queue behind those to the same branch, whichever project or strategy they come from. */
+export async function openDeploy(
+  life: Life,
+  project: Pick<ProjectRow, 'id' | 'owner_id'>,
+  deploy: DeployRow,
+): Promise<void> {
+  const { db, trx, ids } = life;
+  await trx.insertInto('deploys').values(deploy).execute();
+  await beginLog(trx, deploy.id, project.id);
+  // Its event holds the project until the commit, so jobs of a project are numbered in the order of their commits.
+  await tell(life, deploy, deployMachine.initial);
+  const job = { kind: 'push_deploy', subjectId: deploy.id, accountId: project.owner_id, lane: laneOf(deploy) };
+  await enqueue(db, trx, ids, job);
+}
+
+function laneOf({ repository_url: url, remote_branch: branch }: DeployRow): string {
+  return `deploy ${createHash('sha256').update(`${url}\n${branch}`).digest('hex')}`;
+}
+
+/** A runner begins, or goes on with what another began; false when there is nothing left to do. */
+export async function beginDeploy(life: Life, deploy: DeployRow): Promise<boolean> {
+  return deploy.state === 'deploying' || advanceDeploy(life, deploy, 'deploying');
+}
+
+/** Moves a deploy on, if it stands where that is possible; answers whether it did. */
+export async function advanceDeploy(life: Life, deploy: DeployRow, to: DeployState): Promise<boolean> {
+  const { db, trx } = life;
+  const now = BigInt(Date.now());
+  const { numUpdatedRows } = await trx
+    .updateTable('deploys')
+    .set({ state: to, ...(to === 'deploying' ? { started_at: now } : { finished_at: now }) })
+    .where('id', '=', deploy.id)
+    .where('state', 'in', statesBefore(deployMachine, to))
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) return false;
+  await tell(life, deploy, to);
+  if (isFinal(deployMachine, to)) {
+    await completeLog(db, trx, deploy.id);
+    await db.announce(trx, queueTopic); // the next one to this branch has waited for it
+  }
+  return true;
+}
+
+async function tell(life: Life, { project_id: projectId, id }: DeployRow, state: DeployState): Promise<void> {
+  await happened(life, { projectId, subjectId: id, type: 'deploy', state });
+}
+
+/** The runner is gone or could not go on. To push once more does no harm, so another tries; not for ever. */
+export async function loseDeploy(life: Life, deploy: DeployRow, tries: number): Promise<{ retry: boolean }> {
+  const retry = tries < mostTries;
+  const outlook = retry
+    ? `Another one goes on with it: try ${tries + 1} of ${mostTries}.`
+    : `That was try ${tries} of ${mostTries}, so it has failed. Deploy again: what has arrived already is found.`;
+  await addLine(life.db, life.trx, deploy.id, `The runner was lost while it worked on this deploy. ${outlook}`);
+  if (!retry) await advanceDeploy(life, deploy, 'failed');
+  return { retry };
+}
+
+/** Ends a deploy that waits, and tells the runner of one that is under way; one that is over stays as it is. */
+export async function cancelDeploy(life: Life, deploy: DeployRow): Promise<void> {
+  if (isFinal(deployMachine, deploy.state as DeployState)) return;
+  if ((await cancel(life.db, life.trx, deploy.id)) !== 'told') await advanceDeploy(life, deploy, 'cancelled');
+}

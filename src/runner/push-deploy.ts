@@ -1,0 +1,24 @@
+import type { PushOrder } from '../protocol.ts';
+import type { Doing } from './work.ts';
+
+/** Pushes a commit. That the other side refuses is an outcome; the log has its words and what to do about them. */
+export const pushDeploy: Doing<PushOrder> = async ({ mirrors }, order, { say, signal }) => {
+  const { source, sha, localBranch, remoteUrl, remoteBranch, timeoutSeconds } = order;
+  const tooLong = AbortSignal.timeout(timeoutSeconds * 1000);
+  const target = { sha, localBranch, remoteUrl, remoteBranch };
+  try {
+    const outcome = await mirrors.push({
+      ...source,
+      ...target,
+      say: (text) => void say(text),
+      signal: AbortSignal.any([signal, tooLong]),
+    });
+    return { kind: outcome.pushed ? 'pushed' : 'refused' };
+  } catch (error) {
+    if (!signal.aborted && !tooLong.aborted) throw error;
+    const why = signal.aborted ? 'The deploy was called off.' : `The deploy took longer than ${timeoutSeconds} s.`;
+    await say(`\n${why} A push that had begun was broken off: look at the remote branch to see whether it arrived.\n`);
+    if (signal.aborted) throw error;
+    return { kind: 'refused' };
+  }
+};

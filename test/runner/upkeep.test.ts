@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { type TestContext } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Link } from '../../src/protocol.ts';
+import { openMirrors } from '../../src/runner/git/mirrors.ts';
+import { startRunner } from '../../src/runner/runner.ts';
+import { tidyMirrors } from '../../src/runner/upkeep.ts';
+
+const day = 24 * 3600 * 1000;
+
+/** A mirror as a runner leaves it, last used so many days ago. */
+async function leaveMirror(git: string, name: string, days: number): Promise<string> {
+  const folder = join(git, 'mirrors', name, 'mirror');
+  await mkdir(join(folder, 'repository.git'), { recursive: true });
+  const lock = join(folder, 'lock');
+  await writeFile(lock, '');
+  const lastUse = new Date(Date.now() - days * day);
+  await utimes(lock, lastUse, lastUse);
+  return folder;
+}
+
+async function folderFor(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'upkeep-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+test('a runner without work removes the mirrors that nobody used for a month', async (t) => {
+  const folder = await folderFor(t);
+  const [old, recent] = [
+    await leaveMirror(join(folder, 'git'), 'old', 31),
+    await leaveMirror(join(folder, 'git'), 'recent', 29),
+  ];
+  const said: string[] = [];
+  const noWork: Link = {
+    next: async (signal) => void (await once(signal, 'abort').catch(() => {})),
+    log: () => assert.fail('there is nothing to say'),
+    extend: () => assert.fail('there is nothing to keep'),
+    finish: () => assert.fail('there is nothing to finish'),
+    read: () => assert.fail('there is nothing to read'),
+    store: () => assert.fail('there is nothing to store'),
+  };
+  const runner = await startRunner({
+    link: noWork,
+    folder,
+    concurrency: 1,
+    network: 'none',
+    isolation: 'off',
+    shelfBytes: 0,
+    log: (message) => void said.push(message),
+    upkeepEveryMs: 5,
+  });
+  while (existsSync(old)) await pause(5);
+  assert.ok(existsSync(recent));
+  await runner.stop();
+  assert.ok(!said.some((message) => message.includes('tidied')), said.join('\n'));
+});
+
+test('mirrors are not tidied while there is work', async (t) => {
+  const folder = await folderFor(t);
+  const old = await leaveMirror(folder, 'old', 31);
+  const mirrors = await openMirrors({ dir: folder });
+  const ending = new AbortController();
+  let looks = 0;
+  const isBusy = (): boolean => {
+    assert.ok(existsSync(old), 'it was tidied in spite of the work');
+    looks += 1;
+    return looks <= 3;
+  };
+  const { signal } = ending;
+  const tidying = tidyMirrors({ mirrors, isBusy, signal, log: assert.fail, lookEveryMs: 1 });
+  while (existsSync(old)) await pause(5);
+  assert.equal(looks, 4);
+  ending.abort();
+  await tidying;
+  await mirrors.close();
+});

@@ -1,0 +1,65 @@
+import { appendFile, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { TestDatabase } from './databases.ts';
+import type { Installation, Item, Project } from './installation.ts';
+import { createRepository, type Repository } from './repository.ts';
+import { startGitHost, type GitHost } from './sshd.ts';
+
+/** Where a project is deployed to: a repository on a host of its own, with keys of its own. */
+export interface DeployTarget {
+  host: GitHost;
+  repository: Repository;
+}
+
+export async function startTarget(installation: Installation, database: TestDatabase): Promise<DeployTarget> {
+  const host = await startGitHost({ name: 'live.test' });
+  database.afterwards(() => host.close());
+  await appendFile(installation.host.sshConfig, await readFile(host.sshConfig));
+  return { host, repository: await createRepository(join(host.folder, 'live.git')) };
+}
+
+export interface Deploy extends Item {
+  state: string;
+  deploy_started_at: string | null;
+  deploy_finished_at: string | null;
+}
+
+const unfinished = new Set(['enqueued', 'deploying']);
+
+/** Deploying a project, in the words of those who do it. */
+export function deploying({ api, path }: Project, target: DeployTarget) {
+  const look = (deploy: Item): Promise<Deploy> => api().get(`${path}/deploys/${deploy.id_str}`);
+  const log = (deploy: Item): Promise<string> => api().text(`${path}/deploys/${deploy.id_str}/log.txt`);
+  const ask = async (strategy: Item, commit?: Item): Promise<Deploy> => {
+    const what = { deploy_strategy_id: strategy.id_str, ...(commit ? { commit_id: commit.id_str } : {}) };
+    return (await api().post(`${path}/deploys`, what)) as Deploy;
+  };
+  const end = async (deploy: Item): Promise<Deploy> => {
+    for (;;) {
+      const now = await look(deploy);
+      if (!unfinished.has(now.state)) return now;
+      await pause(50);
+    }
+  };
+  return {
+    look,
+    log,
+    ask,
+    end,
+    deploy: async (strategy: Item, commit?: Item) => end(await ask(strategy, commit)),
+    cancel: (deploy: Item) => api().post(`${path}/deploys/${deploy.id_str}/cancel`),
+    async untilLogged(deploy: Item, said: RegExp): Promise<void> {
+      while (!said.test(await log(deploy))) await pause(50);
+    },
+    /** From `main` to a branch of the target. */
+    strategy: (remoteBranch: string): Promise<Item> =>
+      api().post(`${path}/deploy_strategies`, {
+        name: remoteBranch,
+        strategy_type: 'git',
+        'options[repository_url]': target.host.url('live.git'),
+        'options[local_branch]': 'main',
+        'options[remote_branch]': remoteBranch,
+      }),
+  };
+}
