@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { packLog } from '../../src/streams/logs.ts';
 import { assertDestroyed, assertNotFound, assertRefused } from '../support/expect.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
@@ -67,6 +68,28 @@ describeService('a compile', (service) => {
     const rebuild = await runner.take('run_suite');
     assert.deepEqual(rebuild.order.work.software, [{ digest: newer, prefix: '/opt/moved' }]);
     await rebuild.exit(0);
+  });
+
+  test('begins a log of its own, also while the last one is being packed', async () => {
+    const { task, dependency, path } = await compiling(alice, runner);
+    await task.say('old\n');
+    await task.finish({ kind: 'uncompilable' });
+    const { db, blobs } = service.store;
+    let next: Awaited<ReturnType<typeof compilingAgain>> | undefined;
+    const slowly: typeof blobs = {
+      ...blobs,
+      async put(content) {
+        const stored = await blobs.put(content);
+        next = await compilingAgain(alice, runner, dependency);
+        await next.task.say('new\n');
+        return stored;
+      },
+    };
+    await packLog(db, slowly, dependency.id);
+    assert.equal((await alice.get(`${path}/log.txt`)).text, 'new\n');
+    await next?.task.finish({ kind: 'uncompilable' });
+    await packLog(db, blobs, dependency.id);
+    assert.equal((await alice.get(`${path}/log.txt`)).text, 'new\n');
   });
 
   test('that was lost goes on in the same record, and its log says so', async () => {
