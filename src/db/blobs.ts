@@ -53,6 +53,7 @@ export async function openFileBlobs(folder: string): Promise<Blobs> {
       };
     },
     async collect(age, referredTo) {
+      await sweep(incoming);
       let removed = 0;
       for (const shelf of await readdir(folder)) {
         if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
