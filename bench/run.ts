@@ -6,9 +6,11 @@ import { workspaces } from './workspaces.ts';
 import { logs } from './logs.ts';
 import { lists } from './lists.ts';
 import { writes } from './writes.ts';
+import { software } from './software.ts';
 import { start } from './start.ts';
+import { uploads } from './uploads.ts';
 
-const benchmarks: Benchmark[] = [reads, writes, lists, start, builds, logs, followers, workspaces];
+const benchmarks: Benchmark[] = [reads, writes, lists, start, builds, logs, followers, workspaces, uploads, software];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';

@@ -62,6 +62,9 @@ const settings = {
   build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
   build_processes: whole(4096, 8, 4_000_000),
   build_timeout: whole(3600, 1, 30 * 24 * 3600),
+  archive_size: whole(16 * 1024, 1, 16 * megabyte),
+  archive_entries: whole(1_000_000, 1, 1_000_000_000),
+  dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),
   concurrency: whole(cpus().length, 1, 1024),
 };
 
@@ -79,7 +82,9 @@ function readRanges(value: string): string[] | undefined {
 
 /** What a build finds in its environment. A Headrace that is tested inside a build must not take it for settings. */
 const buildVariables = new Set(
-  ['', '_PROJECT_ID', '_BUILD_ID', '_SUITE', '_COMMIT', '_REF', '_BRANCH'].map((name) => `HEADRACE${name}`),
+  ['', '_PROJECT_ID', '_BUILD_ID', '_SUITE', '_COMMIT', '_REF', '_BRANCH', '_DEPENDENCY_ID', '_PREFIX'].map(
+    (name) => `HEADRACE${name}`,
+  ),
 );
 
 /** Where a setting was found, for the message when it is wrong. */

@@ -20,6 +20,10 @@
  * A log chunk carries the offset of its first byte. One that overlaps what is stored is stored from the overlap on; one
  * that leaves a gap is refused with the offset that is expected. So a resend changes nothing and nothing is missing.
  *
+ * What is too large for an order lies with the server as a blob, named by the SHA-256 of its bytes: source archives, and
+ * the software that was compiled of them. A runner *reads* blobs from any offset on, so a transfer that broke goes on
+ * where it was; it *stores* what it compiled under its claim before it reports the outcome, which names it.
+ *
  * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
  * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
  */
@@ -29,7 +33,7 @@ export const claimSeconds = 15;
 /** How long the server holds a request for the next order, and for a word about claims. */
 export const holdSeconds = 5;
 
-export const workKinds = ['fetch_commit', 'run_suite', 'push_deploy'] as const;
+export const workKinds = ['fetch_commit', 'run_suite', 'compile_dependency', 'push_deploy'] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 export interface Source {
@@ -55,6 +59,34 @@ export interface SuiteOrder {
   /** What must not be seen in the log. */
   secrets: string[];
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
+  /** What stands in the sandbox; of several at one prefix, later ones lie over earlier ones. */
+  software: Software[];
+  /** The prefixes in the order in which programs and libraries are looked for. */
+  prefixes: string[];
+  /** What is run before the command, in this order. */
+  launches: { name: string; command: string }[];
+}
+
+/** Compiled software: a packed directory, and where it belongs. */
+export interface Software {
+  digest: string;
+  prefix: string;
+}
+
+export interface CompileOrder {
+  kind: 'compile_dependency';
+  archive: { digest: string; size: number; kind: string };
+  /** The directory inside the archive that the command starts in. */
+  source: string;
+  command: string;
+  prefix: string;
+  environment: Record<string, string>;
+  /** What it is compiled against. */
+  software: Software[];
+  prefixes: string[];
+  limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
+  /** More than this is not unpacked. */
+  unpacked: { bytes: number; entries: number };
 }
 
 export interface PushOrder {
@@ -70,7 +102,7 @@ export interface PushOrder {
   timeoutSeconds: number;
 }
 
-export type Work = FetchOrder | SuiteOrder | PushOrder;
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder;
 
 export interface Order {
   claim: string;
@@ -105,6 +137,11 @@ export type Outcome =
   /** Something outside must change before it can work; the log says what. */
   | { kind: 'unfetchable'; reason: string }
   | { kind: 'exited'; status: number }
+  /** What has to run before the command did not; the log says which and how. */
+  | { kind: 'launch_failed' }
+  | { kind: 'compiled'; digest: string }
+  /** The archive or its command will not do; the log says why. */
+  | { kind: 'uncompilable' }
   | { kind: 'timed_out' }
   /** The build was ended for what it did to the machine, such as using up its memory. */
   | { kind: 'killed'; reason: string }
@@ -146,4 +183,10 @@ export interface Link {
   /** Keeps the claims; answers what is to be done about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
   finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
+  /** A blob from an offset on, as it comes; undefined when the server has none of that name. */
+  read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
+  store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
 }
+
+/** What became of a blob: it lies with the server under this name, or is not wanted any more. */
+export type Stored = { digest: string } | { gone: true };

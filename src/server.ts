@@ -12,14 +12,16 @@ import { isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
 import { createDispatch, type Dispatch } from './dispatch/dispatch.ts';
 import { addDoor } from './dispatch/door.ts';
-import type { BuildLimits } from './dispatch/kind.ts';
+import type { BuildLimits, UnpackLimits } from './dispatch/kind.ts';
 import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 import { createMetrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
+import { collectBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
+import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
 
 export interface RunningServer {
@@ -60,14 +62,12 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
     isHealthy: async () =>
       (await store.db.read.selectFrom('applied_migrations').select('name').limit(1).execute()).length > 0,
   });
-  const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config) });
+  const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
   const door = await openLocalDoor(config, dispatch, log);
   await server.listen(isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
-    forgetOldKeys(store.db).catch((error: unknown) =>
-      log.error({ err: error }, 'old idempotency keys were not removed'),
-    );
+    tidy(store).catch((error: unknown) => log.error({ err: error }, 'what nobody needs any more was not removed'));
   }, hour);
 
   return {
@@ -91,6 +91,13 @@ function localHolder({ data_dir: dataDir }: Config): string {
   return `local ${hostname()} ${dataDir}`;
 }
 
+/** Removes what nobody needs any more. Other servers do the same; twice does no harm. */
+async function tidy({ db, blobs }: Services): Promise<void> {
+  await forgetOldKeys(db);
+  await forgetTurns(db);
+  await collectBlobs(db, blobs);
+}
+
 /** The door for the runner on this machine: whoever may enter the data folder may enter here. */
 async function openLocalDoor(
   config: Config,
@@ -111,6 +118,10 @@ function limitsOf(config: Config): BuildLimits {
     processes: config.build_processes,
     timeoutSeconds: config.build_timeout,
   };
+}
+
+function unpackLimitsOf(config: Config): UnpackLimits {
+  return { bytes: config.archive_size * 1024 * 1024, entries: config.archive_entries };
 }
 
 async function tlsFor(config: Config): Promise<TlsFiles | undefined> {

@@ -18,6 +18,9 @@ export interface Building {
   firstByte(): Promise<number>;
   /** Asks for so many builds at once; how many are finished in a second. */
   perSecond(many: number): Promise<number>;
+  /** Gives the suite a dependency, and takes it away again. */
+  attach(dependency: string): Promise<void>;
+  detach(dependency: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -36,7 +39,8 @@ export async function startBuilding(command: string): Promise<Building> {
   });
   await host.authorize(project.ssh_public_key);
   const path = `/projects/${project.id_str}`;
-  await call(service, `${path}/suites`, { name: 'bench', command });
+  const suite = await call<Item>(service, `${path}/suites`, { name: 'bench', command });
+  const attached = `${path}/suites/${suite.id_str}/dependencies`;
 
   let asked = 0;
   const ask = (): Promise<Item> => {
@@ -90,6 +94,13 @@ export async function startBuilding(command: string): Promise<Building> {
       });
       await Promise.all([...asking, untilOver(expected)]);
       return many / ((performance.now() - startedAt) / 1000);
+    },
+    async attach(dependency) {
+      await call(service, attached, { dependency_id: dependency });
+    },
+    async detach(dependency) {
+      const headers = { authorization: service.authorization };
+      await fetch(`${service.url}${attached}/${dependency}`, { method: 'DELETE', headers });
     },
     async stop() {
       await service.stop();

@@ -53,8 +53,10 @@ export interface Service extends Running {
 export async function startHeadrace(
   dataDir = mkdtempSync(join(tmpdir(), 'headrace-bench-')),
   env: NodeJS.ProcessEnv = {},
+  flags: string[] = [],
 ): Promise<Service> {
-  const running = await start(join(root, 'bin', 'headrace'), ['serve', '--port', '0', '--data-dir', dataDir], env);
+  const args = ['serve', '--port', '0', '--data-dir', dataDir, ...flags];
+  const running = await start(join(root, 'bin', 'headrace'), args, env);
   const key = /API key\s+(\S+)/.exec(running.output)?.[1] ?? '';
   return {
     ...running,
@@ -70,6 +72,12 @@ export async function startHeadrace(
 /** A bare Fastify route over TLS that returns the given text: what this machine can do at best. */
 export async function startBare(service: Service, body: string): Promise<Running> {
   return start(process.execPath, [join(import.meta.dirname, 'bare.ts'), join(service.dataDir, 'tls'), body]);
+}
+
+/** A bare server that writes each body to the same file. */
+export async function startBareUpload(service: Service): Promise<Running> {
+  const program = join(import.meta.dirname, 'bare-upload.ts');
+  return start(process.execPath, [program, join(service.dataDir, 'tls'), join(service.dataDir, 'bare-upload')]);
 }
 
 export function residentMegabytes(pid: number): number {

@@ -64,3 +64,8 @@ export interface WithCaller {
 export interface WithProject extends WithCaller {
   project: VisibleProject;
 }
+
+export interface WithUpload {
+  /** The body, as it arrives. It breaks off when the caller does. */
+  upload: AsyncIterable<Uint8Array>;
+}

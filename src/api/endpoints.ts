@@ -6,6 +6,7 @@ import { readFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
+import { arriving } from '../http/uploads.ts';
 import { parseId } from '../lib/ids.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
@@ -122,6 +123,10 @@ async function perform(
     const call = await loaded(route, callOn(services.db.read));
     const found = await verified(route, call, input);
     throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found, ...errors });
+  }
+  if (route.uploads) {
+    const call = Object.assign(callOn(services.db.read), { upload: arriving(request.raw) });
+    return handle(route, call, input);
   }
   if (route.method === 'GET') {
     const { memory } = services.db;

@@ -1,7 +1,7 @@
 import type { FieldErrors } from '../errors.ts';
 import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
 import type { RouteDescription } from '../http/route.ts';
-import type { Call, WithCaller, WithProject } from './call.ts';
+import type { Call, WithCaller, WithProject, WithUpload } from './call.ts';
 
 /** A route of the API. Plain data: what it needs to work comes with each call. */
 export interface Route extends RouteDescription {
@@ -65,6 +65,18 @@ export const openRoute: RouteConstructor<object> = (definition) => complete(defi
 export const accountRoute: RouteConstructor<WithCaller> = (definition) => complete(definition, 'account');
 /** Concerns the project in its path. */
 export const projectRoute: RouteConstructor<WithProject> = (definition) => complete(definition, 'project');
+
+/**
+ * Takes a body of any length, as it arrives, for the caller's own account. That may take hours, so the handler is given
+ * no transaction around it: it opens its own once everything is there.
+ */
+export function uploadRoute<Path extends string, Loaded extends object = object>(
+  definition: Omit<Definition<'GET', Path, NoFields, NoFields, WithCaller & WithUpload, Loaded>, 'method'> & {
+    uploads: readonly string[];
+  },
+): Route {
+  return complete({ ...definition, method: 'POST' }, 'account');
+}
 
 function complete(
   definition: Omit<Route, 'status' | 'creates' | 'concerns'> & { creates?: boolean },

@@ -25,8 +25,10 @@ export const runner: Command = {
     const workshop = await openWorkshop({
       folder,
       concurrency,
+      link,
       sshConfig: config.ssh_config,
       network: config.build_network,
+      shelfBytes: config.dependency_cache * 1024 * 1024,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
       log: say,
     });

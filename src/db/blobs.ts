@@ -7,7 +7,12 @@ export interface Blobs {
   /** Stores what comes and answers its name. */
   put(content: AsyncIterable<Uint8Array>): Promise<{ digest: string; size: number }>;
   open(digest: string): Promise<Blob>;
-  remove(digest: string): Promise<void>;
+  /**
+   * Removes what nobody refers to: asks about the blobs that have lain here for longer than `age`, some at a time, and
+   * removes those that are not among the answer. A blob is stored before anything refers to it, so `age` must be longer
+   * than that ever takes. Answers how many were removed.
+   */
+  collect(age: number, referredTo: (digests: string[]) => Promise<Set<string>>): Promise<number>;
 }
 
 export interface Blob extends AsyncDisposable {
@@ -47,8 +52,47 @@ export async function openFileBlobs(folder: string): Promise<Blobs> {
         [Symbol.asyncDispose]: () => file.close(),
       };
     },
-    remove: (digest) => rm(pathOf(digest), { force: true }),
+    async collect(age, referredTo) {
+      await sweep(incoming);
+      let removed = 0;
+      for (const shelf of await readdir(folder)) {
+        if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
+        const before = Date.now() - age;
+        const old: string[] = [];
+        for (const digest of await readdir(join(folder, shelf)))
+          if (await isOlder(join(folder, shelf, digest), before)) old.push(digest);
+        if (old.length === 0) continue;
+        const wanted = await referredTo(old);
+        for (const digest of old) {
+          if (!wanted.has(digest) && (await removeOld(pathOf(digest), incoming, before))) removed += 1;
+        }
+      }
+      return removed;
+    },
   };
+}
+
+async function isOlder(path: string, moment: number): Promise<boolean> {
+  const file = await stat(path).catch(() => undefined); // removed in between
+  return file !== undefined && file.mtimeMs < moment;
+}
+
+/**
+ * The same content may be stored anew at this very moment, and must not be removed then. So it is put aside first:
+ * what was put aside can be looked at without anybody changing it, and put back.
+ */
+async function removeOld(path: string, incoming: string, moment: number): Promise<boolean> {
+  const aside = join(incoming, randomUUID());
+  try {
+    await rename(path, aside);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false; // another server was first
+    throw error;
+  }
+  const isOld = await isOlder(aside, moment);
+  if (isOld) await rm(aside);
+  else await rename(aside, path);
+  return isOld;
 }
 
 /** A file that nobody has written to for this long, nobody writes to. */
@@ -63,15 +107,58 @@ async function sweep(incoming: string): Promise<void> {
   }
 }
 
+/** So much is gathered for one write: many small ones cost more than the disk does. */
+const batchSize = 1024 * 1024;
+const mostParts = 512;
+/** So much is written before the disk is asked to take it: all at the end would make the sender wait for the disk. */
+const flushSize = 32 * 1024 * 1024;
+
+/** While one batch is written and flushed, the next arrives and is hashed. No more than these two are held. */
 async function write(path: string, content: AsyncIterable<Uint8Array>): Promise<{ digest: string; size: number }> {
   const hash = createHash('sha256');
   await using file = await open(path, 'wx', 0o600);
-  for await (const chunk of content) {
-    hash.update(chunk);
-    await file.writeFile(chunk);
+  let batch: Uint8Array[] = [];
+  let held = 0;
+  let size = 0;
+  let unflushed = 0;
+  let writing = Promise.resolve();
+  let flushing: Promise<void> | undefined;
+  const writeBatch = async (): Promise<void> => {
+    const parts = batch;
+    const length = held;
+    batch = [];
+    held = 0;
+    await writing;
+    writing = writeParts(file, parts, length);
+    writing.catch(() => {}); // whoever waits for it next is told
+    unflushed += length;
+    if (unflushed < flushSize || flushing) return;
+    unflushed = 0;
+    flushing = file.datasync().finally(() => (flushing = undefined));
+    flushing.catch(() => {}); // the last flush meets the same trouble
+  };
+  try {
+    for await (const chunk of content) {
+      hash.update(chunk);
+      batch.push(chunk);
+      held += chunk.length;
+      size += chunk.length;
+      if (held >= batchSize || batch.length >= mostParts) await writeBatch();
+    }
+    await writeBatch();
+    await writing;
+    await flushing;
+    await file.sync();
+  } finally {
+    await Promise.allSettled([writing, flushing]); // the file is closed next, and must not be in use then
   }
-  await file.sync();
-  return { digest: hash.digest('hex'), size: (await stat(path)).size };
+  return { digest: hash.digest('hex'), size };
+}
+
+async function writeParts(file: FileHandle, parts: Uint8Array[], length: number): Promise<void> {
+  if (length === 0) return;
+  const { bytesWritten } = await file.writev(parts);
+  if (bytesWritten < length) await file.writeFile(Buffer.concat(parts).subarray(bytesWritten));
 }
 
 async function readAt(file: FileHandle, offset: number, length: number): Promise<Buffer> {

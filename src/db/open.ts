@@ -27,6 +27,8 @@ export interface Database {
     query: SelectQueryBuilder<Schema, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<Schema, Tables, Row>;
+  /** Nobody else writes to the table until the transaction is over. One writer needs no locks. */
+  holdTable(trx: Transaction, table: keyof Schema): Promise<void>;
   /**
    * Says, once the transaction is durable, that something about `topic` has changed, to every server on this
    * database. A hint that saves waiting: it can be lost, so whoever listens also looks by itself now and then.
@@ -85,6 +87,9 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
       }
     },
     skipLocked: (query, table) => (isPostgres ? query.forUpdate(table as never).skipLocked() : query),
+    async holdTable(trx, table) {
+      if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode`.execute(trx);
+    },
     announce: (trx, topic) => announcements.announce(trx, topic),
     listen: (heard) => announcements.listen(heard),
     async close() {

@@ -13,6 +13,7 @@ export interface Schema {
   environment_variables: EnvironmentVariableRow;
   dependencies: DependencyRow;
   dependency_relations: DependencyRelationRow;
+  dependency_events: DependencyEventRow;
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
   notifications: NotificationRow;
@@ -111,12 +112,32 @@ export interface DependencyRow {
   archive_content_type: string | null;
   archive_file_size: bigint | null;
   created_at: bigint;
+  /** The blob with the newest source, and what kind of archive it is. */
+  archive: string | null;
+  archive_kind: string | null;
+  /** The blob with what was compiled last, and the prefix that it was compiled for. */
+  result: string | null;
+  result_prefix: string;
+  /** The prefix that the compile under way is for: the one above may be changed meanwhile. */
+  compile_prefix: string;
+  /** Whether every account may use it, also while it is compiled anew. */
+  shared: number;
+  /** The sequence of its newest event. */
+  last_event: bigint;
 }
 
 export interface DependencyRelationRow {
   id: bigint;
   dependency_id: bigint;
   related_id: bigint;
+}
+
+/** Every state that a dependency came to, in order. */
+export interface DependencyEventRow {
+  dependency_id: bigint;
+  sequence: bigint;
+  state: string;
+  created_at: bigint;
 }
 
 export interface DeployStrategyRow {

@@ -9,17 +9,26 @@ import type { Finished, FinishReport, LogChunk, Order, Receipt, Word, WorkKind }
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { appendLog, findLog, packLog } from '../streams/logs.ts';
+import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import type { Bench, BuildLimits, Kind } from './kind.ts';
+import { heldRequests } from './held-requests.ts';
+import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
 import { pushDeploy } from './push-deploy.ts';
+import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 
-const kinds: Record<WorkKind, Kind> = { fetch_commit: fetchCommit, run_suite: runSuite, push_deploy: pushDeploy };
+const kinds: Record<WorkKind, Kind> = {
+  fetch_commit: fetchCommit,
+  run_suite: runSuite,
+  compile_dependency: compileDependency,
+  push_deploy: pushDeploy,
+};
 
 export interface DispatchParts extends Services {
   hub: Hub;
   blobs: Blobs;
   limits: BuildLimits;
+  unpacked: UnpackLimits;
   log: FastifyBaseLogger;
 }
 
@@ -27,7 +36,7 @@ export interface DispatchParts extends Services {
  * The server's half of the conversation with runners. `holder` is who they are. What it does is in the store when it
  * answers; it keeps nothing of its own, so any server can answer any runner.
  */
-export interface Dispatch {
+export interface Dispatch extends RunnerBlobs {
   next(holder: string, claim: string, signal: AbortSignal): Promise<Order | undefined>;
   log(holder: string, chunk: LogChunk): Promise<Receipt>;
   extend(holder: string, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
@@ -42,9 +51,10 @@ const sweepEvery = 2000;
 const smallLog = 64n * 1024n;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, hub, blobs, limits, log } = parts;
-  const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits });
+  const { db, ids, vault, hub, blobs, limits, unpacked, log } = parts;
+  const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
+  const held = heldRequests();
 
   // Nobody could extend a claim while no server was there.
   await queue.renewAll(db, protocol.claimSeconds + protocol.holdSeconds);
@@ -158,16 +168,19 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   }, sweepEvery);
 
   return {
+    ...runnerBlobs(db, blobs),
+
     async next(holder, claim, signal) {
       using watch = hub.watch(queue.queueTopic);
+      using asking = held.hold(holder);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       for (;;) {
         if ((await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, protocol.workKinds))) {
-          const order = await orderNow(holder, claim);
+          const order = await orderNow(holder, claim, () => !asking.isOver);
           if (order) return order;
         }
         const left = deadline - Date.now();
-        if (left <= 0 || signal.aborted) return undefined;
+        if (left <= 0 || signal.aborted || asking.isOver) return undefined;
         await watch.changed(Math.min(left, 1000), signal);
         if (signal.aborted) return undefined;
       }
@@ -206,6 +219,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async gone(holder) {
+      held.end(holder);
       await queue.lapse(db, holder);
       await sweep();
     },

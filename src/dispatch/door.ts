@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Readable } from 'node:stream';
 import { ApiError } from '../errors.ts';
 import type { FinishReport, Receipt } from '../protocol.ts';
+import { addBlobDoor } from './blob-door.ts';
 import { createChunkMemory, type HeldChunk } from './chunk-memory.ts';
 import type { Dispatch } from './dispatch.ts';
 
@@ -67,6 +68,8 @@ export function addDoor(
     door.post<{ Body: FinishReport }>('/runner/finish', async (request, reply) =>
       reply.send(await dispatch.finish(holderOf(request), request.body)),
     );
+
+    addBlobDoor(door, dispatch, holderOf);
   });
 }
 

@@ -10,9 +10,16 @@ export interface BuildLimits {
   timeoutSeconds: number;
 }
 
+/** How much an archive may hold. */
+export interface UnpackLimits {
+  bytes: number;
+  entries: number;
+}
+
 export interface Bench extends Life {
   vault: Vault;
   limits: BuildLimits;
+  unpacked: UnpackLimits;
 }
 
 /** The server's half of one kind of work; the runner's half has the same name. */

@@ -10,7 +10,9 @@ import {
 import { advanceBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { Outcome } from '../protocol.ts';
+import { addLine } from '../streams/logs.ts';
 import type { Bench, Kind } from './kind.ts';
+import { suiteSoftware } from './software.ts';
 import { sourceOf } from './sources.ts';
 
 /** One attempt at one suite: the command's exit decides. */
@@ -21,6 +23,12 @@ export const runSuite: Kind = {
     const [parts] = await findParts(bench.trx, { build: build.id });
     if (!parts) {
       await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
+      return undefined;
+    }
+    const { missing, ...software } = await suiteSoftware(bench, build.suite_id);
+    if (missing.length > 0) {
+      await addLine(bench.db, bench.trx, build.id, missing.map(notCompiled).join('\n'));
+      await advanceBuild(bench, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
     // One that runs already is ordered again when the runner did not get the first answer.
@@ -44,6 +52,7 @@ export const runSuite: Kind = {
       },
       secrets: Object.values(variables),
       limits: bench.limits,
+      ...software,
     };
   },
 
@@ -66,6 +75,8 @@ function endingOf(outcome: Outcome): Ending {
   switch (outcome.kind) {
     case 'exited':
       return [outcome.status === 0 ? 'passed' : 'failed', { exit_status: outcome.status }];
+    case 'launch_failed':
+      return ['errored', { failure_reason: 'launch_failed' }];
     case 'timed_out':
       return ['timed_out', { failure_reason: 'timed_out' }];
     case 'killed':
@@ -75,6 +86,8 @@ function endingOf(outcome: Outcome): Ending {
     case 'unfetchable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'fetched':
+    case 'compiled':
+    case 'uncompilable':
     case 'pushed':
     case 'refused':
     case 'lost':
@@ -82,6 +95,10 @@ function endingOf(outcome: Outcome): Ending {
     default:
       return outcome satisfies never;
   }
+}
+
+function notCompiled(name: string): string {
+  return `The dependency ${name} is not compiled, so this suite cannot run. Compile it, or detach it from the suite.`;
 }
 
 const findBuild = prepared<{ id: bigint }, BuildRow>((db, value) =>

@@ -39,6 +39,7 @@ function operation(route: RouteDescription): object {
     security: securityOf(route),
     parameters: [...pathParameters(route.path), ...queryParameters(route), ...headerParameters(route)],
     ...(fields.length > 0 ? { requestBody: requestBody(route) } : {}),
+    ...(route.uploads ? { requestBody: uploadedBody(route.uploads) } : {}),
     responses: {
       [route.status]: {
         description: route.status === 201 ? 'Created' : 'Done',
@@ -138,6 +139,12 @@ function requestBody(route: RouteDescription): object {
       'application/json': { schema: json },
     },
   };
+}
+
+/** Bytes as they are: in OpenAPI 3.1 that is said by describing nothing. */
+function uploadedBody(types: readonly string[]): object {
+  const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, {}]));
+  return { required: true, content };
 }
 
 function addProperty(group: JsonSchema, name: string, schema: JsonSchema, isRequired: boolean): void {

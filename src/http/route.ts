@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Outlet } from '../lib/outlet.ts';
 import type { FieldSet } from './fields.ts';
 import type { PageOf } from './paging.ts';
@@ -42,6 +43,8 @@ export interface RouteDescription {
   paged?: boolean;
   /** The content types of an answer that is sent as it comes, outside the envelope. */
   streams?: readonly string[];
+  /** The content types of a body that is taken as it comes, however long it is. */
+  uploads?: readonly string[];
   /** 201 where something is created. */
   status: 200 | 201;
   /** What stands under `response`. */
@@ -56,6 +59,8 @@ export interface Incoming {
   readonly query: RawGroup;
   readonly body: RawGroup | undefined;
   readonly headers: NodeJS.Dict<string | string[]>;
+  /** The request itself, of which the body can be read where it was not yet. */
+  readonly raw: IncomingMessage;
 }
 
 interface StreamHead {

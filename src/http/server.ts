@@ -8,6 +8,7 @@ import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
 import { createStreams, type Streams } from './streams.ts';
+import { withRawBodies } from './uploads.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -98,7 +99,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
 
   const streams = createStreams(server, options.log, options.streamPauseMs);
-  for (const endpoint of options.endpoints) addEndpoint(server, endpoint, options.baseUrl, streams);
+  const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
+  for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
+  withRawBodies(server, (scope) => {
+    for (const endpoint of options.endpoints.filter(({ uploads }) => uploads)) add(scope, endpoint);
+  });
   return server;
 }
 

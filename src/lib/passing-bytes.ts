@@ -26,6 +26,15 @@ export function createPassingBytes(): PassingBytes {
   };
 }
 
+/** The same for a stream of any length. */
+export async function* frugally<Piece extends Uint8Array>(pieces: AsyncIterable<Piece>): AsyncGenerator<Piece> {
+  const passing = createPassingBytes();
+  for await (const piece of pieces) {
+    yield piece;
+    passing.passed(piece.length);
+  }
+}
+
 let collect: ((options: { type: 'minor' }) => void) | undefined;
 
 function collectYoung(): void {

@@ -27,7 +27,7 @@ export async function holdProject({ trx }: Pick<Life, 'trx'>, id: bigint): Promi
 export interface Happening {
   projectId: bigint;
   subjectId: bigint;
-  type: 'build' | 'commit' | 'build_request' | 'deploy';
+  type: 'build' | 'commit' | 'build_request' | 'deploy' | 'dependency';
   state: string;
 }
 

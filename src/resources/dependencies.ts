@@ -1,78 +1,24 @@
-import { sql } from 'kysely';
-import { onPage } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
-import type { Queries, Transaction } from '../db/open.ts';
+import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { text, type ValuesOf } from '../http/fields.ts';
-import { pageOf } from '../http/paging.ts';
+import type { ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import type { IdSource } from '../lib/ids.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { dependencyHappened, dropCompile } from '../lifecycle/dependencies.ts';
+import type { Life } from '../lifecycle/life.ts';
+import { dependencyMachine } from '../lifecycle/states.ts';
+import { destroyed, destroyedAnswer, lifeOf } from './common.ts';
 import { dependencyFields as fields, namesPrefix } from './dependency-fields.ts';
-import { checkRelated, relatedTo, relate, type Related } from './dependency-relations.ts';
+import { checkRelated, relate } from './dependency-relations.ts';
+import {
+  answer,
+  createdAnswer,
+  createdView,
+  loadDependency,
+  viewsWithRelated,
+  viewWithRelated,
+} from './dependency-views.ts';
 import { checkName, orTaken } from './names.ts';
-
-const describedFields = {
-  name: schema.string,
-  description: schema.string,
-  command: schema.string,
-  prefix: schema.string,
-  source: schema.string,
-  launch_command: schema.string,
-  marketplace_state: schema.string,
-};
-
-const createdAnswer = schema.record({ id: schema.id, id_ref: schema.string, ...describedFields });
-
-const answer = schema.record({
-  ...idTwin,
-  ...describedFields,
-  archive_content_type: schema.nullable(schema.string),
-  archive_file_size: schema.nullable(schema.id),
-  related_dependencies: schema.listOf(schema.record({ ...idTwin, name: schema.string })),
-});
-
-function describedView({ name, description, command, prefix, source, launch_command, state }: DependencyRow) {
-  return { name, description, command, prefix, source, launch_command, marketplace_state: state };
-}
-
-/** The answer to a create call names its twin differently, and calls the state what it is to others: private. */
-function createdView(dependency: DependencyRow) {
-  return {
-    id: dependency.id,
-    id_ref: String(dependency.id),
-    ...describedView(dependency),
-    marketplace_state: 'private',
-  };
-}
-
-function view(dependency: DependencyRow, related: Related[]) {
-  return {
-    ...twin('id', dependency.id),
-    ...describedView(dependency),
-    archive_content_type: dependency.archive_content_type,
-    archive_file_size: dependency.archive_file_size,
-    related_dependencies: related
-      .filter((one) => one.dependency_id === dependency.id)
-      .map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
-  };
-}
-
-async function viewWithRelated(db: Queries, dependency: DependencyRow) {
-  return view(dependency, await relatedTo(db, [dependency.id]));
-}
-
-async function loadDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
-  const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
-  return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
-}
-
-interface DependencyInPath {
-  db: Queries;
-  caller: { id: bigint };
-  params: { dependency_id: bigint };
-}
 
 type Sent = Partial<ValuesOf<typeof fields>>;
 
@@ -85,41 +31,28 @@ async function check(db: Queries, ownerId: bigint, sent: Sent, present?: Depende
   return { ...errors, ...(await checkRelated(db, ownerId, sent['related_dependencies[]'], present?.id)) };
 }
 
-/** What can be called off or handed on only in one state, and not for the moment in another. */
-async function moveState(
-  trx: Transaction,
-  dependency: DependencyRow,
-  from: string,
-  to: string,
-): Promise<DependencyRow> {
-  const { numUpdatedRows } = await trx
-    .updateTable('dependencies')
-    .set({ state: to })
-    .where('id', '=', dependency.id)
-    .where('state', 'in', [from, to])
-    .executeTakeFirst();
-  if (numUpdatedRows !== 1n) throw new ApiError('resource_temporary_unavailable');
-  return { ...dependency, state: to };
-}
-
-async function create(
-  trx: Transaction,
-  ids: IdSource,
-  ownerId: bigint,
-  input: ValuesOf<typeof fields>,
-): Promise<DependencyRow> {
+async function create(life: Life, ownerId: bigint, input: ValuesOf<typeof fields>): Promise<DependencyRow> {
+  const { trx, ids } = life;
   const { 'related_dependencies[]': related, ...described } = input;
   const dependency: DependencyRow = {
     id: ids.next(),
     owner_id: ownerId,
     ...described,
-    state: 'waiting_archive_upload',
+    state: dependencyMachine.initial,
     archive_content_type: null,
     archive_file_size: null,
     created_at: BigInt(Date.now()),
+    archive: null,
+    archive_kind: null,
+    result: null,
+    result_prefix: '',
+    compile_prefix: '',
+    shared: 0,
+    last_event: 0n,
   };
   await orTaken(trx.insertInto('dependencies').values(dependency).execute());
   await relate(trx, ids, dependency.id, related);
+  await dependencyHappened(life, dependency, dependencyMachine.initial);
   return dependency;
 }
 
@@ -139,6 +72,18 @@ async function isInUse(db: Queries, id: bigint): Promise<boolean> {
   return suite !== undefined || other !== undefined;
 }
 
+async function remove(life: Life, id: bigint): Promise<void> {
+  const { trx } = life;
+  if (await isInUse(trx, id)) throw new ApiError('resource_temporary_unavailable');
+  await dropCompile(life, id);
+  try {
+    await trx.deleteFrom('dependencies').where('id', '=', id).execute();
+  } catch (error) {
+    // Somebody began to use it between the look and now.
+    throw isForeignKeyViolation(error) ? new ApiError('resource_temporary_unavailable') : error;
+  }
+}
+
 export const routes = [
   accountRoute({
     method: 'GET',
@@ -149,12 +94,7 @@ export const routes = [
     answer: schema.listOf(answer),
     async handle({ db, caller }) {
       const query = db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id).orderBy('id');
-      const dependencies = await query.execute();
-      const related = await relatedTo(
-        db,
-        dependencies.map((dependency) => dependency.id),
-      );
-      return dependencies.map((dependency) => view(dependency, related));
+      return viewsWithRelated(db, await query.execute());
     },
   }),
   accountRoute({
@@ -168,7 +108,7 @@ export const routes = [
     answer: createdAnswer,
     verify: ({ db, caller }, values) => check(db, caller.id, values),
     verifyNames: ({ db, caller }, values) => checkName(db, 'dependencies', { within: caller.id, name: values.name }),
-    handle: async ({ db, caller, ids, input }) => createdView(await create(db, ids, caller.id, input)),
+    handle: async (call) => createdView(await create(lifeOf(call), call.caller.id, call.input)),
   }),
   accountRoute({
     method: 'GET',
@@ -209,58 +149,9 @@ export const routes = [
     summary: 'Delete a dependency that no suite and no other dependency uses',
     answer: destroyedAnswer,
     load: loadDependency,
-    async handle({ db, dependency }) {
-      if (await isInUse(db, dependency.id)) throw new ApiError('resource_temporary_unavailable');
-      await db.deleteFrom('dependencies').where('id', '=', dependency.id).execute();
+    async handle(call) {
+      await remove(lifeOf(call), call.dependency.id);
       return destroyed;
     },
   }),
-  accountRoute({
-    method: 'POST',
-    path: '/dependencies/:dependency_id/share',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'Offer a compiled dependency to every account',
-    answer,
-    load: loadDependency,
-    handle: async ({ db, dependency }) => viewWithRelated(db, await moveState(db, dependency, 'compiled', 'shared')),
-  }),
-  accountRoute({
-    method: 'POST',
-    path: '/dependencies/:dependency_id/unshare',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'Take a shared dependency back',
-    answer,
-    load: loadDependency,
-    handle: async ({ db, dependency }) => viewWithRelated(db, await moveState(db, dependency, 'shared', 'compiled')),
-  }),
-  accountRoute({
-    method: 'GET',
-    path: '/marketplace',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'List what every account may use; `name` searches',
-    query: { name: text({ max: 255 }) },
-    paged: true,
-    answer: schema.listOf(answer),
-    async handle({ db, query: { name }, page }) {
-      let shared = db.selectFrom('dependencies').selectAll().where('state', '=', 'shared');
-      if (name !== '') shared = shared.where(sql<boolean>`lower(name) like ${likePattern(name)} escape '!'`);
-      const rows = await onPage(shared, 'id', page).execute();
-      const related = await relatedTo(
-        db,
-        rows.map((row) => row.id),
-      );
-      return pageOf(
-        page,
-        rows.map((row) => view(row, related)),
-      );
-    },
-  }),
 ];
-
-/** The text anywhere in the name, and no sign in it special. */
-function likePattern(text: string): string {
-  return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
-}

@@ -2,12 +2,14 @@ import { ApiError } from '../errors.ts';
 import { identifiers, required, text, withDefault, type Field } from '../http/fields.ts';
 import { command, description, name } from './forms.ts';
 
-/** Directories that the sandbox itself needs: a dependency can stand neither there nor below. */
-const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'build']);
+/** Directories that the sandbox itself needs: a dependency can stand neither there, nor below, nor above. */
+const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'run', 'build']);
+const deeperDirectories = ['/home/build', '/var/run', '/var/tmp'];
 
 function isReserved(prefix: string): boolean {
   const [top = ''] = prefix.split('/').filter((part) => part !== '');
-  return top === '' || top.startsWith('lib') || sandboxDirectories.has(top);
+  if (top === '' || top.startsWith('lib') || sandboxDirectories.has(top)) return true;
+  return deeperDirectories.some((needed) => `${needed}/`.startsWith(`${prefix}/`) || prefix.startsWith(`${needed}/`));
 }
 
 /** An absolute path in its plainest spelling, so that two spellings cannot mean one place. */

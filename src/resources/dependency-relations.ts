@@ -47,7 +47,7 @@ export async function usableBy(db: Queries, ownerId: bigint, ids: bigint[]): Pro
     .selectFrom('dependencies')
     .select('id')
     .where('id', 'in', ids)
-    .where((where) => where.or([where('owner_id', '=', ownerId), where('state', '=', 'shared')]))
+    .where((where) => where.or([where('owner_id', '=', ownerId), where('shared', '=', 1)]))
     .execute();
   return new Set(rows.map((row) => row.id));
 }

@@ -9,12 +9,12 @@ import type { Outlet } from '../lib/outlet.ts';
 import { projectTopic } from '../lifecycle/life.ts';
 import { followTogether } from '../streams/crowd.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { patience, type Followed } from '../streams/tail.ts';
+import { patience, type Followed, type TailParts } from '../streams/tail.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
-const streams = ['text/event-stream', 'application/x-ndjson'] as const;
-const plainOffset = /^\d{1,15}$/;
+export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
+export const plainOffset = /^\d{1,15}$/;
 
 /** Where a reader who comes back goes on: what a browser says by itself counts more than what stands in the address. */
 function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): string | undefined {
@@ -41,12 +41,19 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
     answer: schema.string,
     async handle(call) {
       const id = await loggedId(call, logged);
-      const from = BigInt(resumption(call, plainOffset) ?? 0);
-      const wire = wireFor(call.headers.accept);
-      const tell = (outlet: Outlet) => followTogether(call, followed(call.db, id), wire, from, outlet);
-      return { contentType: wire.contentType, tell };
+      return tailOf(call, followed(call.db, id));
     },
   });
+}
+
+type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
+
+/** A record's states and its log, from where the caller left off. */
+export function tailOf(call: Following, subject: Followed): StreamAnswer {
+  const from = BigInt(resumption(call, plainOffset) ?? 0);
+  const wire = wireFor(call.headers.accept);
+  const tell = (outlet: Outlet) => followTogether(call, subject, wire, from, outlet);
+  return { contentType: wire.contentType, tell };
 }
 
 export function requestFirehose(logged: Logged): Route {

@@ -1,6 +1,13 @@
 import type { Queries } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
-import { buildMachine, buildRequestMachine, deployMachine, isFinal, type Machine } from '../lifecycle/states.ts';
+import {
+  buildMachine,
+  buildRequestMachine,
+  dependencyMachine,
+  deployMachine,
+  isFinal,
+  type Machine,
+} from '../lifecycle/states.ts';
 import type { Followed, SeenState } from '../streams/tail.ts';
 
 interface Row {
@@ -42,6 +49,24 @@ const deployEvents: Looking = prepared((db, value) =>
     .where('record.id', '=', value('id'))
     .orderBy('events.sequence'),
 );
+
+// What happens to a dependency is written down apart from any project, because it may concern none or many.
+const dependencyEvents: Looking = prepared((db, value) =>
+  db
+    .selectFrom('dependencies as record')
+    .leftJoin('dependency_events', (join) =>
+      join
+        .onRef('dependency_events.dependency_id', '=', 'record.id')
+        .on('dependency_events.sequence', '>', value('after')),
+    )
+    .select(['record.state as now', 'dependency_events.state', 'dependency_events.sequence'])
+    .where('record.id', '=', value('id'))
+    .orderBy('dependency_events.sequence'),
+);
+
+export function followedDependency(db: Queries, id: bigint): Followed {
+  return followed(db, id, dependencyEvents, dependencyMachine);
+}
 
 export function followedBuild(db: Queries, id: bigint): Followed {
   return followed(db, id, buildEvents, buildMachine);

@@ -5,9 +5,12 @@ import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
 import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
+import * as dependencyArchives from './dependency-archives.ts';
+import * as dependencyLogs from './dependency-logs.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as environmentVariables from './environment-variables.ts';
+import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as projects from './projects.ts';
 import * as service from './service.ts';
@@ -32,4 +35,7 @@ export const routes: readonly Route[] = [
   notifications,
   deliveries,
   dependencies,
+  dependencyArchives,
+  dependencyLogs,
+  marketplace,
 ].flatMap((resource) => resource.routes);

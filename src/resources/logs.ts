@@ -26,12 +26,18 @@ const megabyte = 1024 * 1024;
 export const largestOffset = 10 ** 15 - 1;
 export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
 
-const answer = schema.record({
+export const logAnswer = schema.record({
   offset: schema.integer,
   next_offset: schema.integer,
   size: schema.integer,
   complete: schema.boolean,
   text: schema.string,
+});
+
+/** The part of a log that a caller asks for. */
+export const logRange = () => ({
+  offset: offset(),
+  limit: wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }),
 });
 
 export function logRoutes(logged: Logged): Route[] {
@@ -43,8 +49,8 @@ export function logRoutes(logged: Logged): Route[] {
       access: 'both',
       scope,
       summary: `Read a part of the log of ${name} as text; offsets and the limit count bytes`,
-      query: { offset: offset(), limit: wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }) },
-      answer,
+      query: logRange(),
+      answer: logAnswer,
       async handle(call) {
         return textOf(call, await loggedId(call, logged), call.query);
       },
@@ -85,7 +91,7 @@ interface Storage {
 
 const noLog = { size: 0n, complete: 1 };
 
-async function textOf(storage: Storage, id: bigint, { offset: from, limit }: { offset: number; limit: number }) {
+export async function textOf(storage: Storage, id: bigint, { offset: from, limit }: { offset: number; limit: number }) {
   const { size, complete } = (await findLog(storage.db, id)) ?? noLog;
   const read = (length: number): Promise<Buffer> => rangeOf(storage, id, BigInt(from), size, length);
   let bytes = await read(limit);
@@ -108,7 +114,7 @@ async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: b
 }
 
 /** What is there now: who wants to follow has the firehose. */
-async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
+export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
   const { size, complete } = (await findLog(call.db, id)) ?? noLog;
   const contentType = 'text/plain; charset=utf-8';
   const headers = { 'accept-ranges': 'bytes', 'x-content-type-options': 'nosniff' };

@@ -1,6 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Finished, Link, Order, Receipt, Word } from '../protocol.ts';
+import { blobCalls } from './blob-calls.ts';
 
 /** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
@@ -61,6 +62,10 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
     async finish(report, signal) {
       return (await postJson('/runner/finish', report, signal)) as Finished;
     },
+    ...blobCalls((method, path, more, signal) => {
+      const options = { ...target, agent, method, path: `${target.path ?? ''}${path}`, signal };
+      return send({ ...options, headers: { ...headers, ...more } });
+    }),
     close: () => agent.destroy(),
   };
 }

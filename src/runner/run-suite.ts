@@ -1,37 +1,58 @@
 import { createMask } from '../lib/masking.ts';
 import type { Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
-import type { Ended } from './sandbox/types.ts';
+import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
+import { findable } from './search-paths.ts';
 import type { Doing } from './work.ts';
 
 const mostHeard = 64 * 1024;
 
 /** Runs a suite's command in a sandbox of its own, over the commit's shared work tree. */
-export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes }, order, { id, say, signal }) => {
+export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf }, order, { id, say, signal }) => {
   const mask = createMask(order.secrets);
   // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
   const heard: string[] = [];
   try {
     using checkout = await checkouts.of(order.source, order.sha, (text) => void heard.push(String(text)), signal);
+    using software = await shelf.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
       id,
-      steps: [{ name: 'command', command: order.command }],
-      environment: order.environment,
+      steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
+      environment: findable(order.environment, order.prefixes, software.placesAt),
       workspace: { checkout: checkout.path },
+      mounts: software.mounts,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => say(mask.push(chunk)),
       signal,
     });
-    return outcomeOf(ended);
+    const launch = order.launches.find((_, at) => stepName(at) === ended.step);
+    if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') return outcomeOf(ended);
+    await say(mask.push(Buffer.from(failureOf(launch.name, ended))));
+    return { kind: 'launch_failed' };
   } catch (error) {
-    if (!(error instanceof FetchError)) throw error;
-    await say(mask.push(Buffer.from(heard.join('').slice(-mostHeard))));
-    return { kind: 'unfetchable', reason: error.kind };
+    if (error instanceof FetchError) {
+      await say(mask.push(Buffer.from(heard.join('').slice(-mostHeard))));
+      return { kind: 'unfetchable', reason: error.kind };
+    }
+    if (!(error instanceof CannotMountError)) throw error;
+    await say(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));
+    return { kind: 'unfetchable', reason: 'not_isolated' };
   } finally {
     await say(mask.flush());
   }
 };
+
+const stepName = (at: number): string => `launch ${at}`;
+
+function launchStep({ command }: { command: string }, at: number): Step {
+  return { name: stepName(at), command };
+}
+
+function failureOf(name: string, { exitStatus, reason }: Ended): string {
+  const how = reason === null ? `failed with exit status ${exitStatus}` : `was ended: ${reason.replaceAll('_', ' ')}`;
+  return `\nThe launch command of the dependency ${name} ${how}.\n`;
+}
 
 function outcomeOf({ exitStatus, reason }: Ended): Outcome {
   if (reason === 'timed_out' || reason === 'cancelled') return { kind: reason };

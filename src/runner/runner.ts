@@ -3,6 +3,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Link, Order, Outcome } from '../protocol.ts';
+import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
@@ -166,6 +167,8 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
         return await fetchCommit(workshop, work, task);
       case 'run_suite':
         return await runSuite(workshop, work, task);
+      case 'compile_dependency':
+        return await compileDependency(workshop, work, task);
       case 'push_deploy':
         return await pushDeploy(workshop, work, task);
       default:

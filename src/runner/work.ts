@@ -1,7 +1,8 @@
-import type { Outcome } from '../protocol.ts';
+import type { Link, Outcome } from '../protocol.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
+import type { Shelf } from './shelf.ts';
 
 /** What the doing of any kind of work has at hand. */
 export interface Workshop {
@@ -10,6 +11,11 @@ export interface Workshop {
   sandboxes: Sandboxes;
   /** Ends what runs, and leaves nothing behind. */
   close(): Promise<void>;
+  shelf: Shelf;
+  /** For what is too large for an order or an outcome. */
+  link: Pick<Link, 'read' | 'store'>;
+  /** A folder for what is thrown away when the work is done. */
+  scratch: string;
 }
 
 /** One piece of work under way. */

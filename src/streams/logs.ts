@@ -113,6 +113,16 @@ export async function reopenLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.updateTable('logs').set({ complete: 0 }).where('id', '=', id).execute();
 }
 
+/** Begins a log anew: what an earlier piece of work on the same record said is gone. */
+export async function restartLog(trx: Transaction, id: bigint): Promise<void> {
+  await trx.deleteFrom('logs').where('id', '=', id).execute();
+  await beginLog(trx, id, null);
+}
+
+export async function removeLog(trx: Transaction, id: bigint): Promise<void> {
+  await trx.deleteFrom('logs').where('id', '=', id).execute();
+}
+
 /** Reads a range of a log, piece by piece, from wherever it lies at the moment; `to` may be more than there is. */
 export async function* readLog(
   db: Queries,
@@ -166,7 +176,10 @@ export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<v
   if (!log || !log.complete || log.blob !== null) return;
   const { digest } = await blobs.put(compressSeekable(readLog(db.read, blobs, id, 0n, log.size)));
   await db.transaction(async (trx) => {
-    await trx.updateTable('logs').set({ blob: digest }).where('id', '=', id).execute();
+    const packed = trx.updateTable('logs').set({ blob: digest }).where('id', '=', id);
+    // In between it may have been opened or begun again; then what was packed is not all of it, or of another.
+    const same = packed.where('complete', '=', 1).where('size', '=', log.size).where('blob', 'is', null);
+    if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return;
     await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
   });
 }

@@ -87,6 +87,10 @@ export const contract = entries(`
   GET    /dependencies/ID                                           users         dependencies
   PUT    /dependencies/ID                                           users         dependencies
   DELETE /dependencies/ID                                           users         dependencies
+  POST   /dependencies/ID/archive                                   users         dependencies
+  GET    /dependencies/ID/log                                       users         dependencies
+  GET    /dependencies/ID/log.txt                                   users         dependencies
+  GET    /dependencies/ID/firehose                                  users         dependencies
   POST   /dependencies/ID/share                                     users         dependencies
   POST   /dependencies/ID/unshare                                   users         dependencies
   GET    /marketplace                                               users         dependencies

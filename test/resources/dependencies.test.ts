@@ -69,7 +69,17 @@ describeService('dependencies', (service) => {
     for (const prefix of ['/', '/usr', '/usr/local', '/bin', '/lib', '/lib64/x', '/sbin', '/etc/x', '/proc', '/sys']) {
       assertWrongFields(await ask(prefix), { prefix: 'is_reserved' });
     }
-    for (const prefix of ['/dev', '/tmp/x', '/build', '/build/x', '/usr/']) {
+    for (const prefix of [
+      '/dev',
+      '/tmp/x',
+      '/build',
+      '/build/x',
+      '/usr/',
+      '/run/x',
+      '/home',
+      '/home/build/x',
+      '/var',
+    ]) {
       assertWrongFields(await ask(prefix), { prefix: 'is_reserved' });
     }
     for (const prefix of ['opt', '/opt/../usr', '/opt//x', './x', '/opt/.']) {
@@ -77,6 +87,7 @@ describeService('dependencies', (service) => {
     }
     assert.equal((await ask('/opt/thing', 'make PREFIX="/opt/thing"')).status, 201);
     assert.equal((await ask('/opt/thing', 'cp -r . /opt/thing/')).status, 201);
+    for (const prefix of ['/home/builder', '/var/lib/x']) assert.equal((await ask(prefix)).status, 201);
     const source = { name: 's', command: 'make /srv/dependency', source: '../x' };
     assertWrongFields(await alice.post('/dependencies', source), { source: 'invalid_format' });
   });

@@ -43,9 +43,19 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     log: () => assert.fail('there is nothing to say'),
     extend: () => assert.fail('there is nothing to keep'),
     finish: () => assert.fail('there is nothing to finish'),
+    read: () => assert.fail('there is nothing to read'),
+    store: () => assert.fail('there is nothing to store'),
   };
   const log = (message: string): void => void said.push(message);
-  const workshop = await openWorkshop({ folder, concurrency: 1, network: 'none', isolation: 'off', log });
+  const workshop = await openWorkshop({
+    folder,
+    concurrency: 1,
+    network: 'none',
+    isolation: 'off',
+    link: noWork,
+    shelfBytes: 0,
+    log,
+  });
   const runner = await startRunner({ link: noWork, folder, workshop, concurrency: 1, log, upkeepEveryMs: 5 });
   while (existsSync(old)) await pause(5);
   assert.ok(existsSync(recent));

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isSafeNumber, parse } from 'lossless-json';
 
@@ -76,6 +76,23 @@ export class Client {
     const all = { ...headers, ...(as ? { authorization: basic(as) } : {}) };
     https.get({ hostname, port, path, headers: all, agent: this.#agent }, resolve).on('error', reject);
     return promise;
+  }
+
+  /** A POST whose body the caller writes piece by piece; without a length it is sent in chunks. */
+  begin(path: string, { as, headers = {} }: Pick<Asking, 'as' | 'headers'>): [ClientRequest, Promise<Answer>] {
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    promise.catch(() => {}); // whoever waits for it is told
+    const { hostname, port } = this.#address;
+    const all = { ...headers, ...(as ? { authorization: basic(as) } : {}) };
+    const options = { hostname, port, method: 'POST', path, headers: all, agent: this.#agent };
+    const request = https.request(options, (incoming) => {
+      const chunks: Buffer[] = [];
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+      incoming.on('end', () => resolve(new Answer(incoming.statusCode ?? 0, incoming.headers, Buffer.concat(chunks))));
+      incoming.on('error', reject);
+    });
+    request.on('error', reject);
+    return [request, promise];
   }
 
   close(): void {

@@ -16,6 +16,8 @@ export interface Installation {
   /** What the program is started with, for other commands beside it. */
   env: Record<string, string>;
   project(name?: string): Promise<Project>;
+  /** The API as it is now: a server that was started again has another address. */
+  api(): Caller;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
@@ -40,8 +42,10 @@ interface Request extends Item {
   build_state: string;
 }
 
+type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'>;
+
 export async function startInstallation(
-  database: TestDatabase,
+  database: Place,
   settings: Record<string, string> = {},
   options: { runner?: boolean; port?: number } = {},
 ): Promise<Installation> {
@@ -72,6 +76,7 @@ export async function startInstallation(
   });
   const api = (): Caller => callerOf(serving, key);
   return {
+    api,
     host,
     folder,
     address: () => serving.address,
@@ -114,7 +119,8 @@ export function commandsWith(text: string): number[] {
 export interface Caller {
   get<T = Item>(path: string): Promise<T>;
   post(path: string, form?: Record<string, string>): Promise<Item>;
-  put(path: string, form: Record<string, string>): Promise<unknown>;
+  put(path: string, form: Record<string, string>): Promise<Item>;
+  upload(path: string, bytes: Uint8Array): Promise<Item>;
   delete(path: string): Promise<unknown>;
   text(path: string): Promise<string>;
   bytes(path: string): Promise<Buffer>;
@@ -122,8 +128,8 @@ export interface Caller {
 
 function callerOf({ api }: Serving, key: string): Caller {
   const as = { email: 'admin@localhost', api_key: key };
-  const answered = async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, form?: Record<string, string>) => {
-    const answer = await api.ask(method, path, { as, ...(form ? { form } : {}) });
+  const answered = async (method: string, path: string, form?: Record<string, string>, body?: Uint8Array) => {
+    const answer = await api.ask(method, path, { as, ...(form ? { form } : {}), ...(body ? { body } : {}) });
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.text}`);
     return answer;
   };
@@ -131,7 +137,8 @@ function callerOf({ api }: Serving, key: string): Caller {
   return {
     get: async <T>(path: string) => response((await answered('GET', path)).text) as T,
     post: async (path, form = {}) => response((await answered('POST', path, form)).text) as Item,
-    put: (path, form) => answered('PUT', path, form),
+    put: async (path, form) => response((await answered('PUT', path, form)).text) as Item,
+    upload: async (path, bytes) => response((await answered('POST', path, undefined, bytes)).text) as Item,
     delete: (path) => answered('DELETE', path),
     text: async (path) => (await answered('GET', path)).text,
     bytes: async (path) => (await answered('GET', path)).bytes,
@@ -162,6 +169,7 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   };
   const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
   return {
+    id_str: path.slice('/projects/'.length),
     api,
     path,
     repository,
@@ -185,6 +193,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     command: (suite: string, command: string) => api().put(`${path}/suites/${suite}`, { command }),
     rule: (suite: string, subject: string, operator: string, value: string) =>
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
+    attach: (suite: string, dependency: Item) =>
+      api().post(`${path}/suites/${suite}/dependencies`, { dependency_id: dependency.id_str }),
     variable: (suite: string, name: string, content: string) =>
       api().post(`${path}/suites/${suite}/environment_variables`, { name, content }),
     /** Waits until the newest build of a suite has said something. */

@@ -93,6 +93,10 @@ export async function setDependencyState(
   state: DependencyRow['state'],
 ): Promise<void> {
   await db.transaction((trx) =>
-    trx.updateTable('dependencies').set({ state }).where('id', '=', dependency.id).execute(),
+    trx
+      .updateTable('dependencies')
+      .set({ state, shared: state === 'shared' ? 1 : 0 })
+      .where('id', '=', dependency.id)
+      .execute(),
   );
 }

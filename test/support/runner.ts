@@ -19,7 +19,8 @@ export class ScriptedRunner {
 
   static async start(store: Store): Promise<ScriptedRunner> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
-    return new ScriptedRunner(await createDispatch({ ...store, limits, log: pino({ level: 'silent' }) }));
+    const unpacked = { bytes: 1, entries: 1 };
+    return new ScriptedRunner(await createDispatch({ ...store, limits, unpacked, log: pino({ level: 'silent' }) }));
   }
 
   /** The same server's other runner. */

@@ -95,6 +95,9 @@ export class Stage {
         adopt: async () => {},
         close: async () => {},
       },
+      shelf: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
+      link: { read: unused, store: unused },
+      scratch: '/nowhere',
       close: async () => {},
     };
   }
@@ -208,4 +211,8 @@ export class StagedProject {
     });
     return lines.toSorted();
   }
+}
+
+function unused(): never {
+  throw new Error('nothing on this stage is compiled');
 }

@@ -40,6 +40,10 @@ export class User {
     return this.api.delete(path, { as: this.credentials });
   }
 
+  upload(dependency: { id: bigint }, body: Uint8Array, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.api.post(`/dependencies/${dependency.id}/archive`, { as: this.credentials, body, headers });
+  }
+
   async createProject(fields: Record<string, string> = {}): Promise<Record_> {
     return this.#created('/projects', {
       name: freshName('project'),

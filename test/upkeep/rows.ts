@@ -72,8 +72,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('environment_variables', ...variables);
     const dependency = { owner_id: user, ...named, prefix: '/srv/x', source: '', launch_command: '', state: 'shared' };
     const archive = { archive_content_type: null, archive_file_size: null, created_at: 3n };
-    await put('dependencies', { id: 1n, ...dependency, ...archive });
-    await put('dependencies', { id: 2n, ...dependency, ...archive, name: 'other', archive_file_size: largestId });
+    const compile = { archive: null, archive_kind: null, result: null, result_prefix: '', compile_prefix: '' };
+    const rest = { ...archive, ...compile, shared: 0, last_event: 0n };
+    await put('dependencies', { id: 1n, ...dependency, ...rest });
+    await put('dependencies', { id: 2n, ...dependency, ...rest, name: 'other', archive_file_size: largestId });
+    await put('dependency_events', { dependency_id: 1n, sequence: 1n, state: 'shared', created_at: 3n });
     await put('dependency_relations', { id: 1n, dependency_id: 1n, related_id: 2n });
     await put('dependency_relations', { id: 2n, dependency_id: 2n, related_id: 1n });
     await put('suite_dependencies', { id: 1n, suite_id: suite, dependency_id: 1n });

@@ -1,6 +1,7 @@
 import type { MigrationStep } from '../migrate.ts';
 import { foundation } from './0001-foundation.ts';
 import { work } from './0002-work.ts';
+import { compiles } from './0003-compiles.ts';
 import { deploys } from './0004-deploys.ts';
 import { shorterWays } from './0007-shorter-ways.ts';
 
@@ -8,6 +9,7 @@ import { shorterWays } from './0007-shorter-ways.ts';
 export const migrations: readonly MigrationStep[] = [
   { name: '0001-foundation', apply: foundation },
   { name: '0002-work', apply: work },
+  { name: '0003-compiles', apply: compiles },
   { name: '0004-deploys', apply: deploys },
   { name: '0007-shorter-ways', apply: shorterWays },
 ];

@@ -1,6 +1,6 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { BUILD_USER, PLACES, type Job, type Network } from './types.ts';
+import { BUILD_USER, PLACES, USUAL_PATH, type Job, type Network } from './types.ts';
 import { BENCH, SLOT_ON_BENCH } from './workbench.ts';
 import type { Furnished } from './workspace.ts';
 
@@ -51,7 +51,7 @@ export function jobArguments(job: Job, furnished: Furnished): string[] {
 
 export function environment(job: Job, home: string = PLACES.home): Record<string, string> {
   const all = {
-    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    PATH: USUAL_PATH,
     HOME: home,
     USER: BUILD_USER.name,
     LOGNAME: BUILD_USER.name,

@@ -25,6 +25,7 @@ const PROGRAMS: Record<string, { package: string; for: (network: Network) => boo
   perl: { package: 'perl-base', for: () => true },
   unshare: { package: 'util-linux', for: () => true },
   nsenter: { package: 'util-linux', for: () => true },
+  bsdtar: { package: 'libarchive-tools', for: () => true },
   slirp4netns: { package: 'slirp4netns', for: (network) => network === 'internet' },
   nft: { package: 'nftables', for: (network) => network === 'internet' },
 };

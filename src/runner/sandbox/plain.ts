@@ -15,7 +15,7 @@ import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
 import { deliver, writtenBy } from './run.ts';
 import { progress, REPORT_FD, script } from './steps.ts';
-import type { Ended, Job } from './types.ts';
+import { CannotMountError, type Ended, type Job } from './types.ts';
 import { copyTree } from './workspace.ts';
 
 const OURSELVES = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
@@ -34,7 +34,7 @@ export function plainRunner(options: {
   const numbers = new Set<number>();
   return async (job) => {
     if ((job.mounts ?? []).length > 0)
-      throw new Error(
+      throw new CannotMountError(
         'without isolation nothing can be mounted, so dependencies cannot be used (HEADRACE_SANDBOX=off)',
       );
     let number = 0;

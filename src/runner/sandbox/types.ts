@@ -32,7 +32,7 @@ export interface Mount {
   at: string;
   /** Read-only directories, laid over each other, later ones on top. */
   layers?: string[];
-  /** Or one directory that the run writes to. */
+  /** One directory that the run writes to. Where there are layers too, it lies over them and takes all that is written. */
   writable?: string;
 }
 
@@ -92,3 +92,11 @@ export type { Command } from '../../lib/descriptors.ts';
 export const PLACES = { workspace: '/build', home: '/home/build', steps: '/run/headrace/steps' } as const;
 
 export const BUILD_USER = { name: 'build', uid: 1000, gid: 1000 } as const;
+
+/** Where programs are looked for when nobody says otherwise. */
+export const USUAL_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** Without isolation nothing can be mounted. */
+export class CannotMountError extends Error {
+  override name = 'CannotMountError';
+}

@@ -14,6 +14,8 @@ export interface Furnished {
   mounted: string[];
 }
 
+const FEW_LAYERS = 10;
+
 /**
  * Lays out workspace and mounts on the bench of the slot. Everything passes over the bench, also what could be
  * bound from where it lies: a build's user may not enter the folders that lead there, and need not.
@@ -42,6 +44,7 @@ export async function furnish(
   for (const [index, mount] of mounts.entries()) {
     const from = join(BENCH, `mount-${index}`);
     if (mount.writable === undefined) await layers(mount, from, skeleton(mount, mounts, `below-${index}`));
+    else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, from);
     else writable(mount.writable, from);
     furnished.mounts.push({ from, at: mount.at, writable: mount.writable !== undefined });
   }
@@ -64,12 +67,33 @@ export async function furnish(
     return mounting(target, bench.bind(directory, target));
   }
 
+  async function over(lower: string[], directory: string, target: string): Promise<void> {
+    chownSync(directory, owner.uid, owner.gid);
+    if (slot.overlay) {
+      const work = `${directory}.work`; // an overlay needs an empty directory on the same file system
+      mkdirSync(work, { recursive: true });
+      mounting(target, bench.overlay(target, { lower: briefly(lower, target), upper: { directory, work } }));
+      return;
+    }
+    for (const layer of lower) await copyTree(layer, directory);
+    mounting(target, bench.bind(directory, target));
+  }
+
+  /** All paths of an overlay have to fit into one page: where there are many, each gets a short name first. */
+  function briefly(paths: string[], target: string): string[] {
+    if (paths.length <= FEW_LAYERS) return paths;
+    return paths.map((path, index) => {
+      const brief = `${target}-${index}`;
+      return mounting(brief, bench.bind(path, brief));
+    });
+  }
+
   async function layers(mount: Mount, target: string, below: string | null): Promise<void> {
     const all = [...(below === null ? [] : [below]), ...(mount.layers ?? [])];
     const [only] = all;
     if (only === undefined) throw new Error(`nothing to mount at ${mount.at}`);
     if (all.length === 1) mounting(target, bench.bind(only, target));
-    else if (slot.overlay) mounting(target, bench.overlay(target, { lower: all }));
+    else if (slot.overlay) mounting(target, bench.overlay(target, { lower: briefly(all, target) }));
     else {
       const merged = join(area.directory('layers'), basename(target));
       await mkdir(merged, { recursive: true });

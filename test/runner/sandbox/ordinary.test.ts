@@ -98,6 +98,31 @@ test('git works in a checkout without further ado', async (t) => {
   assert.deepEqual([exitStatus, text], [0, 'first\nv1\n M a.txt\n']);
 });
 
+test('many layers lie over each other, however long their paths are', async (t) => {
+  const { sh, folder } = await open(t);
+  const layers: string[] = [];
+  for (let at = 0; at < 60; at += 1) {
+    const path = join(folder, 'a-long-name-'.repeat(8) + String(at));
+    layers.push(await tree(path, { [`file-${at}`]: '', newest: `${at}\n` }));
+  }
+  const { text } = await sh('ls /opt/many | wc -l; cat /opt/many/newest', { mounts: [{ at: '/opt/many', layers }] });
+  assert.equal(text, '61\n59\n');
+});
+
+test('what is written over layers lands in the one writable directory, and the layers stay', async (t) => {
+  const { sh, folder } = await open(t);
+  const below = await tree(join(folder, 'below'), { 'bin/other': 'other\n' });
+  const writable = join(folder, 'above');
+  await mkdir(writable);
+  const { text } = await sh('cd /opt/x && mkdir lib && echo new > lib/tool && cat bin/other lib/tool', {
+    mounts: [{ at: '/opt/x', layers: [below], writable }],
+  });
+  assert.equal(text, 'other\nnew\n');
+  assert.deepEqual(readdirSync(below), ['bin']);
+  assert.deepEqual(readdirSync(writable), ['lib']);
+  assert.deepEqual(readdirSync(join(writable, 'lib')), ['tool']);
+});
+
 test('layers at one place lie over each other, later ones on top, all read-only', async (t) => {
   const { sh, folder } = await open(t);
   const one = await tree(join(folder, 'one'), { 'bin/tool': 'one\n', 'only-one': '1\n' });

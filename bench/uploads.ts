@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { request } from 'node:https';
+import { median, round, type Benchmark } from './support/report.ts';
+import { call, residentMegabytes, startBareUpload, startHeadrace } from './support/servers.ts';
+
+const megabyte = 1024 * 1024;
+const size = 500 * megabyte;
+const rounds = 5;
+
+/** How much of a bare server's speed is left when an archive is hashed, stored whole and made durable, and in how much memory. */
+export const uploads: Benchmark = {
+  name: 'uploads',
+  async run() {
+    const service = await startHeadrace(undefined, {}, ['--no-runner']);
+    const bare = await startBareUpload(service);
+    const upload = async (): Promise<number> => {
+      const fields = { name: randomBytes(8).toString('hex'), command: 'make PREFIX=/srv/dependency' };
+      const { id_ref: id } = await call<{ id_ref: string }>(service, '/dependencies', fields);
+      return send(`${service.url}/dependencies/${id}/archive`, { authorization: service.authorization });
+    };
+    try {
+      const before = residentMegabytes(service.pid);
+      let most = before;
+      const watching = setInterval(() => (most = Math.max(most, residentMegabytes(service.pid))), 20);
+      for (const warmUp of [upload, () => send(`${bare.url}/bare`, {})]) await warmUp(); // until the code is compiled
+      const [ours, theirs]: [number[], number[]] = [[], []];
+      for (let turn = 0; turn < rounds; turn += 1) {
+        await settleDisk();
+        theirs.push(await send(`${bare.url}/bare`, {}));
+        await settleDisk();
+        ours.push(await upload());
+      }
+      clearInterval(watching);
+      const [taken, limit] = [median(ours), median(theirs)];
+      const speed = (milliseconds: number): string => round(size / megabyte / (milliseconds / 1000));
+      return [
+        {
+          what: 'upload of 500 MB, share of a bare server that writes to a file',
+          value: limit / taken,
+          limit: { atLeast: 0.7 },
+          from: `${speed(taken)} MB/s against ${speed(limit)} MB/s`,
+        },
+        {
+          what: 'memory that uploads of 500 MB add to the server, MB',
+          value: most - before,
+          limit: { atMost: 50 },
+          from: `${round(most)} MB at most, ${round(before)} MB before`,
+        },
+      ];
+    } finally {
+      await bare.stop();
+      await service.stop();
+    }
+  },
+};
+
+/** What one has left to be written, the other must not wait for. */
+async function settleDisk(): Promise<void> {
+  await once(spawn('sync', { stdio: 'ignore' }), 'exit');
+}
+
+/** A piece that begins like an archive, and noise that is the same each time: making it must cost nothing. */
+const noise = randomBytes(megabyte);
+const head = tarHeader();
+
+async function send(url: string, headers: Record<string, string>): Promise<number> {
+  const startedAt = performance.now();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const length = { 'content-length': String(size + head.length) };
+  const sending = request(url, { method: 'POST', headers: { ...headers, ...length } }, (answer) => {
+    let said = '';
+    answer.on('data', (chunk: Buffer) => (said += chunk.toString()));
+    answer.on('end', () => (answer.statusCode === 200 ? resolve() : reject(new Error(`${url}: ${said}`))));
+  });
+  sending.on('error', reject);
+  sending.write(head);
+  let left = size;
+  const write = (): void => {
+    while (left > 0) {
+      left -= noise.length;
+      if (!sending.write(noise) && left > 0) return void sending.once('drain', write);
+    }
+    sending.end();
+  };
+  write();
+  await promise;
+  return performance.now() - startedAt;
+}
+
+/** The first block of a tar with one file. */
+function tarHeader(): Buffer {
+  const block = Buffer.alloc(512);
+  block.write('noise');
+  block.write('0000644\0', 100);
+  block.write(`${size.toString(8).padStart(11, '0')}\0`, 124);
+  block.write(' '.repeat(8), 148);
+  block.write('0', 156);
+  block.write('ustar\x0000', 257);
+  const sum = block.reduce((total, byte) => total + byte, 0);
+  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
+  return block;
+}

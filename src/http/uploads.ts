@@ -1,0 +1,66 @@
+import type { IncomingMessage } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { frugally } from '../lib/passing-bytes.ts';
+import { unreadable } from './raw.ts';
+
+/** A caller who sends nothing for this long is gone, whatever the network says. */
+const longestSilence = 60_000;
+
+/** Routes added here get their bodies unread, of whatever type and length. */
+export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInstance) => void): void {
+  void server.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));
+    add(scope);
+  });
+}
+
+/**
+ * A body as it arrives, no faster than it is taken. Throws when it is cut off. Whoever stops in the middle can still
+ * answer: the rest is read past by Node once the answer is sent.
+ */
+export function arriving(request: IncomingMessage): AsyncGenerator<Buffer> {
+  return frugally(piecesOf(request));
+}
+
+/** TLS delivers 16 KB at a time; handing on each of them alone would cost more than all that is done with them. */
+const pieceSize = 256 * 1024;
+
+async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
+  const { socket } = request;
+  let gathered: Buffer[] = [];
+  let size = 0;
+  let enough = Promise.withResolvers<void>();
+  const body = { isOver: false };
+  const gather = (chunk: Buffer): void => {
+    gathered.push(chunk);
+    size += chunk.length;
+    if (size < pieceSize) return;
+    request.pause();
+    enough.resolve();
+  };
+  const finish = (): void => {
+    body.isOver = true;
+    enough.resolve();
+  };
+  const giveUp = (): void => void request.destroy();
+  socket.setTimeout(longestSilence, giveUp);
+  request.on('data', gather).on('end', finish).on('error', finish).on('close', finish);
+  try {
+    while (!body.isOver) {
+      request.resume();
+      await enough.promise;
+      enough = Promise.withResolvers<void>();
+      const piece = Buffer.concat(gathered, size);
+      gathered = [];
+      size = 0;
+      if (piece.length > 0) yield piece;
+    }
+  } finally {
+    request.off('data', gather);
+    socket.setTimeout(0);
+    socket.removeListener('timeout', giveUp);
+  }
+  // Nothing is wrong here: a caller who went away in the middle made a request that makes no sense.
+  if (!request.complete || request.errored) throw unreadable();
+}

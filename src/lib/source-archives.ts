@@ -1,0 +1,53 @@
+import { createGunzip, createZstdDecompress } from 'node:zlib';
+
+/** The kinds of archive that software comes in, told apart by their first bytes, and how each is called on the web. */
+export const archiveTypes = {
+  tar: 'application/x-tar',
+  'tar.gz': 'application/gzip',
+  'tar.bz2': 'application/x-bzip2',
+  'tar.xz': 'application/x-xz',
+  'tar.zst': 'application/zstd',
+  zip: 'application/zip',
+} as const;
+
+export type ArchiveKind = keyof typeof archiveTypes;
+
+/** How much of an archive's start is enough to know it by. */
+export const headSize = 64 * 1024;
+const tarBlock = 512;
+
+const signatures: [kind: ArchiveKind, bytes: number[]][] = [
+  ['tar.gz', [0x1f, 0x8b, 0x08]],
+  ['tar.bz2', [0x42, 0x5a, 0x68]],
+  ['tar.xz', [0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00]],
+  ['tar.zst', [0x28, 0xb5, 0x2f, 0xfd]],
+  ['zip', [0x50, 0x4b, 0x03, 0x04]],
+];
+
+/**
+ * What kind of archive begins like this; undefined for everything else. What is inside a gzip or zstd file is looked at
+ * too; of the other two, which Node cannot read, it comes out when they are unpacked.
+ */
+export async function archiveKind(head: Buffer): Promise<ArchiveKind | undefined> {
+  const kind = signatures.find(([, bytes]) => bytes.every((byte, at) => head[at] === byte))?.[0];
+  if (kind === undefined) return isTar(head) ? 'tar' : undefined;
+  const opened = kind === 'tar.gz' ? createGunzip() : kind === 'tar.zst' ? createZstdDecompress() : undefined;
+  if (!opened) return kind;
+  const inside: Buffer[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  opened.on('data', (piece: Buffer) => inside.push(piece));
+  opened.on('error', () => resolve());
+  opened.write(head, () => resolve()); // and no end: the file goes on
+  await promise;
+  opened.destroy();
+  return isTar(Buffer.concat(inside)) ? kind : undefined;
+}
+
+/** Every header of a tar holds a sum of its own bytes, with its own eight counted as blanks. */
+function isTar(head: Buffer): boolean {
+  if (head.length < tarBlock) return false;
+  const stated = Number.parseInt(head.toString('latin1', 148, 156).replaceAll('\0', ' ').trim(), 8);
+  let sum = 8 * 0x20;
+  for (let at = 0; at < tarBlock; at += 1) if (at < 148 || at >= 156) sum += head[at] ?? 0;
+  return stated === sum;
+}

@@ -1,0 +1,160 @@
+import { sql } from 'kysely';
+import type { DependencyRow } from '../db/schema.ts';
+import { cancel, drop, enqueue } from '../queue/queue.ts';
+import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
+import { happened, subjectTopic, type Life } from './life.ts';
+import { dependencyMachine as machine, statesBefore, type DependencyState } from './states.ts';
+
+type Owned = Pick<DependencyRow, 'id' | 'owner_id'>;
+
+/** A source archive that lies in the blob store. */
+export interface Archive {
+  digest: string;
+  kind: string;
+  contentType: string;
+  size: bigint;
+}
+
+/**
+ * Writes down that a dependency came to a state: for those who follow it, and for every project that it concerns. A
+ * dependency belongs to an account, so these are the account's projects, and all others with a suite that uses it.
+ */
+export async function dependencyHappened(life: Life, dependency: Owned, state: DependencyState): Promise<void> {
+  const { db, trx } = life;
+  const { id } = dependency;
+  const { last_event: sequence } = await trx
+    .updateTable('dependencies')
+    .set((of) => ({ last_event: of('last_event', '+', 1n) }))
+    .where('id', '=', id)
+    .returning('last_event')
+    .executeTakeFirstOrThrow();
+  const event = { dependency_id: id, sequence, state, created_at: BigInt(Date.now()) };
+  await trx.insertInto('dependency_events').values(event).execute();
+  await db.announce(trx, subjectTopic(id));
+  for (const projectId of await projectsConcerned(life, dependency))
+    await happened(life, { projectId, subjectId: id, type: 'dependency', state });
+}
+
+/** In the order of their identifiers: two that lock the same projects must not wait for each other. */
+async function projectsConcerned({ trx }: Life, { id, owner_id: ownerId }: Owned): Promise<bigint[]> {
+  const using = trx
+    .selectFrom('suite_dependencies')
+    .innerJoin('suites', 'suites.id', 'suite_dependencies.suite_id')
+    .select('suites.project_id')
+    .where('suite_dependencies.dependency_id', '=', id);
+  const projects = await trx
+    .selectFrom('projects')
+    .select('id')
+    .where((where) => where.or([where('owner_id', '=', ownerId), where('id', 'in', using)]))
+    .orderBy('id')
+    .execute();
+  return projects.map((project) => project.id);
+}
+
+/** Moves a dependency on, if it stands where that is possible; answers whether it did. */
+async function move(
+  life: Life,
+  dependency: Owned,
+  [from, to]: [readonly DependencyState[], DependencyState],
+  columns: Partial<DependencyRow> = {},
+): Promise<boolean> {
+  const { numUpdatedRows } = await life.trx
+    .updateTable('dependencies')
+    .set({ ...columns, state: to })
+    .where('id', '=', dependency.id)
+    .where('state', 'in', from)
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) return false;
+  await dependencyHappened(life, dependency, to);
+  return true;
+}
+
+/** Where an archive can be taken: not while an earlier one waits to be compiled or is. */
+const takesArchive = machine.states.filter((state) =>
+  [...machine.moves[state], ...machine.again[state]].includes('enqueued_for_compile'),
+);
+
+export function canTakeArchive({ state }: Pick<DependencyRow, 'state'>): boolean {
+  return takesArchive.includes(state as DependencyState);
+}
+
+/** A new source is there: it is to be compiled. What was compiled before goes on serving. */
+export async function takeArchive(life: Life, dependency: Owned, archive: Archive): Promise<boolean> {
+  const { db, trx, ids } = life;
+  const { id, owner_id: accountId } = dependency;
+  const columns = {
+    archive: archive.digest,
+    archive_kind: archive.kind,
+    archive_content_type: archive.contentType,
+    archive_file_size: archive.size,
+  };
+  if (!(await move(life, dependency, [takesArchive, 'enqueued_for_compile'], columns))) return false;
+  await cancel(db, trx, id); // the last compile's log need not be packed any more
+  await restartLog(trx, id);
+  await enqueue(db, trx, ids, { kind: 'compile_dependency', subjectId: id, accountId });
+  return true;
+}
+
+/** A runner begins, or goes on where another was lost. */
+export async function beginCompile(life: Life, dependency: DependencyRow): Promise<boolean> {
+  const { id, prefix } = dependency;
+  const prepared = { compile_prefix: prefix };
+  if (dependency.state !== 'compiling')
+    return move(life, dependency, [statesBefore(machine, 'compiling'), 'compiling'], prepared);
+  await life.trx.updateTable('dependencies').set(prepared).where('id', '=', id).execute();
+  return true;
+}
+
+/** It is compiled: from now on suites get this result. One that is shared comes out of it shared. */
+export async function finishCompile(life: Life, dependency: Owned, result: string): Promise<void> {
+  const { db, trx } = life;
+  const { id } = dependency;
+  const finished = await trx
+    .updateTable('dependencies')
+    .set((of) => ({
+      result,
+      result_prefix: of.ref('compile_prefix'),
+      state: sql<string>`case when shared = 1 then 'shared' else 'compiled' end`,
+    }))
+    .where('id', '=', id)
+    .where('state', 'in', statesBefore(machine, 'compiled'))
+    .returning('state')
+    .executeTakeFirst();
+  if (!finished) return;
+  await completeLog(db, trx, id);
+  await dependencyHappened(life, dependency, finished.state as DependencyState);
+}
+
+/** It cannot be compiled as it is; what `why` says, the log did not say yet. */
+export async function failCompile(life: Life, dependency: Owned, why = ''): Promise<void> {
+  const { db, trx } = life;
+  if (why !== '') await addLine(db, trx, dependency.id, why);
+  if (!(await move(life, dependency, [statesBefore(machine, 'compile_failed'), 'compile_failed']))) return;
+  await completeLog(db, trx, dependency.id);
+}
+
+/** Offers what is compiled to every account; false while nothing is. */
+export async function share(life: Life, dependency: DependencyRow): Promise<boolean> {
+  if (dependency.shared === 1) return true;
+  return move(life, dependency, [['compiled'], 'shared'], { shared: 1 });
+}
+
+/** Takes it back, also while it is compiled anew; false when there was never anything to share. */
+export async function unshare(life: Life, dependency: DependencyRow): Promise<boolean> {
+  if (await move(life, dependency, [['shared'], 'compiled'], { shared: 0 })) return true;
+  const { numUpdatedRows } = await life.trx
+    .updateTable('dependencies')
+    .set({ shared: 0 })
+    .where('id', '=', dependency.id)
+    .where((where) => where.or([where('shared', '=', 1), where('state', '=', 'compiled')]))
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Lets go of all work on a dependency that is about to be deleted, and tells those who follow it. */
+export async function dropCompile({ db, trx }: Life, id: bigint): Promise<void> {
+  const subject = trx.selectFrom('dependencies').select('id').where('id', '=', id);
+  await drop(db, trx, subject as never);
+  await removeLog(trx, id);
+  await db.announce(trx, subjectTopic(id));
+}

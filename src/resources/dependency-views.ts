@@ -1,0 +1,85 @@
+import type { Queries } from '../db/open.ts';
+import type { DependencyRow } from '../db/schema.ts';
+import * as schema from '../http/schema.ts';
+import { idTwin, orNotFound, twin } from './common.ts';
+import { relatedTo, type Related } from './dependency-relations.ts';
+
+const describedFields = {
+  name: schema.string,
+  description: schema.string,
+  command: schema.string,
+  prefix: schema.string,
+  source: schema.string,
+  launch_command: schema.string,
+  marketplace_state: schema.string,
+};
+
+export const createdAnswer = schema.record({ id: schema.id, id_ref: schema.string, ...describedFields });
+
+export const uploadedAnswer = schema.record({ ...idTwin, ...describedFields, archive_file_size: schema.id });
+
+export const answer = schema.record({
+  ...idTwin,
+  ...describedFields,
+  archive_content_type: schema.nullable(schema.string),
+  archive_file_size: schema.nullable(schema.id),
+  related_dependencies: schema.listOf(schema.record({ ...idTwin, name: schema.string })),
+});
+
+function describedView({ name, description, command, prefix, source, launch_command, state }: DependencyRow) {
+  return { name, description, command, prefix, source, launch_command, marketplace_state: state };
+}
+
+/** The answer to a create call names its twin differently, and calls the state what it is to others: private. */
+export function createdView(dependency: DependencyRow) {
+  return {
+    id: dependency.id,
+    id_ref: String(dependency.id),
+    ...describedView(dependency),
+    marketplace_state: 'private',
+  };
+}
+
+export function uploadedView(dependency: DependencyRow) {
+  const { id, archive_file_size } = dependency;
+  return { ...twin('id', id), ...describedView(dependency), archive_file_size };
+}
+
+export function view(dependency: DependencyRow, related: Related[]) {
+  return {
+    ...twin('id', dependency.id),
+    ...describedView(dependency),
+    archive_content_type: dependency.archive_content_type,
+    archive_file_size: dependency.archive_file_size,
+    related_dependencies: related
+      .filter((one) => one.dependency_id === dependency.id)
+      .map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
+  };
+}
+
+export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
+  return view(dependency, await relatedTo(db, [dependency.id]));
+}
+
+export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[]) {
+  const ids = dependencies.map((dependency) => dependency.id);
+  const related = await relatedTo(db, ids);
+  return dependencies.map((dependency) => view(dependency, related));
+}
+
+interface DependencyInPath {
+  db: Queries;
+  caller: { id: bigint };
+  params: { dependency_id: bigint };
+}
+
+/** The caller's own dependency that the path names. */
+export async function loadDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
+  const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
+  return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
+}
+
+/** The same again, as it stands now. */
+export async function reloaded(db: Queries, { id }: Pick<DependencyRow, 'id'>): Promise<DependencyRow> {
+  return db.selectFrom('dependencies').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+}

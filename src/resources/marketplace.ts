@@ -1,0 +1,61 @@
+import { sql } from 'kysely';
+import { onPage } from '../api/pages.ts';
+import { accountRoute } from '../api/route.ts';
+import { ApiError } from '../errors.ts';
+import { text } from '../http/fields.ts';
+import { pageOf } from '../http/paging.ts';
+import * as schema from '../http/schema.ts';
+import { share, unshare } from '../lifecycle/dependencies.ts';
+import { lifeOf } from './common.ts';
+import { answer, loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
+
+export const routes = [
+  accountRoute({
+    method: 'POST',
+    path: '/dependencies/:dependency_id/share',
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'Offer a compiled dependency to every account',
+    answer,
+    load: loadDependency,
+    async handle(call) {
+      const { db, dependency } = call;
+      if (!(await share(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
+      return viewWithRelated(db, await reloaded(db, dependency));
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/dependencies/:dependency_id/unshare',
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'Take a shared dependency back: no other account can attach it any more; suites that have it keep it',
+    answer,
+    load: loadDependency,
+    async handle(call) {
+      const { db, dependency } = call;
+      if (!(await unshare(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
+      return viewWithRelated(db, await reloaded(db, dependency));
+    },
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/marketplace',
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'List what every account may use; `name` searches',
+    query: { name: text({ max: 255 }) },
+    paged: true,
+    answer: schema.listOf(answer),
+    async handle({ db, query: { name }, page }) {
+      let shared = db.selectFrom('dependencies').selectAll().where('shared', '=', sql.lit(1));
+      if (name !== '') shared = shared.where(sql<boolean>`lower(name) like ${likePattern(name)} escape '!'`);
+      return pageOf(page, await viewsWithRelated(db, await onPage(shared, 'id', page).execute()));
+    },
+  }),
+];
+
+/** The text anywhere in the name, and no sign in it special. */
+function likePattern(text: string): string {
+  return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
+}

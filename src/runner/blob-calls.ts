@@ -1,0 +1,49 @@
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
+import { json } from 'node:stream/consumers';
+import type { Link, Stored } from '../protocol.ts';
+
+type Open = (
+  method: 'GET' | 'POST',
+  path: string,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+) => ClientRequest;
+
+const pieceSize = 1024 * 1024;
+
+/** The part of the link whose bodies are streams. */
+export function blobCalls(open: Open): Pick<Link, 'read' | 'store'> {
+  return {
+    async read(digest, offset, signal) {
+      const path = `/runner/blobs/${digest}?offset=${offset}`;
+      const request = open('GET', path, {}, signal);
+      const answered = answerTo(request);
+      request.end();
+      const response = await answered;
+      if (response.statusCode === 200) return response as AsyncIterable<Buffer>;
+      response.resume();
+      if (response.statusCode === 404) return undefined;
+      throw new Error(`the server answered ${path} with ${response.statusCode}`);
+    },
+    async store(claim, content, signal) {
+      const path = '/runner/blobs';
+      const headers = { 'content-type': 'application/octet-stream', 'headrace-claim': claim };
+      const request = open('POST', path, headers, signal);
+      const answered = answerTo(request);
+      // When the sending fails, the request fails with it, and says so to whoever waits for the answer.
+      pipeline(Readable.from(content, { objectMode: false, highWaterMark: pieceSize }), request, () => {});
+      const response = await answered;
+      if (response.statusCode === 200) return (await json(response)) as Stored;
+      response.resume();
+      throw new Error(`the server answered ${path} with ${response.statusCode}`);
+    },
+  };
+}
+
+async function answerTo(request: ClientRequest): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  request.once('response', resolve);
+  request.on('error', reject);
+  return promise;
+}

@@ -1,0 +1,104 @@
+import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { CompileOrder, Outcome } from '../protocol.ts';
+import { inspect, RefusedArchiveError, unpack } from './archives.ts';
+import { packTree } from './packages.ts';
+import { removeTree } from './sandbox/area.ts';
+import { quote } from './sandbox/steps.ts';
+import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
+import { findable } from './search-paths.ts';
+import { fetchBlob, storeBlob } from './transfers.ts';
+import type { Doing, Task, Workshop } from './work.ts';
+
+/** Unpacks an archive, runs its command, and brings what that left under the prefix to the server. */
+export const compileDependency: Doing<CompileOrder> = async (workshop, order, task) => {
+  const folder = join(workshop.scratch, task.id);
+  const place = (name: string): string => join(folder, name);
+  try {
+    await mkdir(folder, { mode: 0o711 });
+    for (const name of ['archive', 'source', 'prefix', 'packed']) await mkdir(place(name), { mode: 0o755 });
+    return await compile(workshop, order, task, place);
+  } catch (error) {
+    if (error instanceof RefusedArchiveError) await task.say(`The archive is refused: ${error.message}\n`);
+    else if (error instanceof CannotMountError) await task.say(`It cannot be compiled here: ${error.message}\n`);
+    else throw error;
+    return { kind: 'uncompilable' };
+  } finally {
+    await removeTree(folder);
+  }
+};
+
+async function compile(
+  { link, sandboxes, shelf }: Workshop,
+  order: CompileOrder,
+  { id, say, signal }: Task,
+  place: (name: string) => string,
+): Promise<Outcome> {
+  const { archive, prefix, source } = order;
+  const { memoryBytes, processes, timeoutSeconds } = order.limits;
+  const limits: Limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
+  await say(`Unpacking the archive (${archive.kind}, ${archive.size} bytes)\n`);
+  await fetchBlob(link, archive.digest, join(place('archive'), 'source'), signal);
+  const opening = { id, sandboxes, folder: place('archive'), file: 'source', limits, signal };
+  await inspect(opening, order.unpacked);
+  await unpack(opening, place('source'));
+  await removeTree(place('archive'));
+
+  await say(`Compiling for ${prefix}\n`);
+  using software = await shelf.take(order.software, signal);
+  const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
+  const ended = await sandboxes.run({
+    id,
+    // The directory is part of the archive, and so entered inside the sandbox.
+    steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
+    environment: findable(order.environment, order.prefixes, software.placesAt),
+    workspace: { directory: place('source') },
+    mounts: [
+      ...software.mounts.filter(({ at }) => at !== prefix),
+      { at: prefix, writable: place('prefix'), layers: below },
+    ],
+    limits,
+    output: say,
+    signal,
+  });
+  const failure = failureOf(ended) ?? (await emptiness(place('prefix'), prefix));
+  if (failure !== undefined) {
+    await say(`\n${failure}\n`);
+    return { kind: 'uncompilable' };
+  }
+  await removeTree(place('source'));
+  const packed = await packTree({ id: `${id}-pack`, sandboxes, limits, signal }, place('prefix'), place('packed'));
+  const digest = await storeBlob(link, id, packed, signal);
+  if (digest === undefined) return { kind: 'lost', message: 'the server does not want it any more' };
+  await say('\nCompiled.\n');
+  return { kind: 'compiled', digest };
+}
+
+function entering(source: string): string {
+  if (source === '') return '';
+  const missing = quote(`The archive has no directory ${source}.`);
+  return `cd -- ${quote(join('/build', source))} 2>/dev/null || { echo ${missing}; exit 1; }`;
+}
+
+function failureOf({ exitStatus, reason }: Ended): string | undefined {
+  switch (reason) {
+    case 'cancelled':
+      throw new Error('it was called off');
+    case 'timed_out':
+      return 'The command took too long and was ended.';
+    case 'out_of_memory':
+      return 'The command used more memory than it may, and was ended.';
+    case 'out_of_disk':
+      return 'The command filled the disk and was ended.';
+    case null:
+      if (exitStatus === null) throw new Error('the sandbox ended without a word');
+      return exitStatus === 0 ? undefined : `The command failed with exit status ${exitStatus}.`;
+    default:
+      return reason satisfies never;
+  }
+}
+
+async function emptiness(folder: string, prefix: string): Promise<string | undefined> {
+  if ((await readdir(folder)).length > 0) return undefined;
+  return `The command succeeded but left nothing under ${prefix}.`;
+}

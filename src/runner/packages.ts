@@ -1,0 +1,58 @@
+import { join } from 'node:path';
+import type { Limits, Sandboxes } from './sandbox/types.ts';
+
+/**
+ * Compiled software travels as one packed file. It is packed and unpacked inside a sandbox, by whoever compiled it:
+ * nobody. What is neither file, directory nor link is left out; it could mean nothing in another sandbox.
+ */
+interface Packing {
+  id: string;
+  sandboxes: Sandboxes;
+  limits: Limits;
+  signal: AbortSignal;
+}
+
+const treePlace = '/run/headrace/tree';
+const fileName = 'software.tar.zst';
+
+/** Packs a directory into a file below `into`, which it answers. */
+export async function packTree(packing: Packing, tree: string, into: string): Promise<string> {
+  const command = [
+    `cd ${treePlace}`,
+    'find . ! -type f ! -type d ! -type l -delete',
+    'chmod -R u+rX .', // also what its maker may not read, others shall have
+    `bsdtar -c --zstd --numeric-owner --uid 0 --gid 0 -f /build/${fileName} .`,
+  ].join(' && ');
+  await run(packing, { command, workspace: into, mount: { at: treePlace, writable: tree } });
+  return join(into, fileName);
+}
+
+/** Unpacks what was packed into a directory. */
+export async function unpackTree(packing: Packing, folder: string, file: string, into: string): Promise<void> {
+  const command = `bsdtar -xpf ${treePlace}/${file} -C /build --no-same-owner`;
+  await run(packing, { command, workspace: into, mount: { at: treePlace, layers: [folder] } });
+}
+
+async function run(
+  { id, sandboxes, limits, signal }: Packing,
+  {
+    command,
+    workspace,
+    mount,
+  }: { command: string; workspace: string; mount: { at: string; writable?: string; layers?: string[] } },
+): Promise<void> {
+  let said = '';
+  const ended = await sandboxes.run({
+    id,
+    steps: [{ name: 'pack', command }],
+    environment: {},
+    workspace: { directory: workspace },
+    mounts: [mount],
+    limits,
+    output: (chunk) => {
+      if (said.length < 4000) said += chunk.toString();
+    },
+    signal,
+  });
+  if (ended.exitStatus !== 0) throw new Error(`software was not packed or unpacked: ${ended.reason ?? said.trim()}`);
+}

@@ -1,0 +1,56 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { USUAL_PATH } from './sandbox/types.ts';
+
+/**
+ * How software at a prefix is found: the variables that shells, linkers, compilers and build systems look into, and the
+ * directories below a prefix that each lists.
+ */
+const triplet = { arm64: 'aarch64-linux-gnu', x64: 'x86_64-linux-gnu' }[process.arch as string];
+const libraries = ['lib', 'lib64', ...(triplet === undefined ? [] : [`lib/${triplet}`])];
+
+const variables: Record<string, string[]> = {
+  LD_LIBRARY_PATH: libraries,
+  LIBRARY_PATH: libraries,
+  CPATH: ['include'],
+  PKG_CONFIG_PATH: [...libraries.map((folder) => `${folder}/pkgconfig`), 'share/pkgconfig'],
+  ACLOCAL_PATH: ['share/aclocal'],
+  CMAKE_PREFIX_PATH: [''],
+};
+
+const places = [...new Set(Object.values(variables).flat())];
+
+/** Those of the directories that a tree has: an entry that leads nowhere costs every search a look. */
+export function placesIn(tree: string): string[] {
+  return places.filter((place) => place === '' || existsSync(join(tree, place)));
+}
+
+/**
+ * The environment in which software is found: `bin` of each prefix, in order, before all else on PATH, and likewise for
+ * the rest. What the suite itself says for one of these comes after.
+ */
+export function findable(
+  environment: Record<string, string>,
+  prefixes: readonly string[],
+  placesAt: (prefix: string) => readonly string[],
+): Record<string, string> {
+  if (prefixes.length === 0) return environment;
+  const found: Record<string, string> = {};
+  const add = (name: string, folders: string[], otherwise?: string): void => {
+    const rest = environment[name] ?? otherwise ?? '';
+    const all = rest === '' ? folders : [...folders, rest];
+    if (folders.length > 0) found[name] = all.join(':');
+  };
+  add(
+    'PATH',
+    prefixes.map((prefix) => join(prefix, 'bin')),
+    USUAL_PATH,
+  );
+  for (const [name, wanted] of Object.entries(variables)) {
+    const folders = prefixes.flatMap((prefix) =>
+      wanted.filter((place) => placesAt(prefix).includes(place)).map((place) => join(prefix, place)),
+    );
+    add(name, folders);
+  }
+  return { ...environment, ...found };
+}

@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { finished } from 'node:stream/promises';
+import type { Link } from '../protocol.ts';
+import { untilAnswered } from './retry.ts';
+
+/** The server has no blob of that name: asking again would not help. */
+export class MissingBlobError extends Error {
+  override name = 'MissingBlobError';
+}
+
+/** Brings a blob into a file. When the server goes away in the middle, it goes on from there once it is back. */
+export async function fetchBlob(
+  link: Pick<Link, 'read'>,
+  digest: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const hash = createHash('sha256');
+  let at = 0;
+  await using file = await open(path, 'wx', 0o644);
+  const isThere = await untilAnswered(signal, async () => {
+    const content = await link.read(digest, at, signal);
+    if (!content) return false;
+    for await (const piece of content) {
+      await file.writeFile(piece);
+      hash.update(piece);
+      at += piece.length;
+    }
+    return true;
+  });
+  if (!isThere) throw new MissingBlobError(`the server has no blob ${digest}`);
+  if (hash.digest('hex') !== digest) throw new Error(`what came as blob ${digest} is something else`);
+}
+
+/** Brings a file to the server, as often as it takes; answers its digest, or undefined when it is not wanted any more. */
+export async function storeBlob(
+  link: Pick<Link, 'store'>,
+  claim: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const stored = await untilAnswered(signal, async () => {
+    const content = createReadStream(path, { highWaterMark: 1024 * 1024 });
+    const hash = createHash('sha256');
+    async function* hashed(): AsyncGenerator<Buffer> {
+      for await (const piece of content) {
+        hash.update(piece as Buffer);
+        yield piece as Buffer;
+      }
+    }
+    try {
+      const answer = await link.store(claim, hashed(), signal);
+      if ('digest' in answer && answer.digest !== hash.digest('hex')) throw new Error('it arrived changed');
+      return answer;
+    } finally {
+      content.destroy();
+      await finished(content).catch(() => {}); // it was closed before its end, on purpose
+    }
+  });
+  return 'digest' in stored ? stored.digest : undefined;
+}

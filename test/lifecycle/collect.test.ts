@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { collectBlobs } from '../../src/lifecycle/collect.ts';
+import { forgetTurns } from '../../src/queue/turns.ts';
+import { packLog } from '../../src/streams/logs.ts';
+import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
+import { assertDestroyed } from '../support/expect.ts';
+import { ScriptedRunner } from '../support/runner.ts';
+import { runningBuild } from '../support/running-build.ts';
+import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+
+describeService('what nobody refers to', (service) => {
+  let runner: ScriptedRunner;
+  let alice: User;
+  before(async () => {
+    runner = await ScriptedRunner.start(service.store);
+    alice = await service.user();
+  });
+  after(() => runner.dispatch.close());
+
+  const blobs = (): string[] =>
+    readdirSync(join(service.folder, 'blobs'), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => entry.name);
+  /** Everything that is there by now is old enough. */
+  const collect = (): Promise<number> => collectBlobs(service.store.db, service.store.blobs, -1000);
+
+  test('is collected: replaced and deleted archives and results', async () => {
+    const { task, dependency, path } = await compiling(alice, runner);
+    const first = await compiled(runner, task, 'first result');
+    assert.equal(await collect(), 0);
+    const again = await compilingAgain(alice, runner, dependency);
+    assert.equal(await collect(), 0, 'the archive is the same, and the first result serves');
+    const second = await compiled(runner, again.task, 'second result');
+    assert.equal(await collect(), 1);
+    assert.ok(!blobs().includes(first) && blobs().includes(second));
+    assertDestroyed(await alice.delete(path));
+    assert.equal(await collect(), 2);
+    assert.deepEqual(blobs(), []);
+  });
+
+  test('is collected: logs of deleted projects', async () => {
+    const { project, task, id } = await runningBuild(alice, runner);
+    await task.say('much\n');
+    await task.exit(0);
+    await packLog(service.store.db, service.store.blobs, id);
+    assert.equal(await collect(), 0);
+    assert.equal(blobs().length, 1);
+    assertDestroyed(await alice.delete(`/projects/${project.id}`));
+    assert.equal(await collect(), 1);
+    assert.deepEqual(blobs(), []);
+  });
+
+  test('stays while it is young: somebody may be about to refer to it', async () => {
+    const { blobs: store, db } = service.store;
+    async function* content(): AsyncGenerator<Buffer> {
+      yield Buffer.from('about to be referred to');
+    }
+    const { digest } = await store.put(content());
+    assert.equal(await collectBlobs(db, store), 0);
+    assert.deepEqual(blobs(), [digest]);
+    assert.equal(await collect(), 1);
+  });
+
+  test('is forgotten: turns in the queue of accounts that have nothing in it', async () => {
+    const { db } = service.store;
+    const turns = async (): Promise<number> => (await db.read.selectFrom('queue_turns').selectAll().execute()).length;
+    const { task } = await compiling(alice, runner);
+    await forgetTurns(db);
+    assert.equal(await turns(), 1);
+    await task.finish({ kind: 'uncompilable' });
+    await forgetTurns(db);
+    assert.equal(await turns(), 0);
+    await (await compiling(alice, runner)).task.finish({ kind: 'uncompilable' });
+  });
+});

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import { assertFields, assertRefused } from '../support/expect.ts';
+import { ScriptedRunner } from '../support/runner.ts';
+import { describeService } from '../support/service.ts';
+import { archiveOf, kinds } from '../support/software.ts';
+import type { User } from '../support/user.ts';
+
+const unavailable = { generic: ['resource_temporary_unavailable'] };
+const uploaded = 'id id_str name description command prefix source launch_command marketplace_state archive_file_size';
+const types = {
+  tar: 'application/x-tar',
+  'tar.gz': 'application/gzip',
+  'tar.bz2': 'application/x-bzip2',
+  'tar.xz': 'application/x-xz',
+  'tar.zst': 'application/zstd',
+  zip: 'application/zip',
+};
+
+describeService('an archive', (service) => {
+  let runner: ScriptedRunner;
+  let alice: User;
+  before(async () => {
+    runner = await ScriptedRunner.start(service.store);
+    alice = await service.user();
+  });
+  after(() => runner.dispatch.close());
+
+  const blobs = (): string[] =>
+    readdirSync(join(service.folder, 'blobs'), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => entry.name);
+
+  test('is known by its bytes, whatever a client says by default', async () => {
+    for (const kind of kinds) {
+      const dependency = await alice.createDependency();
+      const archive = await archiveOf({ hello: 'hello\n' }, kind);
+      const said = kind === 'zip' ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
+      const answer = await alice.upload(dependency, archive, said);
+      assert.equal(answer.status, 200, answer.text);
+      assertFields(answer.record, uploaded);
+      assert.equal(answer.record.archive_file_size, archive.length);
+      assert.equal(answer.record.marketplace_state, 'enqueued_for_compile');
+      const fetched = (await alice.get(`/dependencies/${dependency.id}`)).record;
+      assert.deepEqual(
+        [fetched.archive_content_type, fetched.archive_file_size, fetched.marketplace_state],
+        [types[kind], archive.length, 'enqueued_for_compile'],
+      );
+      const { order } = await runner.take('compile_dependency');
+      assert.equal(order.work.archive.kind, kind);
+      await using blob = await service.store.blobs.open(order.work.archive.digest);
+      assert.deepEqual(await blob.read(0, blob.size), archive);
+    }
+  });
+
+  test('is of the type that was said, where somebody said one', async () => {
+    const dependency = await alice.createDependency();
+    await alice.upload(dependency, await archiveOf({ x: '' }), { 'content-type': 'application/x-compressed-tar' });
+    const fetched = (await alice.get(`/dependencies/${dependency.id}`)).record;
+    assert.equal(fetched.archive_content_type, 'application/x-compressed-tar');
+    await runner.take('compile_dependency');
+  });
+
+  test('that is none is refused, and the dependency stays as it was', async () => {
+    const dependency = await alice.createDependency();
+    const before = blobs();
+    const invalid = { archive: ['invalid_format'] };
+    const none = [Buffer.from('no archive\n'), Buffer.alloc(100_000, 7), Buffer.alloc(1024), gzipSync('no tar\n')];
+    for (const body of none) assertRefused(await alice.upload(dependency, body), 403, invalid);
+    assertRefused(await alice.upload(dependency, Buffer.alloc(0)), 403, { archive: ['is_blank'] });
+    const fetched = (await alice.get(`/dependencies/${dependency.id}`)).record;
+    assert.deepEqual([fetched.marketplace_state, fetched.archive_file_size], ['waiting_archive_upload', null]);
+    assert.deepEqual(blobs(), before);
+    await runner.assertIdle();
+  });
+
+  test('may come in chunks, and be larger than any other body', async () => {
+    const dependency = await alice.createDependency();
+    const archive = await archiveOf({ large: 'x'.repeat(3_000_000) }, 'tar');
+    const [request, answer] = service.api.begin(`/dependencies/${dependency.id}/archive`, { as: alice.credentials });
+    for (let at = 0; at < archive.length; at += 100_001) request.write(archive.subarray(at, at + 100_001));
+    request.end();
+    assert.equal((await answer).record.archive_file_size, archive.length);
+    await runner.take('compile_dependency');
+  });
+
+  test('that is cut off leaves nothing', async () => {
+    const dependency = await alice.createDependency();
+    const before = blobs();
+    const archive = await archiveOf({ large: 'x'.repeat(3_000_000) }, 'tar');
+    const lengths = [{}, { 'content-length': String(archive.length) }];
+    for (const headers of lengths) {
+      const path = `/dependencies/${dependency.id}/archive`;
+      const [request] = service.api.begin(path, { as: alice.credentials, headers });
+      request.write(archive.subarray(0, 2_000_000));
+      while (blobs().length === before.length) await pause(5);
+      request.destroy();
+      while (blobs().length !== before.length) await pause(5);
+    }
+    const fetched = (await alice.get(`/dependencies/${dependency.id}`)).record;
+    assert.deepEqual([fetched.marketplace_state, fetched.archive_file_size], ['waiting_archive_upload', null]);
+    assert.deepEqual(blobs(), before);
+    assert.equal((await alice.upload(dependency, archive)).status, 200);
+    await runner.take('compile_dependency');
+  });
+
+  test('is not taken while another one waits or is compiled', async () => {
+    const dependency = await alice.createDependency();
+    const archive = await archiveOf({ x: '' });
+    assert.equal((await alice.upload(dependency, archive)).status, 200);
+    assertRefused(await alice.upload(dependency, archive), 403, unavailable);
+    const task = await runner.take('compile_dependency');
+    assertRefused(await alice.upload(dependency, archive), 403, unavailable);
+    await task.finish({ kind: 'uncompilable' });
+    assert.equal((await alice.upload(dependency, archive)).status, 200);
+    await runner.take('compile_dependency');
+  });
+
+  test('of two that arrive at once, one is taken', async () => {
+    const dependency = await alice.createDependency();
+    const archive = await archiveOf({ large: 'y'.repeat(1_000_000) }, 'tar');
+    const path = `/dependencies/${dependency.id}/archive`;
+    const both = [1, 2].map(() => service.api.begin(path, { as: alice.credentials }));
+    const present = blobs().length;
+    for (const [request] of both) request.write(archive.subarray(0, -1));
+    while (blobs().length < present + 2) await pause(5);
+    for (const [request] of both) request.end(archive.subarray(-1));
+    const answers = await Promise.all(both.map(([, answer]) => answer));
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200, 403]));
+    await runner.take('compile_dependency');
+    await runner.assertIdle();
+  });
+});

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Link } from '../../src/protocol.ts';
+import { openSandboxes } from '../../src/runner/sandbox/index.ts';
+import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
+import { openShelf, type Shelf, type Taken } from '../../src/runner/shelf.ts';
+import { temporaryFolder } from '../support/databases.ts';
+import { archiveOf } from '../support/software.ts';
+
+const megabyte = 1024 * 1024;
+const patient = new AbortController().signal;
+
+/** A server that has some software, and can be made to break off or to wait in the middle. */
+class Store implements Pick<Link, 'read'> {
+  readonly blobs = new Map<string, Buffer>();
+  readonly asked: [digest: string, offset: number][] = [];
+  breaksAt = Infinity;
+  gate = Promise.resolve();
+
+  async add(content: string): Promise<string> {
+    const bytes = await archiveOf({ 'lib/content': content }, 'tar.zst');
+    const digest = createHash('sha256').update(bytes).digest('hex');
+    this.blobs.set(digest, bytes);
+    return digest;
+  }
+
+  async read(digest: string, offset: number): Promise<AsyncIterable<Uint8Array> | undefined> {
+    this.asked.push([digest, offset]);
+    await this.gate;
+    const bytes = this.blobs.get(digest);
+    return bytes && this.#pieces(bytes, offset);
+  }
+
+  async *#pieces(bytes: Buffer, offset: number): AsyncGenerator<Buffer> {
+    for (let at = offset; at < bytes.length; at += 100) {
+      if (at >= this.breaksAt) {
+        this.breaksAt = Infinity;
+        throw new Error('the server is gone');
+      }
+      yield bytes.subarray(at, at + 100);
+    }
+  }
+}
+
+describe('the shelf of compiled software', () => {
+  let folder: string;
+  let sandboxes: Sandboxes;
+  before(async () => {
+    folder = temporaryFolder();
+    const stateDir = join(folder, 'sandboxes');
+    sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
+  });
+  after(async () => {
+    await sandboxes.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  let shelves = 0;
+  const place = (): string => {
+    shelves += 1;
+    const path = join(folder, `shelf-${shelves}`);
+    mkdirSync(path);
+    return path;
+  };
+  const open = (link: Store, at: string, mostBytes = 100 * megabyte): Promise<Shelf> =>
+    openShelf({ folder: at, link, sandboxes, mostBytes });
+  const take = (shelf: Shelf, digest: string, signal = patient): Promise<Taken> =>
+    shelf.take([{ digest, prefix: '/opt/x' }], signal);
+  const contentOf = ({ mounts }: Taken): string =>
+    readFileSync(join(mounts[0]?.layers?.[0] ?? '', 'lib/content'), 'utf8');
+
+  test('brings a piece once, however many want it', async () => {
+    const store = new Store();
+    const digest = await store.add('one');
+    const shelf = await open(store, place());
+    const all = await Promise.all([1, 2, 3].map(() => take(shelf, digest)));
+    for (const taken of all) {
+      assert.equal(contentOf(taken), 'one');
+      assert.deepEqual(taken.mounts, all[0]?.mounts);
+      assert.ok(taken.placesAt('/opt/x').includes('lib'));
+    }
+    assert.deepEqual(store.asked, [[digest, 0]]);
+  });
+
+  test('goes on where a transfer broke off', async () => {
+    const store = new Store();
+    const digest = await store.add(Array.from({ length: 5000 }, (_, at) => at * 7919).join());
+    const shelf = await open(store, place());
+    store.breaksAt = 2000;
+    using taken = await take(shelf, digest);
+    assert.match(contentOf(taken), /^0,7919,/);
+    assert.deepEqual(store.asked, [
+      [digest, 0],
+      [digest, 2000],
+    ]);
+  });
+
+  test('gives up what nobody waits for any more, and nothing else', async () => {
+    const store = new Store();
+    const digest = await store.add('one');
+    const at = place();
+    const shelf = await open(store, at);
+    const gate = Promise.withResolvers<void>();
+    store.gate = gate.promise;
+    const leaving = [new AbortController(), new AbortController()];
+    const waiting = leaving.map(({ signal }) => take(shelf, digest, signal));
+    leaving[0]?.abort(new Error('called off'));
+    await assert.rejects(waiting[0] ?? Promise.resolve(), /called off/);
+    leaving[1]?.abort(new Error('called off too'));
+    await assert.rejects(waiting[1] ?? Promise.resolve(), /called off too/);
+    gate.resolve();
+    while (readdirSync(at).length > 0) await pause(5);
+    using taken = await take(shelf, digest);
+    assert.equal(contentOf(taken), 'one');
+  });
+
+  test('says when the server has no such thing', async () => {
+    const shelf = await open(new Store(), place());
+    await assert.rejects(take(shelf, '0'.repeat(64)), /has no blob/);
+  });
+
+  test('makes room: what was not used for longest goes, what is in use stays', async () => {
+    const store = new Store();
+    const digests: string[] = [];
+    for (const name of ['a', 'b', 'c']) digests.push(await store.add(name.repeat(megabyte)));
+    const [a = '', b = '', c = ''] = digests;
+    const at = place();
+    const shelf = await open(store, at, 2.5 * megabyte);
+    using held = await take(shelf, a);
+    for (const digest of [b, c]) (await take(shelf, digest))[Symbol.dispose]();
+    while (readdirSync(at).length > 2) await pause(5);
+    assert.deepEqual(readdirSync(at).toSorted(), [a, c].toSorted());
+    assert.equal(contentOf(held), 'a'.repeat(megabyte));
+    using again = await take(shelf, b);
+    assert.equal(contentOf(again), 'b'.repeat(megabyte));
+  });
+
+  test('keeps its stock over a restart, but for what was not finished', async () => {
+    const store = new Store();
+    const digest = await store.add('kept');
+    const at = place();
+    (await take(await open(store, at), digest))[Symbol.dispose]();
+    mkdirSync(join(at, 'making-something'));
+    const reopened = await open(store, at);
+    assert.deepEqual(readdirSync(at), [digest]);
+    using taken = await take(reopened, digest);
+    assert.equal(contentOf(taken), 'kept');
+    assert.equal(store.asked.length, 1);
+  });
+});
