@@ -8,9 +8,10 @@ import { text, type ValuesOf } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { dependencyView as view, describedView, relatedTo } from '../views/dependency.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound } from './common.ts';
 import { dependencyFields as fields, namesPrefix } from './dependency-fields.ts';
-import { checkRelated, relatedTo, relate, type Related } from './dependency-relations.ts';
+import { checkRelated, relate } from './dependency-relations.ts';
 import { checkName, orTaken } from './names.ts';
 
 const describedFields = {
@@ -33,10 +34,6 @@ const answer = schema.record({
   related_dependencies: schema.listOf(schema.record({ ...idTwin, name: schema.string })),
 });
 
-function describedView({ name, description, command, prefix, source, launch_command, state }: DependencyRow) {
-  return { name, description, command, prefix, source, launch_command, marketplace_state: state };
-}
-
 /** The answer to a create call names its twin differently, and calls the state what it is to others: private. */
 function createdView(dependency: DependencyRow) {
   return {
@@ -44,18 +41,6 @@ function createdView(dependency: DependencyRow) {
     id_ref: String(dependency.id),
     ...describedView(dependency),
     marketplace_state: 'private',
-  };
-}
-
-function view(dependency: DependencyRow, related: Related[]) {
-  return {
-    ...twin('id', dependency.id),
-    ...describedView(dependency),
-    archive_content_type: dependency.archive_content_type,
-    archive_file_size: dependency.archive_file_size,
-    related_dependencies: related
-      .filter((one) => one.dependency_id === dependency.id)
-      .map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
   };
 }
 
