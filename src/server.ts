@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
@@ -20,6 +21,11 @@ import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { socketPath } from './lib/sockets.ts';
 import { routes } from './resources/index.ts';
+import { addressJudge } from './webhooks/addresses.ts';
+import { startCourier } from './webhooks/courier.ts';
+import { forgetOldDeliveries } from './webhooks/retention.ts';
+import { patience, type Patience } from './webhooks/patience.ts';
+import { resolveHost, type Resolve } from './webhooks/resolve.ts';
 
 export interface RunningServer {
   /** As the line `listening on …` names it. */
@@ -35,12 +41,20 @@ export interface ServerParts {
   log: FastifyBaseLogger;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number;
+  /** How webhooks are sent, where it is not as usual: tests do not have a day. */
+  webhooks?: { patience?: Partial<Patience>; resolve?: Resolve };
 }
 
 const hour = 60 * 60 * 1000;
 
 /** Puts the service together and starts to listen. */
-export async function startServer({ config, store, log, streamPauseMs }: ServerParts): Promise<RunningServer> {
+export async function startServer({
+  config,
+  store,
+  log,
+  streamPauseMs,
+  webhooks = {},
+}: ServerParts): Promise<RunningServer> {
   const metrics = createMetrics();
   const tls = await tlsFor(config);
   const server = createServer({
@@ -62,10 +76,21 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
   const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config) });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
   const door = await openLocalDoor(config, dispatch, log);
+  const courier = await startCourier({
+    ...store,
+    name: `server ${hostname()}:${config.data_dir}`,
+    patience: { ...patience, ...webhooks.patience },
+    postage: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? resolveHost },
+    attempted: (outcome) => metrics.called(outcome),
+    trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
+  });
   await server.listen(isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
     forgetOldKeys(store.db).catch((error: unknown) =>
       log.error({ err: error }, 'old idempotency keys were not removed'),
+    );
+    forgetOldDeliveries(store.db).catch((error: unknown) =>
+      log.error({ err: error }, 'old deliveries of webhooks were not removed'),
     );
   }, hour);
 
@@ -76,6 +101,7 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
       clearInterval(sweep);
       await server.close();
       await door.close();
+      await courier.close();
       await dispatch.close();
     },
   };

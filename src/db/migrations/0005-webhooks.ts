@@ -1,0 +1,40 @@
+import { sql } from 'kysely';
+import type { Transaction } from '../open.ts';
+
+/** What sending needs: the order of a notification's deliveries, how long each is tried, and the errands in the queue. */
+export async function webhooks(trx: Transaction): Promise<void> {
+  const whole = (table: string, column: string) =>
+    trx.schema
+      .alterTable(table)
+      .addColumn(column, 'bigint', (added) => added.notNull().defaultTo(0))
+      .execute();
+  await whole('notifications', 'last_position');
+  await whole('deliveries', 'position');
+  await whole('deliveries', 'since');
+  await trx.schema
+    .alterTable('delivery_attempts')
+    .addColumn('error', 'text', (column) => column.notNull().defaultTo(''))
+    .execute();
+  // The head of the line is found at once, however long the line and whatever was sent before.
+  await trx.schema
+    .createIndex('deliveries_pending')
+    .on('deliveries')
+    .columns(['notification_id', 'position'])
+    .where(sql.ref('state'), '=', sql.lit('pending'))
+    .execute();
+
+  // A subject has one errand at most; two who bring news at the same moment find the same one.
+  await trx.schema
+    .createIndex('jobs_errand')
+    .unique()
+    .on('jobs')
+    .column('subject_id')
+    .where(sql.ref('kind'), '=', sql.lit('deliver'))
+    .execute();
+  await trx.schema
+    .createIndex('jobs_errands_due')
+    .on('jobs')
+    .columns(['run_after', 'account_id'])
+    .where(sql<boolean>`kind = 'deliver' and claim is null`)
+    .execute();
+}
