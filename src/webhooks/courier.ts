@@ -56,7 +56,7 @@ interface Run {
 
 export async function startCourier(parts: CourierParts): Promise<Courier> {
   const { db, ids, vault, name, patience, postage, attempted, trouble } = parts;
-  const claimSeconds = patience.answerWithin / 1000 + 10;
+  const claimSeconds = patience.answerWithin / 1000 + 5;
   const closing = new AbortController();
   const underWay = new Map<Promise<void>, bigint>();
   await errands.freeErrandsOf(db, name);

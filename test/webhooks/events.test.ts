@@ -6,8 +6,9 @@ import { assertFields, assertRecent } from '../support/expect.ts';
 import { payloadOf, Receiver, verified } from '../support/receiver.ts';
 import { setDependencyState } from '../support/rows.ts';
 import { ScriptedRunner } from '../support/runner.ts';
-import { describeService, type Service } from '../support/service.ts';
+import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
+import { moveDependency } from './support.ts';
 
 const buildFields =
   'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason created_at started_at finished_at';
@@ -145,12 +146,3 @@ describeService(
   },
   { settings: { webhook_allow: '127.0.0.0/8' } },
 );
-
-/** As the lifecycle of dependencies does it: the state and what is told of it in one transaction. */
-async function moveDependency(service: Service, { id }: Record_, state: string): Promise<void> {
-  const { db, ids } = service.store;
-  await db.transaction(async (trx) => {
-    await trx.updateTable('dependencies').set({ state }).where('id', '=', id).execute();
-    await tellOfDependency({ db, trx, ids }, id);
-  });
-}
