@@ -4,8 +4,9 @@ import { reads } from './reads.ts';
 import { lists } from './lists.ts';
 import { writes } from './writes.ts';
 import { start } from './start.ts';
+import { webhooks } from './webhooks.ts';
 
-const benchmarks: Benchmark[] = [reads, writes, lists, start, builds];
+const benchmarks: Benchmark[] = [reads, writes, lists, start, builds, webhooks];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { DeliveryRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -15,6 +16,9 @@ export interface Attempt {
   error: string;
 }
 
+/** As a literal: with a parameter in its place, neither database would see that the index of what waits applies. */
+const waiting = sql.lit(deliveryMachine.initial);
+
 /** The first in a notification's line, with what sending it takes; undefined when nothing waits. */
 export async function headOfLine(db: Queries, notificationId: bigint) {
   return db
@@ -24,7 +28,7 @@ export async function headOfLine(db: Queries, notificationId: bigint) {
     .select(['deliveries.id', 'deliveries.payload', 'deliveries.since', 'deliveries.notification_id'])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
     .where('deliveries.notification_id', '=', notificationId)
-    .where('deliveries.state', '=', 'pending')
+    .where('deliveries.state', '=', waiting)
     .orderBy('deliveries.position')
     .limit(1)
     .executeTakeFirst();
@@ -53,7 +57,8 @@ export async function markDelivered(trx: Transaction, deliveryId: bigint): Promi
 
 /** Gives up on everything in a notification's line that has been tried, or has waited, since before the moment. */
 export async function giveUpOn(trx: Transaction, notificationId: bigint, before: number): Promise<bigint> {
-  const old = move(trx, 'failed').where('notification_id', '=', notificationId).where('since', '<=', BigInt(before));
+  const line = move(trx, 'failed').where('notification_id', '=', notificationId).where('state', '=', waiting);
+  const old = line.where('since', '<=', BigInt(before));
   return (await old.executeTakeFirst()).numUpdatedRows;
 }
 

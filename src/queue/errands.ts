@@ -95,6 +95,7 @@ export async function nextErrandAt(db: Queries): Promise<number | undefined> {
     .select('run_after')
     .where('kind', '=', sql.lit(kind))
     .where('claim', 'is', null)
+    .where('run_after', '>', 0n) // true of all, and what makes SQLite take the index that is in this order
     .orderBy('run_after')
     .limit(1)
     .executeTakeFirst();

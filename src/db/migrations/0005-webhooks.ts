@@ -31,10 +31,11 @@ export async function webhooks(trx: Transaction): Promise<void> {
     .column('subject_id')
     .where(sql.ref('kind'), '=', sql.lit('deliver'))
     .execute();
+  // What is put off costs nothing until it is due.
   await trx.schema
-    .createIndex('jobs_errands_due')
+    .createIndex('jobs_due')
     .on('jobs')
-    .columns(['run_after', 'account_id'])
-    .where(sql<boolean>`kind = 'deliver' and claim is null`)
+    .columns(['kind', 'run_after', 'account_id'])
+    .where(sql.ref('claim'), 'is', null)
     .execute();
 }
