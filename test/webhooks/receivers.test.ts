@@ -33,7 +33,11 @@ describeService(
         one?.attempts.map(({ status, answer, error }) => [status, answer, error]),
         [...failed, [204, '', '']],
       );
-      assert.ok(one.attempts.every(({ duration_ms: taken }) => Number.isInteger(taken) && taken >= 0 && taken < 2000));
+      assert.ok(one.attempts.every(({ duration_ms: taken }) => Number.isInteger(taken) && taken >= 0 && taken < 3000));
+      const { text } = await service.api.get('/metrics');
+      for (const outcome of ['delivered', 'failed']) {
+        assert.match(text, new RegExp(`headrace_webhook_calls_total\\{outcome="${outcome}"\\} [1-9]`));
+      }
     });
 
     test('redirect are not followed', async () => {
@@ -66,7 +70,7 @@ describeService(
       silent.answer = reply(200);
       const [ping] = await telling.settled(isDelivered);
       const [first, second] = ping?.attempts ?? [];
-      assert.deepEqual([first?.status, first?.error], [null, 'no answer within 2 seconds']);
+      assert.deepEqual([first?.status, first?.error], [null, 'no answer within 3 seconds']);
       assert.equal(second?.status, 200);
       assert.equal(new Set(silent.calls.slice(0, 2).map(idOf)).size, 1);
     });
@@ -132,6 +136,6 @@ describeService(
   },
   {
     settings: { webhook_allow: '127.0.0.0/8' },
-    webhooks: { patience: { answerWithin: 2000, firstWait: 50, longestWait: 200 } },
+    webhooks: { patience: { answerWithin: 3000, firstWait: 50, longestWait: 200 } },
   },
 );
