@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { tellOfDependency } from '../../src/lifecycle/telling.ts';
 import { startCourier } from '../../src/webhooks/courier.ts';
 import { patience } from '../../src/webhooks/patience.ts';
 import { resolveHost } from '../../src/webhooks/resolve.ts';
@@ -48,6 +49,23 @@ describeService(
       await telling.settled(isDelivered);
       const jobs = db.read.selectFrom('jobs').select('id').where('subject_id', '=', telling.notification.id);
       while ((await jobs.execute()).length > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    });
+
+    test('takes in news that is being written just as it runs dry', async () => {
+      let answer = (): void => {};
+      await using receiver = await Receiver.start((response) => (answer = () => void response.end()));
+      const telling = await startTelling(service, receiver);
+      const dependency = await telling.user.createDependency();
+      await receiver.received(1);
+      receiver.answer = reply(200);
+      const { db, ids } = service.store;
+      await db.transaction(async (trx) => {
+        await tellOfDependency({ db, trx, ids }, dependency.id);
+        answer();
+        // Long enough for the server to note the answer, if it did not wait for this transaction.
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      });
+      assert.deepEqual(await receiver.types(2), ['ping', 'dependency.waiting_archive_upload']);
     });
 
     test('ends with its notification', async () => {
