@@ -25,7 +25,7 @@ import { addressJudge } from './webhooks/addresses.ts';
 import { startCourier } from './webhooks/courier.ts';
 import { forgetOldDeliveries } from './webhooks/retention.ts';
 import { patience, type Patience } from './webhooks/patience.ts';
-import { resolveHost, type Resolve } from './webhooks/resolve.ts';
+import { createResolve, type Resolve } from './webhooks/resolve.ts';
 
 export interface RunningServer {
   /** As the line `listening on …` names it. */
@@ -80,7 +80,7 @@ export async function startServer({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     patience: { ...patience, ...webhooks.patience },
-    postage: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? resolveHost },
+    postage: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
   });
