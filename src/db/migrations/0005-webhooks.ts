@@ -31,7 +31,16 @@ export async function webhooks(trx: Transaction): Promise<void> {
     .column('subject_id')
     .where(sql.ref('kind'), '=', sql.lit('deliver'))
     .execute();
-  // What is put off costs nothing until it is due.
+  // What is put off costs nothing until it is due. SQLite would rather take an index of claims to find what has none,
+  // and look through all of it; so that one is for what is claimed alone.
+  await trx.schema.dropIndex('jobs_claim').ifExists().execute();
+  await trx.schema
+    .createIndex('jobs_by_claim')
+    .unique()
+    .on('jobs')
+    .column('claim')
+    .where(sql.ref('claim'), 'is not', null)
+    .execute();
   await trx.schema
     .createIndex('jobs_due')
     .on('jobs')
