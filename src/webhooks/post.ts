@@ -30,14 +30,23 @@ const mostOfAnswer = 1024;
  */
 export async function post(letter: Letter, postage: Postage): Promise<Attempt> {
   const startedAt = performance.now();
-  const timeout = AbortSignal.timeout(postage.answerWithin);
-  const ending = AbortSignal.any([postage.signal, timeout]);
-  const result = await exchange(letter, postage, ending).catch((error: unknown) => ({
-    status: null,
-    answer: '',
-    error: timeout.aborted ? `no answer within ${postage.answerWithin / 1000} seconds` : inWords(error),
-  }));
-  return { ...result, durationMs: performance.now() - startedAt };
+  const ending = new AbortController();
+  const late = new Error(`no answer within ${postage.answerWithin / 1000} seconds`);
+  const timer = setTimeout(() => ending.abort(late), postage.answerWithin);
+  const stop = (): void => ending.abort(postage.signal.reason);
+  postage.signal.addEventListener('abort', stop, { once: true });
+  if (postage.signal.aborted) stop();
+  try {
+    const result = await exchange(letter, postage, ending.signal).catch((error: unknown) => ({
+      status: null,
+      answer: '',
+      error: inWords(ending.signal.aborted ? ending.signal.reason : error),
+    }));
+    return { ...result, durationMs: performance.now() - startedAt };
+  } finally {
+    clearTimeout(timer);
+    postage.signal.removeEventListener('abort', stop);
+  }
 }
 
 async function exchange(
