@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { taken, takerOf } from './errand-takers.ts';
 import type { ClaimedJob } from './queue.ts';
 
 /**
@@ -26,20 +26,35 @@ export interface Errand {
   accountId: bigint;
 }
 
+/** An errand that somebody has. `tries` is how often it has failed in a row. */
+export type ClaimedErrand = Pick<ClaimedJob, 'id' | 'claim' | 'subject_id' | 'account_id' | 'tries'>;
+
 /** Sees to it that these subjects have their errands in the queue. One that waits for a later moment goes on waiting. */
 export async function ensureErrands(db: Database, trx: Transaction, ids: IdSource, errands: Errand[]): Promise<void> {
   const now = BigInt(Date.now());
-  const rows = errands.map(({ subjectId, accountId }): JobRow => {
-    const free = { lane: null, tries: 0, run_after: now, claim: null, holder: null, claimed_until: null, cancelled: 0 };
-    return { id: ids.next(), kind, subject_id: subjectId, account_id: accountId, ...free };
+  const taker = takerOf(db);
+  const rows = errands.map(({ subjectId, accountId }) => {
+    const row = { id: ids.next(), kind, subject_id: subjectId, account_id: accountId, run_after: now };
+    const holder = taker?.takes(accountId) ? taker.holder : null;
+    const claimed =
+      holder === null || !taker ? free : { claim: newClaim(), holder, claimed_until: until(db, taker.seconds) };
+    return { ...row, lane: null, tries: 0, cancelled: 0, ...claimed };
   });
-  await trx
+  const stored = await trx
     .insertInto('jobs')
     .values(rows)
     .onConflict((conflict) => conflict.column('subject_id').where('kind', '=', sql.lit(kind)).doUpdateSet({ kind }))
+    .returning('id')
     .execute();
-  await db.announce(trx, errandsTopic);
+  const made = rows.filter(({ id }) => stored.some((one) => one.id === id));
+  for (const { claim, ...errand } of made) {
+    await db.announce(trx, claim === null || !taker ? errandsTopic : taken(taker, { ...errand, claim }));
+  }
 }
+
+const free = { claim: null, holder: null, claimed_until: null };
+
+const newClaim = (): string => randomBytes(18).toString('base64url');
 
 /** Lets an errand that waits for a later moment be run now, as if nothing had ever failed. */
 export async function hurryErrand(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
@@ -65,7 +80,7 @@ export async function claimErrands(
   db: Database,
   trx: Transaction,
   { holder, seconds, most, except }: ClaimingErrands,
-): Promise<ClaimedJob[]> {
+): Promise<ClaimedErrand[]> {
   const due = trx
     .selectFrom('jobs')
     .selectAll()
@@ -75,15 +90,15 @@ export async function claimErrands(
     .$if(except.length > 0, (query) => query.where('account_id', 'not in', except))
     .orderBy('run_after')
     .limit(most);
-  const claimed: ClaimedJob[] = [];
+  const claimed: ClaimedErrand[] = [];
   for (const job of await db.skipLocked(due, 'jobs').execute()) {
-    const taken = { claim: randomBytes(18).toString('base64url'), holder };
+    const mine = { claim: newClaim(), holder };
     await trx
       .updateTable('jobs')
-      .set({ ...taken, claimed_until: until(db, seconds) })
+      .set({ ...mine, claimed_until: until(db, seconds) })
       .where('id', '=', job.id)
       .execute();
-    claimed.push({ ...job, ...taken });
+    claimed.push({ ...job, ...mine });
   }
   return claimed;
 }
@@ -106,7 +121,7 @@ export async function nextErrandAt(db: Queries): Promise<number | undefined> {
 export async function holdErrand(
   db: Database,
   trx: Transaction,
-  errand: ClaimedJob,
+  errand: ClaimedErrand,
   seconds: number,
 ): Promise<boolean> {
   const { numUpdatedRows } = await trx
@@ -118,18 +133,23 @@ export async function holdErrand(
   return numUpdatedRows === 1n;
 }
 
-/** Gives an errand back, to be run again at a later moment. `tries` is how often it has failed in a row. */
+/** Gives an errand back, to be run again at a later moment. */
 export async function putOffErrand(
   trx: Transaction,
-  errand: ClaimedJob,
+  errand: ClaimedErrand,
   { runAfter, tries }: { runAfter: number; tries: number },
 ): Promise<void> {
   await trx
     .updateTable('jobs')
-    .set({ run_after: BigInt(Math.ceil(runAfter)), tries, claim: null, holder: null, claimed_until: null })
+    .set({ run_after: BigInt(Math.ceil(runAfter)), tries, ...free })
     .where('id', '=', errand.id)
     .where('claim', '=', errand.claim)
     .execute();
+}
+
+/** Takes an errand out that is done. */
+export async function finishErrand(trx: Transaction, { id, claim }: ClaimedErrand): Promise<void> {
+  await trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim).execute();
 }
 
 /** Takes an errand out, whoever has it: what it is about goes. */
@@ -142,7 +162,7 @@ export async function freeErrandsOf(db: Database, holder: string): Promise<void>
   await db.transaction((trx) =>
     trx
       .updateTable('jobs')
-      .set({ claim: null, holder: null, claimed_until: null })
+      .set(free)
       .where('kind', '=', sql.lit(kind))
       .where('claim', 'is not', null)
       .where('holder', '=', holder)

@@ -9,8 +9,9 @@ import {
   type Attempt,
   type Outgoing,
 } from '../lifecycle/deliveries.ts';
+import { takeErrands } from '../queue/errand-takers.ts';
 import * as errands from '../queue/errands.ts';
-import { remove, type ClaimedJob } from '../queue/queue.ts';
+import type { ClaimedErrand } from '../queue/errands.ts';
 import { letterFor } from './letter.ts';
 import { waitAfter, type Patience } from './patience.ts';
 import { post, type Postage } from './post.ts';
@@ -49,8 +50,8 @@ const mostPerErrand = 50;
 const lookEvery = 1000;
 
 interface Run {
-  errand: ClaimedJob;
-  /** undefined when there was nothing left to send; then the errand is gone. */
+  errand: ClaimedErrand;
+  /** undefined when there is nothing left to send. */
   first: Outgoing | undefined;
 }
 
@@ -58,28 +59,32 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
   const { db, ids, vault, name, patience, postage, attempted, trouble } = parts;
   const claimSeconds = patience.answerWithin / 1000 + 5;
   const closing = new AbortController();
-  const underWay = new Map<Promise<void>, bigint>();
+  const underWay = new Set<Promise<void>>();
+  const ofAccount = new Map<bigint, number>();
   await errands.freeErrandsOf(db, name);
 
-  const busyAccounts = (): bigint[] => {
-    const counts = Map.groupBy(underWay.values(), (account) => account);
-    return [...counts].filter(([, runs]) => runs.length >= mostOfAccount).map(([account]) => account);
-  };
+  const isBusy = (account: bigint): boolean => (ofAccount.get(account) ?? 0) >= mostOfAccount;
+  const takes = (account: bigint): boolean => underWay.size < mostAtOnce && !isBusy(account) && !closing.signal.aborted;
 
   const claim = (most: number): Promise<Run[]> =>
     db.transaction(async (trx) => {
-      const claiming = { holder: name, seconds: claimSeconds, most, except: busyAccounts() };
+      const claiming = { holder: name, seconds: claimSeconds, most, except: [...ofAccount.keys()].filter(isBusy) };
       const runs: Run[] = [];
       for (const errand of await errands.claimErrands(db, trx, claiming)) {
         const first = await headOfLine(trx, errand.subject_id);
-        if (!first) await remove(trx, errand);
+        if (!first) await errands.finishErrand(trx, errand);
         runs.push({ errand, first });
       }
       return runs;
     });
 
   /** Notes what came of an attempt, and answers what is to be sent next under the same claim. */
-  const settle = (errand: ClaimedJob, tries: number, sent: Outgoing, attempt: Attempt): Promise<Outgoing | undefined> =>
+  const settle = (
+    errand: ClaimedErrand,
+    tries: number,
+    sent: Outgoing,
+    attempt: Attempt,
+  ): Promise<Outgoing | undefined> =>
     db.transaction(async (trx) => {
       const held = await errands.holdErrand(db, trx, errand, claimSeconds);
       await recordAttempt({ trx, ids }, sent.id, attempt);
@@ -88,14 +93,14 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
       const now = Date.now();
       if (!isTaken(attempt)) await giveUpOn(trx, errand.subject_id, now - patience.giveUpAfter);
       const next = await headOfLine(trx, errand.subject_id);
-      if (!next) await remove(trx, errand);
+      if (!next) await errands.finishErrand(trx, errand);
       else if (isTaken(attempt)) return next;
       else
         await errands.putOffErrand(trx, errand, { runAfter: now + waitAfter(tries + 1, patience), tries: tries + 1 });
       return undefined;
     });
 
-  const giveBack = (errand: ClaimedJob, tries: number): Promise<void> =>
+  const giveBack = (errand: ClaimedErrand, tries: number): Promise<void> =>
     db.transaction((trx) => errands.putOffErrand(trx, errand, { runAfter: Date.now(), tries }));
 
   const run = async ({ errand, first }: Run): Promise<void> => {
@@ -119,7 +124,7 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
 
   const lookOnce = async (): Promise<number> => {
     const room = mostAtOnce - underWay.size;
-    if (room === 0) return lookEvery; // the first that is done looks again
+    if (room <= 0) return lookEvery; // the first that is done looks again
     const dueAt = await errands.nextErrandAt(db.read);
     if (dueAt === undefined) return lookEvery;
     if (dueAt > Date.now()) return dueAt - Date.now();
@@ -130,13 +135,31 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
   };
 
   const begin = (one: Run): void => {
-    const work = run(one)
+    const { account_id: account } = one.errand;
+    ofAccount.set(account, (ofAccount.get(account) ?? 0) + 1);
+    const leave = (): void => {
+      const left = (ofAccount.get(account) ?? 1) - 1;
+      if (left > 0) ofAccount.set(account, left);
+      else ofAccount.delete(account);
+    };
+    follow(run(one).finally(leave));
+  };
+
+  const follow = (work: Promise<void>): void => {
+    const followed = work
       .catch(trouble) // its claim lapses, and somebody tries again
       .finally(() => {
-        underWay.delete(work);
+        underWay.delete(followed);
         look();
       });
-    underWay.set(work, one.errand.account_id);
+    underWay.add(followed);
+  };
+
+  /** One that was this server's from birth. Many may be born in one transaction: there are still only so many places. */
+  const beginOwn = async (errand: ClaimedErrand): Promise<void> => {
+    const first = takes(errand.account_id) ? await headOfLine(db.read, errand.subject_id) : undefined;
+    if (first && takes(errand.account_id)) begin({ errand, first });
+    else await giveBack(errand, 0);
   };
 
   const look = (): void => {
@@ -160,15 +183,18 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
   const stopListening = db.listen((topic) => {
     if (topic === errands.errandsTopic) look();
   });
+  const own = { holder: name, seconds: claimSeconds, takes };
+  const stopTaking = takeErrands(db, own, (errand) => follow(beginOwn(errand)));
   look();
 
   return {
     async close() {
       closing.abort();
+      stopTaking();
       stopListening();
       clearTimeout(timer);
       await looking;
-      await Promise.all(underWay.keys());
+      await Promise.all(underWay);
     },
   };
 }

@@ -7,8 +7,9 @@ import { createResolve } from '../../src/webhooks/resolve.ts';
 import { forgetOldDeliveries } from '../../src/webhooks/retention.ts';
 import { assertDestroyed } from '../support/expect.ts';
 import { payloadOf, Receiver, reply } from '../support/receiver.ts';
+import { setDependencyState } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
-import { isDelivered, startTelling } from './support.ts';
+import { isDelivered, moveDependency, startTelling } from './support.ts';
 
 const day = 24 * 60 * 60 * 1000;
 
@@ -18,7 +19,7 @@ describeService(
     test('is kept in order and loses nothing, with two servers at it and many who bring news', async (t) => {
       const { db, ids, vault } = service.store;
       const other = await startCourier({
-        db,
+        db: { ...db }, // as another process has it
         ids,
         vault,
         patience,
@@ -128,6 +129,21 @@ describeService(
       assert.deepEqual(await types(), ['dependency.compiling']);
     });
 
+    test('is one of many, and all are told of one event', async () => {
+      await using receiver = await Receiver.start();
+      const telling = await startTelling(service, receiver);
+      const many = 150;
+      for (let count = 1; count < many; count += 1) {
+        const fields = { 'options[url]': receiver.url, notifiable_type: 'dependency' };
+        await telling.user.createNotification(telling.project, fields);
+      }
+      await receiver.received(many);
+      await telling.happen('compiled');
+      const types = await receiver.types(2 * many);
+      assert.deepEqual(new Set(types.slice(many)), new Set(['dependency.compiled']));
+      assert.equal(new Set(receiver.calls.map(({ headers }) => headers['webhook-id'])).size, 2 * many);
+    });
+
     test('holds up nobody, however many receivers of an account are silent', async () => {
       await using silent = await Receiver.start(() => {});
       await using quick = await Receiver.start();
@@ -138,9 +154,15 @@ describeService(
         await crowd.createNotification(project, { 'options[url]': silent.url });
       }
       await silent.received(128);
-      const telling = await startTelling(service, quick, bystander);
-      await telling.happen('compiled');
-      await quick.received(2);
+      // The crowd is to be told of the bystander's dependency too, in the same breath.
+      const shared = await bystander.createDependency();
+      await setDependencyState(service.store, shared, 'shared');
+      const suite = await crowd.createSuite(project);
+      await crowd.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: shared.id });
+      await crowd.createNotification(project, { 'options[url]': silent.url, notifiable_type: 'dependency' });
+      await startTelling(service, quick, bystander);
+      await moveDependency(service, shared, 'shared');
+      assert.deepEqual(await quick.types(2), ['ping', 'dependency.shared']);
       assert.equal(silent.calls.length, 128, 'the silent ones were all still waiting');
       assertDestroyed(await crowd.delete(`/projects/${project.id}`));
     });
