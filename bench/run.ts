@@ -9,8 +9,21 @@ import { writes } from './writes.ts';
 import { software } from './software.ts';
 import { start } from './start.ts';
 import { uploads } from './uploads.ts';
+import { webhooks } from './webhooks.ts';
 
-const benchmarks: Benchmark[] = [reads, writes, lists, start, builds, logs, followers, workspaces, uploads, software];
+const benchmarks: Benchmark[] = [
+  reads,
+  writes,
+  lists,
+  start,
+  builds,
+  logs,
+  followers,
+  workspaces,
+  uploads,
+  software,
+  webhooks,
+];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';

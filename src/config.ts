@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { cpus, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
@@ -56,7 +57,7 @@ const settings = {
   tls_key: optionalText('the path of a private key in PEM form', existsSync),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
   metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
-  webhook_allow: setting<string[]>([], 'a list of CIDR ranges', readRanges),
+  webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   sandbox: choice('on', ['on', 'off']),
   build_network: choice('internet', ['none', 'internet', 'host']),
   build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
@@ -77,7 +78,13 @@ export interface Config extends Values {
 
 function readRanges(value: string): string[] | undefined {
   const ranges = value.split(/[\s,]+/).filter((range) => range !== '');
-  return ranges.every((range) => /^[0-9a-f.:]+\/[0-9]{1,3}$/i.test(range)) ? ranges : undefined;
+  return ranges.every(isRange) ? ranges : undefined;
+}
+
+function isRange(range: string): boolean {
+  const [address = '', prefix = '', ...more] = range.split('/');
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return more.length === 0 && !address.includes('%') && /^[0-9]{1,3}$/.test(prefix) && Number(prefix) <= bits;
 }
 
 /** What a build finds in its environment. A Headrace that is tested inside a build must not take it for settings. */

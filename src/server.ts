@@ -23,6 +23,11 @@ import { collectBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
+import { addressJudge } from './webhooks/addresses.ts';
+import { startCourier } from './webhooks/courier.ts';
+import { forgetOldDeliveries } from './webhooks/retention.ts';
+import { patience, type Patience } from './webhooks/patience.ts';
+import { createResolve, type Resolve } from './webhooks/resolve.ts';
 
 export interface RunningServer {
   /** As the line `listening on …` names it. */
@@ -38,12 +43,20 @@ export interface ServerParts {
   log: FastifyBaseLogger;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number;
+  /** How webhooks are sent, where it is not as usual: tests do not have a day. */
+  webhooks?: { patience?: Partial<Patience>; resolve?: Resolve };
 }
 
 const hour = 60 * 60 * 1000;
 
 /** Puts the service together and starts to listen. */
-export async function startServer({ config, store, log, streamPauseMs }: ServerParts): Promise<RunningServer> {
+export async function startServer({
+  config,
+  store,
+  log,
+  streamPauseMs,
+  webhooks = {},
+}: ServerParts): Promise<RunningServer> {
   const metrics = createMetrics();
   const tls = await tlsFor(config);
   const server = createServer({
@@ -65,6 +78,14 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
   const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
   const door = await openLocalDoor(config, dispatch, log);
+  const courier = await startCourier({
+    ...store,
+    name: `server ${hostname()}:${config.data_dir}`,
+    patience: { ...patience, ...webhooks.patience },
+    postage: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
+    attempted: (outcome) => metrics.called(outcome),
+    trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
+  });
   await server.listen(isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
     tidy(store).catch((error: unknown) => log.error({ err: error }, 'what nobody needs any more was not removed'));
@@ -81,6 +102,7 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
       clearInterval(sweep);
       await server.close();
       await door.close();
+      await courier.close();
       await dispatch.close();
     },
   };
@@ -95,6 +117,7 @@ function localHolder({ data_dir: dataDir }: Config): string {
 async function tidy({ db, blobs }: Services): Promise<void> {
   await forgetOldKeys(db);
   await forgetTurns(db);
+  await forgetOldDeliveries(db);
   await collectBlobs(db, blobs);
 }
 

@@ -70,7 +70,17 @@ describe('the configuration', () => {
     refused({ env: { HEADRACE_DATABASE_URL: 'mysql://u:hunter2@h/d' } }, /^HEADRACE_DATABASE_URL must be/, 'hunter2');
     refused({ env: { HEADRACE_METRICS_TOKEN: 'short-one' } }, /^HEADRACE_METRICS_TOKEN must be/, 'short-one');
     refused({ env: { HEADRACE_TLS_CERT: '/nonexistent' } }, /^HEADRACE_TLS_CERT must be/);
-    refused({ env: { HEADRACE_WEBHOOK_ALLOW: 'everything' } }, /^HEADRACE_WEBHOOK_ALLOW must be/);
+    for (const ranges of [
+      'everything',
+      '10.0.0.0',
+      '10.0.0/8',
+      '10.0.0.0/33',
+      '::/129',
+      '10.0.0.0/8/8',
+      'fe80::%1/64',
+    ]) {
+      refused({ env: { HEADRACE_WEBHOOK_ALLOW: ranges } }, /^HEADRACE_WEBHOOK_ALLOW must be a list of CIDR ranges/);
+    }
     refused({ env: { HEADRACE_BASE_URL: 'ftp://x' } }, /^HEADRACE_BASE_URL must be/);
   });
 

@@ -172,15 +172,22 @@ export interface NotificationRow {
   notifiable_type: string;
   url: string;
   secret: Sealed;
+  /** The position of its newest delivery. */
+  last_position: bigint;
 }
 
 export interface DeliveryRow {
   id: bigint;
   notification_id: bigint;
+  /** Deliveries of one notification are sent in this order. */
+  position: bigint;
   event_type: string;
+  /** JSON, without the project's key, which is sealed elsewhere. */
   payload: string;
   state: string;
   created_at: bigint;
+  /** From when on the time counts for which it is tried. */
+  since: bigint;
 }
 
 export interface DeliveryAttemptRow {
@@ -188,7 +195,10 @@ export interface DeliveryAttemptRow {
   delivery_id: bigint;
   status: number | null;
   duration_ms: number;
+  /** The beginning of what the receiver said. */
   answer: string;
+  /** Why there was no answer. */
+  error: string;
   created_at: bigint;
 }
 

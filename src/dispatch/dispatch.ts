@@ -154,8 +154,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   const sweep = async (): Promise<void> => {
     for (const job of await queue.lapsed(db)) {
-      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'a runner is gone');
-      if (job.kind === 'pack_log') await db.transaction((trx) => queue.release(db, trx, job));
+      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
+      // What servers do themselves is simply done again; only the work of runners has something to lose.
+      if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
     if (packing.size === 0 && (await queue.isWaiting(db, ['pack_log']))) packSoon();

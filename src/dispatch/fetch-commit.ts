@@ -1,7 +1,8 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
-import { holdProject } from '../lifecycle/life.ts';
+import { happened, holdProject } from '../lifecycle/life.ts';
+import { rollUpProject } from '../lifecycle/settle.ts';
 import type { CommitReport } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { Bench, Kind } from './kind.ts';
@@ -101,9 +102,16 @@ async function recordCommit(bench: Bench, projectId: bigint, report: CommitRepor
         ...surroundings,
       };
   if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
-  else await trx.insertInto('commits').values(commit).execute();
+  else await addCommit(bench, commit);
   if (report.ref !== null) await rememberRef(bench, projectId, report.ref, commit.id);
   return commit;
+}
+
+async function addCommit(bench: Bench, commit: CommitRow): Promise<void> {
+  const { id, project_id: projectId, build_state: state } = commit;
+  await bench.trx.insertInto('commits').values(commit).execute();
+  await rollUpProject(bench, projectId);
+  await happened(bench, { projectId, subjectId: id, type: 'commit', state });
 }
 
 /** One more than that of the commit whose place it took by force. */

@@ -1,6 +1,8 @@
 /** Counts what an operator's Prometheus reads. Written by hand because it runs on every request: a few additions. */
 export interface Metrics {
   answered(status: number, milliseconds: number): void;
+  /** A webhook was called. */
+  called(outcome: 'delivered' | 'failed'): void;
   /** In Prometheus's text format. */
   text(): string;
   readonly contentType: string;
@@ -10,6 +12,7 @@ const buckets = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
 
 export function createMetrics(): Metrics {
   const requests = new Map<number, number>();
+  const calls = { delivered: 0, failed: 0 };
   const within = buckets.map(() => 0);
   let count = 0;
   let total = 0;
@@ -23,6 +26,9 @@ export function createMetrics(): Metrics {
       if (bucket >= 0) within[bucket] = (within[bucket] ?? 0) + 1;
       count += 1;
       total += seconds;
+    },
+    called(outcome) {
+      calls[outcome] += 1;
     },
     text() {
       let sum = 0;
@@ -40,6 +46,12 @@ export function createMetrics(): Metrics {
           `_sum ${total}`,
           `_count ${count}`,
         ]),
+        family(
+          'headrace_webhook_calls_total',
+          'counter',
+          'Calls of webhooks, by what came of them',
+          Object.entries(calls).map(([outcome, number]) => `{outcome="${outcome}"} ${number}`),
+        ),
         ...ofProcess(),
       ].join('');
     },

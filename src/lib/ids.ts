@@ -62,6 +62,11 @@ export function timeOfId(id: bigint): number {
   return Number(id >> (nodeBits + sequenceBits)) + epoch;
 }
 
+/** No identifier that is made at this moment or later is smaller. */
+export function firstIdAt(ms: number): bigint {
+  return BigInt(Math.max(0, ms - epoch)) << (nodeBits + sequenceBits);
+}
+
 /** Reads a decimal identifier; undefined when the text is none. */
 export function parseId(text: string): bigint | undefined {
   if (!/^[0-9]{1,19}$/.test(text)) return undefined;

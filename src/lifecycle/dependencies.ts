@@ -3,6 +3,7 @@ import type { DependencyRow } from '../db/schema.ts';
 import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
 import { happened, subjectTopic, type Life } from './life.ts';
+import { tellOfDependency } from './telling.ts';
 import { dependencyMachine as machine, statesBefore, type DependencyState } from './states.ts';
 
 type Owned = Pick<DependencyRow, 'id' | 'owner_id'>;
@@ -33,6 +34,7 @@ export async function dependencyHappened(life: Life, dependency: Owned, state: D
   await db.announce(trx, subjectTopic(id));
   for (const projectId of await projectsConcerned(life, dependency))
     await happened(life, { projectId, subjectId: id, type: 'dependency', state });
+  await tellOfDependency(life, id);
 }
 
 /** In the order of their identifiers: two that lock the same projects must not wait for each other. */

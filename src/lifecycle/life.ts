@@ -1,7 +1,9 @@
-import { sql } from 'kysely';
+import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
 import { prepared, preparedInsert } from '../db/prepared.ts';
+import type { Schema } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { tellOfBuilds } from './telling.ts';
 
 /** One transaction in which states change, and what a change needs at hand. */
 export interface Life {
@@ -31,13 +33,23 @@ export interface Happening {
   state: string;
 }
 
-const nextSequence = prepared<{ id: bigint }, { last_event: bigint }>((db, value) =>
+/** Also says whether anybody asked to be told: in most projects nobody did, and nothing more is spent on it. */
+const nextSequence = prepared<{ id: bigint }, { last_event: bigint; is_told: SqlBool }>((db, value) =>
   db
     .updateTable('projects')
     .set((of) => ({ last_event: of('last_event', '+', sql.lit(1n)) }))
     .where('id', '=', value('id'))
-    .returning('last_event'),
+    .returning((of) => ['last_event', of.exists(toBeTold(of)).as('is_told')]),
 );
+
+function toBeTold(of: ExpressionBuilder<Schema, 'projects'>) {
+  return of
+    .selectFrom('notifications')
+    .select('notifications.id')
+    .whereRef('notifications.project_id', '=', 'projects.id')
+    .where('notifications.notifiable_type', '=', sql.lit('build'));
+}
+
 const insertEvent = preparedInsert('events');
 
 /**
@@ -54,4 +66,5 @@ export async function happened(
   await insertEvent(trx, { ...event, type, state, created_at: BigInt(Date.now()) });
   await db.announce(trx, subjectTopic(subjectId));
   await db.announce(trx, projectTopic(projectId));
+  if (project.is_told) await tellOfBuilds({ db, trx, ids }, { projectId, subjectId, type, state });
 }

@@ -173,7 +173,7 @@ export async function restartBuild(life: Life, project: Owned, build: BuildRow):
 export async function dropWork(life: Life, projectId: bigint): Promise<void> {
   const { db, trx } = life;
   await holdProject(life, projectId);
-  for (const table of ['build_requests', 'builds', 'deploys'] as const) {
+  for (const table of ['build_requests', 'builds', 'deploys', 'notifications'] as const) {
     await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
   }
   await db.announce(trx, projectTopic(projectId));

@@ -64,8 +64,8 @@ export async function rollUp(life: Life, commitId: bigint, requestIds: bigint[])
   const state = commitState((await countedOfCommit(trx, { commit: commitId })).map(toFact), 'chosen');
   if (state !== commit.build_state) {
     await moveCommit(trx, { id: commitId, state });
+    await rollUpProject(life, commit.project_id); // first, because the event tells of the project too
     await happened(life, { projectId: commit.project_id, subjectId: commitId, type: 'commit', state });
-    await rollUpProject(life, commit.project_id);
   }
   for (const id of requestIds) await rollUpRequest(life, id);
 }

@@ -24,11 +24,14 @@
  * `compiled` or `compile_failed`. Its owner may share it with all accounts and take it back. A new archive sends it
  * round again, while the last compiled result goes on serving; one that was shared comes out of that shared.
  *
+ * A **delivery** of a webhook waits (`pending`) until its receiver takes it (`delivered`) or has not taken it for a day
+ * (`failed`). A person may send either once more.
+ *
  * A **project** is `new` until it has a commit, and from then on in the state of its newest one.
  *
  * A final state is left by nothing that happens by itself: a runner that reports late, a sweep, a second cancel find
  * it closed. That is why the moves are in two tables. `moves` is what the work does; `again` is what only a person
- * does, by asking for more: a rerun, a restart, a new request for the same commit, a new archive, sharing.
+ * does, by asking for more: a rerun, a restart, a new request for the same commit, a new archive, sharing, sending again.
  */
 
 type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
@@ -186,6 +189,16 @@ export const dependencyMachine: Machine<DependencyState> = {
     compile_failed: ['enqueued_for_compile'],
     shared: ['compiled', 'enqueued_for_compile'],
   },
+};
+
+export const deliveryStates = ['pending', 'delivered', 'failed'] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
+
+export const deliveryMachine: Machine<DeliveryState> = {
+  states: deliveryStates,
+  initial: 'pending',
+  moves: { pending: ['delivered', 'failed'], delivered: [], failed: [] },
+  again: { pending: [], delivered: ['pending'], failed: ['pending'] },
 };
 
 export const projectStates = ['new', ...commitStates] as const;

@@ -5,12 +5,12 @@ import type { BuildRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
-import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { loadCommit } from './commits.ts';
 import { cancelBuild } from '../lifecycle/builds.ts';
 import { holdProject } from '../lifecycle/life.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
-import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
+import { buildView as view } from '../views/build.ts';
+import { idTwin, lifeOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
 import { logRoutes, type Logged } from './logs.ts';
@@ -29,21 +29,6 @@ const answer = schema.record({
   started_at: schema.nullable(schema.dateTime),
   finished_at: schema.nullable(schema.dateTime),
 });
-
-function view(build: BuildRow) {
-  return {
-    ...twin('id', build.id),
-    ...twin('suite_id', build.suite_id),
-    ...twin('commit_id', build.commit_id),
-    build_state: build.build_state,
-    attempt: build.attempt,
-    exit_status: build.exit_status,
-    failure_reason: build.failure_reason,
-    created_at: timestamp(build.created_at),
-    started_at: timestampOrNull(build.started_at),
-    finished_at: timestampOrNull(build.finished_at),
-  };
-}
 
 async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
   const builds = db.selectFrom('builds').selectAll().where('project_id', '=', projectId);

@@ -4,7 +4,8 @@ import type { Queries } from '../db/open.ts';
 import type { CommitRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { commitItemView as itemView, commitView as view } from '../views/commit.ts';
+import { idTwin, orNotFound } from './common.ts';
 
 const itemFields = { ...idTwin, version: schema.integer, ref: schema.string, build_state: schema.string };
 
@@ -18,25 +19,6 @@ const answer = schema.record({
   scm_committer_email: schema.string,
   scm_committed_date: schema.dateTime,
 });
-
-type Item = Pick<CommitRow, 'id' | 'version' | 'ref' | 'build_state'>;
-
-function itemView({ id, version, ref, build_state }: Item) {
-  return { ...twin('id', id), version, ref, build_state };
-}
-
-function view(commit: CommitRow) {
-  return {
-    ...itemView(commit),
-    message: commit.message,
-    scm_author_name: commit.scm_author_name,
-    scm_author_email: commit.scm_author_email,
-    scm_authored_date: commit.scm_authored_date,
-    scm_committer_name: commit.scm_committer_name,
-    scm_committer_email: commit.scm_committer_email,
-    scm_committed_date: commit.scm_committed_date,
-  };
-}
 
 /** The commit that a path names, if it is one of the project's. */
 export async function loadCommit(call: CommitInPath): Promise<{ commit: CommitRow }> {

@@ -5,7 +5,8 @@ import type { DeliveryAttemptRow, DeliveryRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { sendAgain } from '../lifecycle/deliveries.ts';
+import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
 import { loadNotification } from './notifications.ts';
 
 const answer = schema.record({
@@ -18,6 +19,7 @@ const answer = schema.record({
       status: schema.nullable(schema.integer),
       duration_ms: schema.integer,
       answer: schema.string,
+      error: schema.string,
       created_at: schema.dateTime,
     }),
   ),
@@ -31,10 +33,11 @@ function view(delivery: DeliveryRow, attempts: DeliveryAttemptRow[]) {
     created_at: timestamp(delivery.created_at),
     attempts: attempts
       .filter((attempt) => attempt.delivery_id === delivery.id)
-      .map(({ status, duration_ms, answer, created_at }) => ({
+      .map(({ status, duration_ms, answer, error, created_at }) => ({
         status,
         duration_ms,
         answer,
+        error,
         created_at: timestamp(created_at),
       })),
   };
@@ -74,11 +77,11 @@ export const routes = [
     summary: 'Send a delivery again, under its own identifier',
     answer,
     load: loadNotification,
-    async handle({ db, notification, params }) {
+    async handle(call) {
+      const { db, project, notification, params } = call;
       const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', notification.id);
       const delivery = orNotFound(await query.where('id', '=', params.delivery_id).executeTakeFirst());
-      await db.updateTable('deliveries').set({ state: 'pending' }).where('id', '=', delivery.id).execute();
-      return view({ ...delivery, state: 'pending' }, await attemptsAt(db, [delivery]));
+      return view(await sendAgain(lifeOf(call), project.owner_id, delivery), await attemptsAt(db, [delivery]));
     },
   }),
 ];

@@ -1,25 +1,9 @@
 import type { Queries, Transaction } from '../db/open.ts';
 import type { FieldErrors } from '../errors.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { relatedTo } from '../views/dependency.ts';
 
-/** Dependencies are compiled against others. Nothing may come to depend on itself that way. */
-export interface Related {
-  dependency_id: bigint;
-  related_id: bigint;
-  name: string;
-}
-
-/** What these are compiled against, in the order in which it was named. */
-export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> {
-  if (ids.length === 0) return [];
-  return db
-    .selectFrom('dependency_relations')
-    .innerJoin('dependencies', 'dependencies.id', 'dependency_relations.related_id')
-    .select(['dependency_relations.dependency_id', 'dependency_relations.related_id', 'dependencies.name'])
-    .where('dependency_relations.dependency_id', 'in', ids)
-    .orderBy('dependency_relations.id')
-    .execute();
-}
+/* Dependencies are compiled against others. Nothing may come to depend on itself that way. */
 
 export async function relate(trx: Transaction, ids: IdSource, dependencyId: bigint, related: bigint[]): Promise<void> {
   await trx.deleteFrom('dependency_relations').where('dependency_id', '=', dependencyId).execute();

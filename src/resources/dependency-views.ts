@@ -1,8 +1,8 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import * as schema from '../http/schema.ts';
+import { dependencyView, describedView, relatedTo } from '../views/dependency.ts';
 import { idTwin, orNotFound, twin } from './common.ts';
-import { relatedTo, type Related } from './dependency-relations.ts';
 
 const describedFields = {
   name: schema.string,
@@ -26,10 +26,6 @@ export const answer = schema.record({
   related_dependencies: schema.listOf(schema.record({ ...idTwin, name: schema.string })),
 });
 
-function describedView({ name, description, command, prefix, source, launch_command, state }: DependencyRow) {
-  return { name, description, command, prefix, source, launch_command, marketplace_state: state };
-}
-
 /** The answer to a create call names its twin differently, and calls the state what it is to others: private. */
 export function createdView(dependency: DependencyRow) {
   return {
@@ -45,26 +41,14 @@ export function uploadedView(dependency: DependencyRow) {
   return { ...twin('id', id), ...describedView(dependency), archive_file_size };
 }
 
-export function view(dependency: DependencyRow, related: Related[]) {
-  return {
-    ...twin('id', dependency.id),
-    ...describedView(dependency),
-    archive_content_type: dependency.archive_content_type,
-    archive_file_size: dependency.archive_file_size,
-    related_dependencies: related
-      .filter((one) => one.dependency_id === dependency.id)
-      .map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
-  };
-}
-
 export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
-  return view(dependency, await relatedTo(db, [dependency.id]));
+  return dependencyView(dependency, await relatedTo(db, [dependency.id]));
 }
 
 export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[]) {
   const ids = dependencies.map((dependency) => dependency.id);
   const related = await relatedTo(db, ids);
-  return dependencies.map((dependency) => view(dependency, related));
+  return dependencies.map((dependency) => dependencyView(dependency, related));
 }
 
 interface DependencyInPath {

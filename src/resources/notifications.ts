@@ -4,7 +4,9 @@ import type { Queries } from '../db/open.ts';
 import { sealedPlace, type NotificationRow } from '../db/schema.ts';
 import { oneOf, required, text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
+import { dropLine, tryLineNow } from '../lifecycle/deliveries.ts';
+import { greet } from '../lifecycle/telling.ts';
+import { destroyed, destroyedAnswer, idTwin, lifeOf, orNotFound, sentColumns, twin } from './common.ts';
 
 const ownFields = {
   ...idTwin,
@@ -81,18 +83,21 @@ export const routes = [
     body: fields,
     creates: true,
     answer: createdAnswer,
-    async handle({ db, project, ids, vault, input }) {
+    async handle(call) {
+      const { db, project, ids, vault, input } = call;
       const id = ids.next();
       const secret = randomWebhookSecret();
-      const notification = {
+      const notification: NotificationRow = {
         id,
         project_id: project.id,
         name: input.name,
         notifiable_type: input.notifiable_type,
         url: input['options[url]'],
         secret: vault.seal(secret, sealedPlace({ table: 'notifications', column: 'secret' }, id)),
+        last_position: 0n,
       };
       await db.insertInto('notifications').values(notification).execute();
+      await greet(lifeOf(call), id);
       return { ...ownView(notification), secret };
     },
   }),
@@ -115,12 +120,15 @@ export const routes = [
     body: fields,
     answer,
     load: loadNotification,
-    async handle({ db, notification, input }) {
+    async handle(call) {
+      const { db, notification, input } = call;
       const { name, notifiable_type, 'options[url]': url } = input;
       const changed = sentColumns({ name, notifiable_type, url });
       if (Object.keys(changed).length > 0) {
         await db.updateTable('notifications').set(changed).where('id', '=', notification.id).execute();
       }
+      // What the old address did not take waits for the new one, and need not wait any longer.
+      if (url !== undefined && url !== notification.url) await tryLineNow(lifeOf(call), notification.id);
       return view({ ...notification, ...changed });
     },
   }),
@@ -132,7 +140,9 @@ export const routes = [
     summary: 'Delete a notification; nothing more is sent',
     answer: destroyedAnswer,
     load: loadNotification,
-    async handle({ db, notification }) {
+    async handle(call) {
+      const { db, notification } = call;
+      await dropLine(lifeOf(call), notification.id);
       await db.deleteFrom('notifications').where('id', '=', notification.id).execute();
       return destroyed;
     },

@@ -6,7 +6,8 @@ import * as schema from '../http/schema.ts';
 import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
 import { dropWork } from '../lifecycle/requests.ts';
-import { destroyed, destroyedAnswer, idTwin, lifeOf, twin } from './common.ts';
+import { projectView } from '../views/project.ts';
+import { destroyed, destroyedAnswer, idTwin, lifeOf } from './common.ts';
 import { description, name, repositoryUrl } from './forms.ts';
 import { projectFirehose } from './firehoses.ts';
 import { checkName, orTaken } from './names.ts';
@@ -23,12 +24,7 @@ const answer = schema.record({
 
 function view(project: VisibleProject, vault: Vault): object {
   return {
-    ...twin('id', project.id),
-    name: project.name,
-    description: project.description,
-    repository_url: project.repository_url,
-    build_state: project.build_state,
-    owned: project.owned,
+    ...projectView(project, project.owned),
     ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
   };
 }

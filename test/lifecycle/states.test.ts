@@ -4,6 +4,7 @@ import {
   buildMachine,
   buildRequestMachine,
   commitMachine,
+  deliveryMachine,
   dependencyMachine,
   deployMachine,
   isFinal,
@@ -18,6 +19,7 @@ const finals: Record<string, [Machine<string>, string[]]> = {
   'build request': [buildRequestMachine, ['passed', 'failed', 'errored', 'cancelled']],
   deploy: [deployMachine, ['deployed', 'failed', 'cancelled']],
   dependency: [dependencyMachine, ['compiled', 'compile_failed', 'shared']],
+  delivery: [deliveryMachine, ['delivered', 'failed']],
   project: [projectMachine, ['passed', 'failed', 'errored', 'cancelled', 'skipped']],
 };
 

@@ -17,7 +17,7 @@ describeService('notifications', (service) => {
     const alice = await service.user();
     const project = await alice.createProject();
     const path = `/projects/${project.id}/notifications`;
-    const form = { notifiable_type: 'build', name: 'webhook', 'options[url]': 'https://example.org/hook?x=1' };
+    const form = { notifiable_type: 'build', name: 'webhook', 'options[url]': 'https://127.0.0.1:9/hook?x=1' };
     const answer = await alice.post(path, form);
     assertCreated(answer, 'id id_str name options notifiable_type secret');
     const { secret, ...shown } = answer.record;
@@ -70,19 +70,21 @@ describeService('notifications', (service) => {
     const [notification, other] = [await alice.createNotification(project), await alice.createNotification(project)];
     const older = await addDelivery(service.store, notification);
     const newer = await addDelivery(service.store, notification, { event_type: 'commit.failed', state: 'delivered' });
-    await addDeliveryAttempt(service.store, older, { status: null, answer: '' });
+    await addDeliveryAttempt(service.store, older, { status: null, answer: '', error: 'the connection was refused' });
     await addDeliveryAttempt(service.store, older, { status: 503, answer: 'busy' });
     const path = `/projects/${project.id}/notifications/${notification.id}/deliveries`;
-    const [first, second] = (await alice.get(path)).list as [Record_, Record_];
+    // The oldest is the greeting that every new notification is sent.
+    const [first, second, ping] = (await alice.get(path)).list as [Record_, Record_, Record_];
+    assert.equal(ping.type, 'ping');
     for (const delivery of [first, second]) assertFields(delivery, 'id id_str type state created_at attempts');
     assert.deepEqual([first.id, first.type, first.attempts], [newer.id, 'commit.failed', []]);
     const attempts = second.attempts as Record<string, unknown>[];
     for (const attempt of attempts) assertRecent(attempt.created_at);
     assert.deepEqual(
-      attempts.map(({ status, duration_ms, answer }) => [status, duration_ms, answer]),
+      attempts.map(({ status, duration_ms, answer, error }) => [status, duration_ms, answer, error]),
       [
-        [null, 12, ''],
-        [503, 12, 'busy'],
+        [null, 12, '', 'the connection was refused'],
+        [503, 12, 'busy', ''],
       ],
     );
     const again = await alice.post(`${path}/${older.id}/redeliver`);
@@ -91,6 +93,9 @@ describeService('notifications', (service) => {
     assert.equal((await alice.get(path)).list[1]?.state, 'pending');
     const elsewhere = `/projects/${project.id}/notifications/${other.id}/deliveries`;
     assertNotFound(await alice.post(`${elsewhere}/${older.id}/redeliver`));
-    assert.deepEqual((await alice.get(elsewhere)).list, []);
+    assert.deepEqual(
+      (await alice.get(elsewhere)).list.map(({ type }) => type),
+      ['ping'],
+    );
   });
 });

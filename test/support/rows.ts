@@ -69,9 +69,11 @@ export async function addDelivery(
     id: ids.next(),
     notification_id: notification.id,
     event_type: 'build.passed',
+    position: 0n,
     payload: '{}',
     state: 'failed',
     created_at: BigInt(Date.now()),
+    since: BigInt(Date.now()),
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('deliveries').values(delivery).execute());
@@ -81,9 +83,10 @@ export async function addDelivery(
 export async function addDeliveryAttempt(
   { db, ids }: Services,
   delivery: Named,
-  attempt: { status: number | null; answer: string },
+  attempt: { status: number | null; answer: string; error?: string },
 ): Promise<void> {
-  const row = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), ...attempt };
+  const base = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), error: '' };
+  const row = { ...base, ...attempt };
   await db.transaction((trx) => trx.insertInto('delivery_attempts').values(row).execute());
 }
 

@@ -19,32 +19,34 @@ interface Parts {
   api: Client;
 }
 
-/** What goes quicker for a test than a person would have it. */
-type Pace = Pick<ServerParts, 'streamPauseMs'>;
+/** What is not as usual. */
+export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs'> {
+  settings?: Record<string, string>;
+}
 
 /** The real server, over TLS, on a database and a data folder of its own. */
 export class Service {
   readonly #database: TestDatabase;
-  readonly #pace: Pace;
+  readonly #options: ServiceOptions;
   #parts: Parts | undefined;
   #users = 0;
   /** Everything that was logged, at the most talkative level. */
   log = '';
 
-  constructor(database: TestDatabase, pace: Pace = {}) {
+  constructor(database: TestDatabase, options: ServiceOptions = {}) {
     this.#database = database;
-    this.#pace = pace;
+    this.#options = options;
   }
 
   async start(): Promise<void> {
     const folder = temporaryFolder();
-    const flags = { data_dir: folder, port: '0', ...(await this.#databaseFlag()) };
+    const flags = { data_dir: folder, port: '0', ...(await this.#databaseFlag()), ...this.#options.settings };
     const config = readConfig({ flags, env: {} });
     const store = await openStore(config, (error) => {
       throw error;
     });
     const log = pino({ level: 'trace' }, this.#logStream());
-    const server = await startServer({ config, store, log, ...this.#pace });
+    const server = await startServer({ config, store, log, ...this.#options });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
     this.#database.afterwards(() => this.stop());
     this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };
@@ -119,10 +121,10 @@ export class Service {
 }
 
 /** Runs the same tests against a service on each database. */
-export function describeService(name: string, define: (service: Service) => void, pace: Pace = {}): void {
+export function describeService(name: string, define: (service: Service) => void, options: ServiceOptions = {}): void {
   describe(name, () => {
     onEveryDatabase((database) => {
-      const service = new Service(database, pace);
+      const service = new Service(database, options);
       before(() => service.start());
       define(service);
     });

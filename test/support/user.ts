@@ -84,7 +84,7 @@ export class User {
     return this.#created(`/projects/${project.id}/notifications`, {
       notifiable_type: 'build',
       name: 'webhook',
-      'options[url]': 'https://example.org/hook',
+      'options[url]': 'http://127.0.0.1:9/nobody-listens-here',
       ...fields,
     });
   }

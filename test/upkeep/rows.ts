@@ -149,15 +149,17 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       notifiable_type: 'build',
       url: 'https://x/',
       secret: seal({ table: 'notifications', column: 'secret' }, 1n),
+      last_position: 1n,
     });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
-    await put('deliveries', { ...delivery, created_at: 1n });
+    await put('deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
     await put('delivery_attempts', {
       id: 1n,
       delivery_id: 1n,
       status: null,
       duration_ms: 5,
       answer: awkward,
+      error: '',
       created_at: 1n,
     });
     await put('idempotency_keys', {

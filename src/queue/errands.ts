@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { taken, takerOf } from './errand-takers.ts';
+import type { ClaimedJob } from './queue.ts';
+
+/**
+ * Errands: jobs of which a subject has one at most. News for a subject makes sure that its errand is in the queue, and
+ * whoever claims the errand takes all the news there is. So the queue holds one row for a subject with ten thousand
+ * pieces of news waiting, and whoever looks for work never wades through them.
+ *
+ * Two who meet at an errand are kept apart by its row. Who brings news writes the news first and touches the row last;
+ * who is done locks the row first (`holdErrand`) and looks for news then. Either the news is seen, or the row is
+ * already gone and a new one is made.
+ *
+ * Servers run errands themselves; no runner is ever offered one. The one that is due longest comes first.
+ */
+const kind = 'deliver';
+
+/** Announced when an errand may be due. */
+export const errandsTopic = 'errands';
+
+export interface Errand {
+  subjectId: bigint;
+  accountId: bigint;
+}
+
+/** An errand that somebody has. `tries` is how often it has failed in a row. */
+export type ClaimedErrand = Pick<ClaimedJob, 'id' | 'claim' | 'subject_id' | 'account_id' | 'tries'>;
+
+/** Sees to it that these subjects have their errands in the queue. One that waits for a later moment goes on waiting. */
+export async function ensureErrands(db: Database, trx: Transaction, ids: IdSource, errands: Errand[]): Promise<void> {
+  const now = BigInt(Date.now());
+  const taker = takerOf(db);
+  const rows = errands.map(({ subjectId, accountId }) => {
+    const row = { id: ids.next(), kind, subject_id: subjectId, account_id: accountId, run_after: now };
+    const holder = taker?.takes(accountId) ? taker.holder : null;
+    const claimed =
+      holder === null || !taker ? free : { claim: newClaim(), holder, claimed_until: until(db, taker.seconds) };
+    return { ...row, lane: null, tries: 0, cancelled: 0, ...claimed };
+  });
+  const stored = await trx
+    .insertInto('jobs')
+    .values(rows)
+    .onConflict((conflict) => conflict.column('subject_id').where('kind', '=', sql.lit(kind)).doUpdateSet({ kind }))
+    .returning('id')
+    .execute();
+  const made = rows.filter(({ id }) => stored.some((one) => one.id === id));
+  for (const { claim, ...errand } of made) {
+    await db.announce(trx, claim === null || !taker ? errandsTopic : taken(taker, { ...errand, claim }));
+  }
+}
+
+const free = { claim: null, holder: null, claimed_until: null };
+
+const newClaim = (): string => randomBytes(18).toString('base64url');
+
+/** Lets an errand that waits for a later moment be run now, as if nothing had ever failed. */
+export async function hurryErrand(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
+  await trx
+    .updateTable('jobs')
+    .set({ run_after: BigInt(Date.now()), tries: 0 })
+    .where('subject_id', '=', subjectId)
+    .where('kind', '=', sql.lit(kind))
+    .execute();
+  await db.announce(trx, errandsTopic);
+}
+
+export interface ClaimingErrands {
+  holder: string;
+  seconds: number;
+  most: number;
+  /** Accounts that have enough under way. */
+  except: bigint[];
+}
+
+/** Takes errands that are due, those that have waited longest first. */
+export async function claimErrands(
+  db: Database,
+  trx: Transaction,
+  { holder, seconds, most, except }: ClaimingErrands,
+): Promise<ClaimedErrand[]> {
+  const due = trx
+    .selectFrom('jobs')
+    .selectAll()
+    .where('kind', '=', sql.lit(kind))
+    .where('claim', 'is', null)
+    .where('run_after', '<=', BigInt(Date.now()))
+    .$if(except.length > 0, (query) => query.where('account_id', 'not in', except))
+    .orderBy('run_after')
+    .limit(most);
+  const claimed: ClaimedErrand[] = [];
+  for (const job of await db.skipLocked(due, 'jobs').execute()) {
+    const mine = { claim: newClaim(), holder };
+    await trx
+      .updateTable('jobs')
+      .set({ ...mine, claimed_until: until(db, seconds) })
+      .where('id', '=', job.id)
+      .execute();
+    claimed.push({ ...job, ...mine });
+  }
+  return claimed;
+}
+
+/** When the next errand that nobody has is due; undefined when none waits. */
+export async function nextErrandAt(db: Queries): Promise<number | undefined> {
+  const next = await db
+    .selectFrom('jobs')
+    .select('run_after')
+    .where('kind', '=', sql.lit(kind))
+    .where('claim', 'is', null)
+    .where('run_after', '>', 0n) // true of all, and what makes SQLite take the index that is in this order
+    .orderBy('run_after')
+    .limit(1)
+    .executeTakeFirst();
+  return next && Number(next.run_after);
+}
+
+/** Keeps an errand for another while, and everybody else's hands off it until the transaction ends; false when it is lost. */
+export async function holdErrand(
+  db: Database,
+  trx: Transaction,
+  errand: ClaimedErrand,
+  seconds: number,
+): Promise<boolean> {
+  const { numUpdatedRows } = await trx
+    .updateTable('jobs')
+    .set({ claimed_until: until(db, seconds) })
+    .where('id', '=', errand.id)
+    .where('claim', '=', errand.claim)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Gives an errand back, to be run again at a later moment. */
+export async function putOffErrand(
+  trx: Transaction,
+  errand: ClaimedErrand,
+  { runAfter, tries }: { runAfter: number; tries: number },
+): Promise<void> {
+  await trx
+    .updateTable('jobs')
+    .set({ run_after: BigInt(Math.ceil(runAfter)), tries, ...free })
+    .where('id', '=', errand.id)
+    .where('claim', '=', errand.claim)
+    .execute();
+}
+
+/** Takes an errand out that is done. */
+export async function finishErrand(trx: Transaction, { id, claim }: ClaimedErrand): Promise<void> {
+  await trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim).execute();
+}
+
+/** Takes an errand out, whoever has it: what it is about goes. */
+export async function dropErrand(trx: Transaction, subjectId: bigint): Promise<void> {
+  await trx.deleteFrom('jobs').where('subject_id', '=', subjectId).where('kind', '=', sql.lit(kind)).execute();
+}
+
+/** Frees what a holder had: it has just started, so it runs none of them. */
+export async function freeErrandsOf(db: Database, holder: string): Promise<void> {
+  await db.transaction((trx) =>
+    trx
+      .updateTable('jobs')
+      .set(free)
+      .where('kind', '=', sql.lit(kind))
+      .where('claim', 'is not', null)
+      .where('holder', '=', holder)
+      .execute(),
+  );
+}
+
+function until(db: Database, seconds: number) {
+  return sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}`;
+}

@@ -1,0 +1,18 @@
+import type { BuildRow } from '../db/schema.ts';
+import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
+import { twin } from './twin.ts';
+
+export function buildView(build: BuildRow) {
+  return {
+    ...twin('id', build.id),
+    ...twin('suite_id', build.suite_id),
+    ...twin('commit_id', build.commit_id),
+    build_state: build.build_state,
+    attempt: build.attempt,
+    exit_status: build.exit_status,
+    failure_reason: build.failure_reason,
+    created_at: timestamp(build.created_at),
+    started_at: timestampOrNull(build.started_at),
+    finished_at: timestampOrNull(build.finished_at),
+  };
+}

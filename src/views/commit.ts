@@ -1,0 +1,21 @@
+import type { CommitRow } from '../db/schema.ts';
+import { twin } from './twin.ts';
+
+type Item = Pick<CommitRow, 'id' | 'version' | 'ref' | 'build_state'>;
+
+export function commitItemView({ id, version, ref, build_state }: Item) {
+  return { ...twin('id', id), version, ref, build_state };
+}
+
+export function commitView(commit: CommitRow) {
+  return {
+    ...commitItemView(commit),
+    message: commit.message,
+    scm_author_name: commit.scm_author_name,
+    scm_author_email: commit.scm_author_email,
+    scm_authored_date: commit.scm_authored_date,
+    scm_committer_name: commit.scm_committer_name,
+    scm_committer_email: commit.scm_committer_email,
+    scm_committed_date: commit.scm_committed_date,
+  };
+}

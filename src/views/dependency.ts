@@ -1,0 +1,38 @@
+import type { Queries } from '../db/open.ts';
+import type { DependencyRow } from '../db/schema.ts';
+import { twin } from './twin.ts';
+
+/** One dependency that another is compiled against. */
+export interface Related {
+  dependency_id: bigint;
+  related_id: bigint;
+  name: string;
+}
+
+/** What these are compiled against, in the order in which it was named. */
+export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> {
+  if (ids.length === 0) return [];
+  return db
+    .selectFrom('dependency_relations')
+    .innerJoin('dependencies', 'dependencies.id', 'dependency_relations.related_id')
+    .select(['dependency_relations.dependency_id', 'dependency_relations.related_id', 'dependencies.name'])
+    .where('dependency_relations.dependency_id', 'in', ids)
+    .orderBy('dependency_relations.id')
+    .execute();
+}
+
+export function describedView({ name, description, command, prefix, source, launch_command, state }: DependencyRow) {
+  return { name, description, command, prefix, source, launch_command, marketplace_state: state };
+}
+
+export function dependencyView(dependency: DependencyRow, related: Related[]) {
+  return {
+    ...twin('id', dependency.id),
+    ...describedView(dependency),
+    archive_content_type: dependency.archive_content_type,
+    archive_file_size: dependency.archive_file_size,
+    related_dependencies: related
+      .filter((one) => one.dependency_id === dependency.id)
+      .map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
+  };
+}

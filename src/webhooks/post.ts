@@ -1,0 +1,155 @@
+import type { LookupAddress } from 'node:dns';
+import http, { type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import type { LookupFunction } from 'node:net';
+import type { Attempt } from '../lifecycle/deliveries.ts';
+import type { Resolve } from './resolve.ts';
+
+export interface Letter {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+}
+
+export interface Postage {
+  answerWithin: number;
+  mayCall: (address: string) => boolean;
+  resolve: Resolve;
+  /** Ends a call that nobody waits for any more. */
+  signal: AbortSignal;
+}
+
+/** So much of an answer is read and kept; the rest is not even received. */
+const mostOfAnswer = 1024;
+
+/**
+ * Sends one letter and answers what came of it; whatever the receiver does, that is an answer and no exception. The name
+ * is resolved here and the connection is made to an address that was judged, so that there is no second look-up that
+ * could say something else. Redirects are answers like any other. Each letter has a connection of its own: one that was
+ * kept open could be closed by the receiver at the moment it is used, which would look like a failure.
+ */
+export async function post(letter: Letter, postage: Postage): Promise<Attempt> {
+  const startedAt = performance.now();
+  const ending = new AbortController();
+  const late = new Error(`no answer within ${postage.answerWithin / 1000} seconds`);
+  const timer = setTimeout(() => ending.abort(late), postage.answerWithin);
+  const stop = (): void => ending.abort(postage.signal.reason);
+  postage.signal.addEventListener('abort', stop, { once: true });
+  if (postage.signal.aborted) stop();
+  try {
+    const result = await exchange(letter, postage, ending.signal).catch((error: unknown) => ({
+      status: null,
+      answer: '',
+      error: inWords(ending.signal.aborted ? ending.signal.reason : error),
+    }));
+    return { ...result, durationMs: performance.now() - startedAt };
+  } finally {
+    clearTimeout(timer);
+    postage.signal.removeEventListener('abort', stop);
+  }
+}
+
+async function exchange(
+  { url, headers, body }: Letter,
+  { mayCall, resolve }: Postage,
+  ending: AbortSignal,
+): Promise<Omit<Attempt, 'durationMs'>> {
+  const target = new URL(url);
+  const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
+  const addresses = (await orAborted(resolve(host, ending), ending)).filter(({ address }) => mayCall(address));
+  if (addresses.length === 0) throw new ForbiddenAddressError();
+  const { request } = target.protocol === 'https:' ? https : http;
+  const response = Promise.withResolvers<IncomingMessage>();
+  const call = request(target, {
+    method: 'POST',
+    agent: false,
+    lookup: always(addresses),
+    signal: ending,
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': Buffer.byteLength(body),
+      'user-agent': 'Headrace',
+      ...headers,
+    },
+  });
+  call.once('response', response.resolve);
+  // Also after the answer: a receiver that is cut off in the middle of a long one may complain.
+  call.on('error', response.reject);
+  // A receiver that would rather speak something else than HTTP.
+  call.once('upgrade', (_, socket) => {
+    socket.destroy();
+    response.reject(new Error('the receiver wants to speak another protocol'));
+  });
+  call.end(body);
+  try {
+    const incoming = await response.promise;
+    return { status: incoming.statusCode ?? null, answer: await beginningOf(incoming), error: '' };
+  } finally {
+    call.destroy();
+  }
+}
+
+/** Whatever is looked up, the answer is what was judged. */
+function always(addresses: LookupAddress[]): LookupFunction {
+  return (_host, options, answer) => {
+    const [first] = addresses;
+    if (options.all) answer(null, addresses);
+    else answer(null, first?.address ?? '', first?.family);
+  };
+}
+
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason as Error);
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/** A receiver that breaks off or dawdles has still said what it said, and its status stands. */
+async function beginningOf(incoming: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of incoming as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size >= mostOfAnswer) break;
+    }
+  } catch {
+    // What came before is kept.
+  }
+  const bytes = Buffer.concat(chunks).subarray(0, mostOfAnswer);
+  // A character that was cut through is left out; one that no database keeps in a text is replaced.
+  return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');
+}
+
+export class ForbiddenAddressError extends Error {
+  constructor() {
+    // The address itself is not told: it may be the inside of somebody's network.
+    super('the address is not public, and the operator of this service has not allowed it');
+    this.name = 'ForbiddenAddressError';
+  }
+}
+
+const words: Record<string, string> = {
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was closed without an answer',
+  EPIPE: 'the connection was closed without an answer',
+  EHOSTUNREACH: 'the host cannot be reached',
+  ENETUNREACH: 'the host cannot be reached',
+  ENOTFOUND: 'the host name is not known',
+  EAI_AGAIN: 'the name servers do not answer',
+};
+
+function inWords(error: unknown): string {
+  if (error instanceof AggregateError) return inWords(error.errors[0]);
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error ? String(error.code) : '';
+  if (code.startsWith('HPE_')) return 'the answer is not HTTP';
+  return (words[code] ?? error.message).slice(0, 500).replaceAll('\0', '\uFFFD');
+}

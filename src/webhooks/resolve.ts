@@ -1,0 +1,67 @@
+import { promises as dns, type LookupAddress } from 'node:dns';
+import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+
+/** Finds the addresses of a host. */
+export type Resolve = (host: string, signal: AbortSignal) => Promise<LookupAddress[]>;
+
+/** The system's resolver works in one of the four threads that Node has for files and hashes too. */
+const mostBySystem = 2;
+
+/**
+ * Asks the name servers directly, because a handful of names whose servers never answer would keep all of Node's threads
+ * busy and stop the whole program. What only the system knows is still asked there, and only so many at a time: short
+ * names, those in the hosts file, and what the name servers say does not exist. `servers` are others than the system's.
+ */
+export function createResolve(servers?: string[]): Resolve {
+  const bySystem = limited(mostBySystem, (host: string) => dns.lookup(host, { all: true }));
+  return async (host, signal) => {
+    const version = isIP(host);
+    if (version !== 0) return [{ address: host, family: version }];
+    if (!host.includes('.') || (await isInHostsFile(host))) return bySystem(host, signal);
+    const resolver = new dns.Resolver({ timeout: 2000, tries: 2 });
+    if (servers) resolver.setServers(servers);
+    signal.addEventListener('abort', () => resolver.cancel(), { once: true });
+    const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+    const found = [
+      ...(four.status === 'fulfilled' ? four.value : []).map((address) => ({ address, family: 4 })),
+      ...(six.status === 'fulfilled' ? six.value : []).map((address) => ({ address, family: 6 })),
+    ];
+    if (found.length > 0) return found;
+    signal.throwIfAborted();
+    const silent = [four, six].some((result) => result.status === 'rejected' && codeOf(result.reason) === 'ETIMEOUT');
+    if (silent) throw new Error('the name servers do not answer');
+    return bySystem(host, signal);
+  };
+}
+
+async function isInHostsFile(host: string): Promise<boolean> {
+  const text = await readFile('/etc/hosts', 'utf8').catch(() => '');
+  return text.toLowerCase().split(/\s+/).includes(host);
+}
+
+/** So many at a time; the others wait, unless nobody wants the answer any more. */
+function limited<T>(most: number, work: (host: string) => Promise<T>) {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return async (host: string, signal: AbortSignal): Promise<T> => {
+    if (running >= most) {
+      const turn = Promise.withResolvers<void>();
+      waiting.push(turn.resolve);
+      await turn.promise;
+    } else running += 1;
+    try {
+      signal.throwIfAborted();
+      return await work(host);
+    } finally {
+      const next = waiting.shift();
+      if (next)
+        next(); // the place goes over without a gap
+      else running -= 1;
+    }
+  };
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
