@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { tellOfDependency } from '../../src/lifecycle/telling.ts';
 import type { Record_ } from '../support/client.ts';
+import { compiled, compiling } from '../support/compiling.ts';
 import { assertFields, assertRecent } from '../support/expect.ts';
 import { payloadOf, Receiver, verified } from '../support/receiver.ts';
 import { setDependencyState } from '../support/rows.ts';
@@ -123,12 +124,32 @@ describeService(
       assert.deepEqual(payloadOf(atUser.calls.at(-1)?.body ?? '').project, usingProject);
     });
 
+    test('of a dependency on its way from the description to the result', async () => {
+      await using receiver = await Receiver.start();
+      const alice = await service.user();
+      await using stack = new AsyncDisposableStack();
+      const runner = await ScriptedRunner.start(service.store);
+      stack.defer(() => runner.dispatch.close());
+      await listen(alice, await alice.createProject(), receiver, 'dependency');
+      const { task, path } = await compiling(alice, runner);
+      await compiled(runner, task);
+      assert.equal((await alice.post(`${path}/share`)).status, 200);
+      assert.deepEqual(await receiver.types(6), [
+        'ping',
+        'dependency.waiting_archive_upload',
+        'dependency.enqueued_for_compile',
+        'dependency.compiling',
+        'dependency.compiled',
+        'dependency.shared',
+      ]);
+    });
+
     test('nothing that was rolled back, and keep no key in clear', async () => {
       await using receiver = await Receiver.start();
       const alice = await service.user();
       const project = await alice.createProject();
-      await listen(alice, project, receiver, 'dependency');
       const dependency = await alice.createDependency();
+      await listen(alice, project, receiver, 'dependency');
       await receiver.received(1);
       const { db, ids } = service.store;
       const undone = db.transaction(async (trx) => {
