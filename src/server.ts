@@ -21,6 +21,8 @@ import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { collectBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
+import { forgetOldCodes } from './oauth/codes.ts';
+import { addTokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
 
@@ -62,6 +64,8 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
     isHealthy: async () =>
       (await store.db.read.selectFrom('applied_migrations').select('name').limit(1).execute()).length > 0,
   });
+  const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
+  addTokenEndpoint(server, { ...store, onTrouble });
   const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
   const door = await openLocalDoor(config, dispatch, log);
@@ -94,6 +98,7 @@ function localHolder({ data_dir: dataDir }: Config): string {
 /** Removes what nobody needs any more. Other servers do the same; twice does no harm. */
 async function tidy({ db, blobs }: Services): Promise<void> {
   await forgetOldKeys(db);
+  await forgetOldCodes(db);
   await forgetTurns(db);
   await collectBlobs(db, blobs);
 }

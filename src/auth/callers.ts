@@ -1,8 +1,9 @@
 import { ApiError } from '../errors.ts';
-import type { Queries } from '../db/open.ts';
+import type { Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { Incoming, RouteScope, Scope } from '../http/route.ts';
 import { secretMatches } from '../lib/passwords.ts';
+import { findTokenHolder, noteUse, sentTokens } from './tokens.ts';
 import { findUserByEmail, normalizeEmail } from './users.ts';
 
 /** Who is calling, and what the credentials they used allow. */
@@ -16,13 +17,29 @@ export interface Caller {
 }
 
 /** Finds out who calls. Whatever is wrong with the credentials themselves is one and the same answer. */
-export async function authenticate(request: Incoming, db: Queries): Promise<Caller> {
-  const basic = readBasic(request.headers.authorization);
+export async function authenticate(request: Incoming, db: Database): Promise<Caller> {
+  const tokens = sentTokens(request);
+  return tokens.length === 0 ? byApiKey(request, db) : byToken(request, tokens, db);
+}
+
+async function byApiKey({ headers }: Incoming, db: Database): Promise<Caller> {
+  const basic = readBasic(headers.authorization);
   const email = basic && normalizeEmail(basic.username);
   if (!basic || !email) throw new ApiError('unauthorized');
-  const [user] = await findUserByEmail(db, { email });
+  const [user] = await findUserByEmail(db.read, { email });
   if (!user?.api_key_hash || !secretMatches(basic.password, user.api_key_hash)) throw new ApiError('unauthorized');
   return callerFor(user, 'all');
+}
+
+/** RFC 6750 section 2: one way of sending credentials per request. Which of two was meant, nobody can say. */
+async function byToken({ headers, query }: Incoming, tokens: unknown[], db: Database): Promise<Caller> {
+  const [token, ...more] = tokens;
+  const isAlone = more.length === 0 && (query.oauth_token === undefined || headers.authorization === undefined);
+  if (!isAlone) throw new ApiError('unauthorized');
+  const { user, scopes, token: row } = await findTokenHolder(db.read, token);
+  const caller = callerFor(user, scopes);
+  await noteUse(db, row);
+  return caller;
 }
 
 /** Only someone who proved who they are learns that their account is suspended. */

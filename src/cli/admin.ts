@@ -63,7 +63,8 @@ export const runnerAdmin: Command = {
     }),
 };
 
-async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {
+/** Opens the store, prints what was done as one line of JSON, and closes it. */
+export async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {
   const store = await openStore(config, (error) => console.error(error));
   try {
     console.log(JSON.stringify(await work(store)));
@@ -83,7 +84,7 @@ function stateOf({ email, kind, suspended, billing }: UserRow): object {
   return { email, kind, suspended: suspended === 1, billing };
 }
 
-function readEmail(text: string): string {
+export function readEmail(text: string): string {
   const email = normalizeEmail(text);
   if (email === undefined) throw new Error(`${text} is not an e-mail address`);
   return email;

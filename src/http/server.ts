@@ -54,7 +54,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
       querystringParser: readQuery,
     },
     clientErrorHandler(error, socket) {
-      options.log.debug({ err: error }, 'unreadable request');
+      // Not the error itself: it holds the bytes that came, and with them whatever credentials stood there.
+      options.log.debug({ code: error.code }, 'unreadable request');
       if (socket.writable) socket.end(unreadableRequest());
     },
     // Comes before any hook: a path that cannot even be decoded.
@@ -242,8 +243,11 @@ function markAnswer(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id).header('cache-control', 'no-store');
 }
 
+/** Either will do: the API key, or an application's token. */
+const challenges = ['Basic realm="Headrace", charset="UTF-8"', 'Bearer realm="Headrace"'];
+
 function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (error.status === 401) reply.header('www-authenticate', 'Basic realm="Headrace", charset="UTF-8"');
+  if (error.status === 401) reply.header('www-authenticate', challenges);
   return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 

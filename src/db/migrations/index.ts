@@ -3,6 +3,7 @@ import { foundation } from './0001-foundation.ts';
 import { work } from './0002-work.ts';
 import { compiles } from './0003-compiles.ts';
 import { deploys } from './0004-deploys.ts';
+import { oauth } from './0006-oauth.ts';
 import { shorterWays } from './0007-shorter-ways.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
@@ -11,5 +12,6 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0002-work', apply: work },
   { name: '0003-compiles', apply: compiles },
   { name: '0004-deploys', apply: deploys },
+  { name: '0006-oauth', apply: oauth },
   { name: '0007-shorter-ways', apply: shorterWays },
 ];
