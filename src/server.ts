@@ -6,7 +6,9 @@ import { hostname } from 'node:os';
 import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
+import { forgetOldGuesses } from './auth/guesses.ts';
 import { authenticateRunner } from './auth/runners.ts';
+import { forgetOldSessions } from './auth/sessions.ts';
 import { isSocketPath, type Config } from './config.ts';
 import { isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
@@ -25,6 +27,7 @@ import { forgetOldCodes } from './oauth/codes.ts';
 import { addTokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
+import { addPages } from './ui/index.ts';
 
 export interface RunningServer {
   /** As the line `listening on …` names it. */
@@ -66,6 +69,7 @@ export async function startServer({ config, store, log, streamPauseMs }: ServerP
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addTokenEndpoint(server, { ...store, onTrouble });
+  addPages(server, { ...store, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
   const door = await openLocalDoor(config, dispatch, log);
@@ -99,6 +103,8 @@ function localHolder({ data_dir: dataDir }: Config): string {
 async function tidy({ db, blobs }: Services): Promise<void> {
   await forgetOldKeys(db);
   await forgetOldCodes(db);
+  await forgetOldSessions(db);
+  await forgetOldGuesses(db);
   await forgetTurns(db);
   await collectBlobs(db, blobs);
 }
