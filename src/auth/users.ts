@@ -3,8 +3,9 @@ import { isUniqueViolation, type Queries, type Transaction } from '../db/open.ts
 import { prepared } from '../db/prepared.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { endSessionsOf } from './sessions.ts';
 import { hashPassword, hashSecret, randomPassword, randomSecret } from '../lib/passwords.ts';
+import { dropLinkOf } from './password-links.ts';
+import { endSessionsOf } from './sessions.ts';
 
 /** An account of its own, or one that only works on what others own. */
 export type UserKind = 'user' | 'collaborator';
@@ -79,6 +80,16 @@ export async function updateUser(
 ): Promise<boolean> {
   const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
   // Whoever got in with the old password is out again.
-  for (const { id } of 'password_hash' in change ? changed : []) await endSessionsOf(trx, id);
+  for (const { id } of 'password_hash' in change ? changed : []) {
+    await endSessionsOf(trx, id);
+    await dropLinkOf(trx, id);
+  }
   return changed.length === 1;
+}
+
+/** The key itself is in the answer alone; the old one stops working. */
+export async function renewApiKey(trx: Transaction, email: string): Promise<string> {
+  const key = randomSecret('hrk');
+  await updateUser(trx, email, { api_key_hash: hashSecret(key) });
+  return key;
 }

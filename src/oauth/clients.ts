@@ -45,7 +45,8 @@ export function mistakesIn({ name, redirectUris }: ClientForm): { name?: string;
   const unfit = redirectUris.find((address) => !isRedirectAddress(address));
   if (redirectUris.length === 0) mistakes.redirectUris = 'Give it at least one redirect address.';
   else if (redirectUris.length > mostAddresses) mistakes.redirectUris = `At most ${mostAddresses} redirect addresses.`;
-  else if (unfit !== undefined) mistakes.redirectUris = `${unfit} is not a redirect address.`;
+  else if (unfit !== undefined)
+    mistakes.redirectUris = `${unfit} is not a redirect address: it must be complete, without a fragment.`;
   return mistakes;
 }
 

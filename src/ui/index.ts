@@ -1,7 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { addAssets } from './assets.ts';
+import * as applications from './applications.ts';
 import * as authorize from './authorize.ts';
+import * as password from './password.ts';
+import * as registration from './registration.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type SiteServices } from './site.ts';
 import * as start from './start.ts';
@@ -11,7 +14,7 @@ export function addPages(server: FastifyInstance, services: SiteServices): void 
   addAssets(server);
   addSite(
     server,
-    [signIn, authorize, start].flatMap(({ places }) => places),
+    [signIn, password, authorize, applications, registration, start].flatMap(({ places }) => places),
     services,
   );
   // The root belongs to the API, which has nothing there; a browser was looking for the pages.

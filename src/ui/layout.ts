@@ -18,6 +18,7 @@ export interface Viewer {
   email: string | undefined;
   /** What proves that a form was sent from one of our pages. */
   formKey: string;
+  path: string;
 }
 
 const mark = html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
@@ -40,7 +41,7 @@ export function render({ title, main, isNarrow = false }: Page, viewer: Viewer):
         <a class="skip" href="#main">Skip to the content</a>
         <header>
           <a class="brand" href="/ui/">${mark}<span>Headrace</span></a>
-          ${email !== undefined && !isNarrow && navigation(email, viewer.formKey)}
+          ${email !== undefined && !isNarrow && navigation(email, viewer)}
         </header>
         <main id="main">${main}</main>
       </body>
@@ -48,10 +49,11 @@ export function render({ title, main, isNarrow = false }: Page, viewer: Viewer):
   return page.text;
 }
 
-function navigation(email: string, formKey: string): Html {
+function navigation(email: string, { formKey, path }: Viewer): Html {
+  const link = (target: string, text: string): Html =>
+    html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
   return html`<nav aria-label="Site">
-    <a href="/ui/">Projects</a>
-    <a href="/ui/applications">Applications</a>
+    ${link('/ui/', 'Projects')} ${link('/ui/applications', 'Applications')}
     <form method="post" action="/ui/sign-out" class="who">
       ${keyField(formKey)}
       <span class="email">${email}</span>

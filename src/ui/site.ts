@@ -5,7 +5,7 @@ import type { UserRow } from '../db/schema.ts';
 import { parseForm } from '../http/bodies.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { problem, render, type Page } from './layout.ts';
+import { problem, render, type Page, type Viewer } from './layout.ts';
 import { addressOf, createCookies, fitsFormKey, isFromOurPages, type Cookies, type Visitor } from './visitor.ts';
 
 export interface SiteServices {
@@ -106,7 +106,8 @@ async function attend(
 ): Promise<FastifyReply> {
   const visitor = await cookies.identify(request, reply, services.db.read);
   const form = (request.body as RawGroup | undefined) ?? emptyGroup();
-  const viewer = { email: visitor.person?.email, formKey: visitor.formKey };
+  const [path = ''] = request.url.split('?', 1);
+  const viewer = { email: visitor.person?.email, formKey: visitor.formKey, path };
   const isOurs = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(textIn(form, 'form_key'), visitor);
   if (place.method === 'POST' && !isOurs()) return send(strayForm, viewer, reply);
   const query = request.query as RawGroup;
@@ -163,7 +164,7 @@ function protect(reply: FastifyReply, formTarget?: string): FastifyReply {
     .header('x-content-type-options', 'nosniff');
 }
 
-function send(page: Page, viewer: { email: string | undefined; formKey: string }, reply: FastifyReply): FastifyReply {
+function send(page: Page, viewer: Viewer, reply: FastifyReply): FastifyReply {
   return protect(reply, page.formTarget)
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
@@ -177,7 +178,7 @@ function sendError(
   reply: FastifyReply,
   { onTrouble }: SiteServices,
 ): FastifyReply {
-  const viewer = { email: undefined, formKey: '' };
+  const viewer = { email: undefined, formKey: '', path: '' };
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   if (error instanceof ApiError && error.status === 404) return send(notFound, viewer, reply);
   if (error instanceof ApiError || (status >= 400 && status < 500)) return send(unreadableRequest, viewer, reply);

@@ -1,0 +1,27 @@
+import type { Database } from '../db/open.ts';
+import { hashPassword } from '../lib/passwords.ts';
+import { ownerOfLink, useUpLink } from './password-links.ts';
+import { updateUser } from './users.ts';
+
+const shortest = 12;
+const longest = 1024;
+
+/** What is wrong with a password that somebody chose, in words for them. Length is what makes it hard to guess. */
+export function weaknessOf(password: string, email: string): string | undefined {
+  if (password.length < shortest) return `A password has at least ${shortest} characters.`;
+  if (password.length > longest) return `A password has at most ${longest} characters.`;
+  if (password.toLowerCase().includes(email)) return 'A password that contains your e-mail address is easily guessed.';
+  if (new Set(password).size < 5) return 'A password with so few different characters is easily guessed.';
+  return undefined;
+}
+
+/** Sets the password of the person that the link is for; false when the link works no more. */
+export async function setPasswordByLink(db: Database, token: string, password: string): Promise<boolean> {
+  const owner = await ownerOfLink(db.read, token);
+  if (!owner) return false;
+  const hashed = await hashPassword(password);
+  return db.transaction(async (trx) => {
+    if (!(await useUpLink(trx, token))) return false;
+    return updateUser(trx, owner.email, { password_hash: hashed });
+  });
+}
