@@ -7,6 +7,7 @@ import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
+import { closeSilentConnections } from './silent.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { withRawBodies } from './uploads.ts';
 
@@ -99,6 +100,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
+  closeSilentConnections(server);
   const streams = createStreams(server, options.log, options.streamPauseMs);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);

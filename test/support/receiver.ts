@@ -7,7 +7,7 @@ export interface Received {
   headers: IncomingHttpHeaders;
 }
 
-/** A web application elsewhere, to which browsers are sent: another origin than the service's. */
+/** A web application elsewhere, to which browsers are sent: on another host, because cookies do not tell ports apart. */
 export interface Receiver {
   address: string;
   received: Received[];
@@ -27,7 +27,7 @@ export async function startReceiver(): Promise<Receiver> {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const address = `http://localhost:${(server.address() as AddressInfo).port}`;
   return {
     address,
     received,

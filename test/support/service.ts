@@ -119,12 +119,16 @@ export class Service {
 }
 
 /** Runs the same tests against a service on each database. */
-export function describeService(name: string, define: (service: Service) => void, pace: Pace = {}): void {
+export function describeService(
+  name: string,
+  define: (service: Service, database: TestDatabase) => void,
+  pace: Pace = {},
+): void {
   describe(name, () => {
     onEveryDatabase((database) => {
       const service = new Service(database, pace);
       before(() => service.start());
-      define(service);
+      define(service, database);
     });
   });
 }
