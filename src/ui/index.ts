@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { addAssets } from './assets.ts';
+import * as account from './account.ts';
 import * as applications from './applications.ts';
 import * as authorize from './authorize.ts';
 import * as password from './password.ts';
@@ -14,7 +15,7 @@ export function addPages(server: FastifyInstance, services: SiteServices): void 
   addAssets(server);
   addSite(
     server,
-    [signIn, password, authorize, applications, registration, start].flatMap(({ places }) => places),
+    [signIn, password, account, authorize, applications, registration, start].flatMap(({ places }) => places),
     services,
   );
   // The root belongs to the API, which has nothing there; a browser was looking for the pages.

@@ -56,7 +56,7 @@ function navigation(email: string, { formKey, path }: Viewer): Html {
     ${link('/ui/', 'Projects')} ${link('/ui/applications', 'Applications')}
     <form method="post" action="/ui/sign-out" class="who">
       ${keyField(formKey)}
-      <span class="email">${email}</span>
+      <a class="email" href="/ui/account" ${path === '/ui/account' && html`aria-current="page"`}>${email}</a>
       <button class="quiet">Sign out</button>
     </form>
   </nav>`;

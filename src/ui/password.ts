@@ -1,6 +1,6 @@
 import { ownerOfLink } from '../auth/password-links.ts';
 import { setPasswordByLink, weaknessOf } from '../auth/set-password.ts';
-import { html } from './html.ts';
+import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
 import type { Place } from './site.ts';
 
@@ -9,6 +9,30 @@ interface Shown {
   token: string;
   email: string;
   mistake?: string;
+}
+
+/** A password that somebody chooses, twice, because they do not see what they type. */
+export function newPasswordFields(mistake: string | undefined): Html {
+  return html` <label for="password">New password</label>
+    <p class="hint" id="hint">At least 12 characters. A few words that do not belong together do well.</p>
+    <input
+      id="password"
+      name="password"
+      type="password"
+      autocomplete="new-password"
+      required
+      minlength="12"
+      aria-describedby="hint${mistake !== undefined && ' mistake'}"
+      ${mistake !== undefined && html`aria-invalid="true"`}
+    />
+    ${mistake !== undefined && html`<p class="mistake" id="mistake" role="alert">${mistake}</p>`}
+    <label for="again">The same once more</label>
+    <input id="again" name="again" type="password" autocomplete="new-password" required />`;
+}
+
+/** What is wrong with what was typed there. */
+export function mistakeIn(password: string, again: string, email: string): string | undefined {
+  return weaknessOf(password, email) ?? (password === again ? undefined : 'The two passwords are not the same.');
 }
 
 function passwordPage({ formKey, token, email, mistake }: Shown): Page {
@@ -23,21 +47,7 @@ function passwordPage({ formKey, token, email, mistake }: Shown): Page {
         ${keyField(formKey)}
         <input type="hidden" name="token" value="${token}" />
         <input type="email" name="email" autocomplete="username" value="${email}" readonly hidden />
-        <label for="password">New password</label>
-        <p class="hint" id="hint">At least 12 characters. A few words that do not belong together do well.</p>
-        <input
-          id="password"
-          name="password"
-          type="password"
-          autocomplete="new-password"
-          required
-          minlength="12"
-          aria-describedby="hint${mistake !== undefined && ' mistake'}"
-          ${mistake !== undefined && html`aria-invalid="true"`}
-        />
-        ${mistake !== undefined && html`<p class="mistake" id="mistake" role="alert">${mistake}</p>`}
-        <label for="again">The same once more</label>
-        <input id="again" name="again" type="password" autocomplete="new-password" required />
+        ${newPasswordFields(mistake)}
         <button class="main">Set password</button>
       </form>
     </div>`,
@@ -68,8 +78,7 @@ export const places: Place[] = [
       const [token, password] = [formText('token'), formText('password')];
       const owner = await ownerOfLink(db.read, token);
       if (!owner) return worksNoMore;
-      const isSame = password === formText('again');
-      const mistake = weaknessOf(password, owner.email) ?? (isSame ? undefined : 'The two passwords are not the same.');
+      const mistake = mistakeIn(password, formText('again'), owner.email);
       if (mistake !== undefined) return passwordPage({ formKey, token, email: owner.email, mistake });
       if (!(await setPasswordByLink(db, token, password))) return worksNoMore;
       return { goTo: '/ui/sign-in?password=set', status: 303 };

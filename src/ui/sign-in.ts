@@ -61,7 +61,11 @@ function refusal(refused: Exclude<SignedIn, { session: string }>): Pick<Shown, '
   if (refused.refused === 'suspended') {
     return { status: 401, message: 'This account is suspended. Ask whoever runs this server.' };
   }
-  const { seconds } = refused;
+  return waitFor(refused.seconds);
+}
+
+/** What somebody is told who guesses too often. */
+export function waitFor(seconds: number): { status: 429; message: string; headers: Record<string, string> } {
   const time = seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
   const message = `Too many attempts went wrong. Wait ${time}, then try again.`;
   return { status: 429, message, headers: { 'retry-after': String(seconds) } };

@@ -1,15 +1,17 @@
-import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import type { TestDatabase } from './databases.ts';
 
-/** Debian's Chromium. Its own sandbox needs privileges that a test run does not have everywhere. */
+/** The machine's Chromium. Its own sandbox needs privileges that a test run does not have everywhere. */
 async function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  const places = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, 'chromium'));
+  return chromium.launch({ executablePath: places.find(existsSync) ?? 'chromium', args: ['--no-sandbox'] });
 }
 
 /** A browser for the tests of a block; each person in it has a profile of their own. */
 export class TestBrowser {
   #browser: Promise<Browser> | undefined;
-  readonly #contexts: BrowserContext[] = [];
 
   constructor({ afterwards }: Pick<TestDatabase, 'afterwards'>) {
     afterwards(async () => (await this.#browser)?.close());
@@ -20,7 +22,6 @@ export class TestBrowser {
     this.#browser ??= launch();
     const context = await (await this.#browser).newContext({ ignoreHTTPSErrors: true, ...options });
     context.setDefaultTimeout(20_000);
-    this.#contexts.push(context);
     return context.newPage();
   }
 }
