@@ -5,18 +5,20 @@ import type { IdSource } from '../lib/ids.ts';
 /**
  * Slows down who guesses passwords: for one account, from wherever, and from one address, for whichever account. Some
  * failures are free; after them each one doubles the wait, up to a limit. The wait for an account stays short, or
- * anybody could keep its owner out; the wait for an address may become long.
+ * anybody could keep its owner out; the wait for an address may become long. With time, failures are forgiven one by
+ * one: many people can share an address, and all of them mistype.
  *
  * An attempt counts as failed before the password is looked at, so that many at once do not all slip through; one that
  * then succeeds is taken back. What is counted stands in the store, where every server on it sees the same. An account
  * is counted under a hash of what was typed, whether there is such an account or not.
  */
 const limits = {
-  account: { free: 5, longestWait: 30_000 },
-  address: { free: 20, longestWait: 15 * 60_000 },
+  account: { free: 5, longestWait: 30_000, forgiveness: 10 * 60_000 },
+  address: { free: 20, longestWait: 15 * 60_000, forgiveness: 60_000 },
 };
 
 type Kind = keyof typeof limits;
+/** After this nothing is left to forgive that would matter. */
 const memory = 24 * 60 * 60 * 1000;
 
 /** How long to wait after so many failures, in milliseconds. */
@@ -69,8 +71,7 @@ class Refused extends Error {
 }
 
 async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: string): Promise<number> {
-  const now = BigInt(Date.now());
-  const first = { id: ids.next(), subject, failures: 1, last_at: now, refused_until: 0n };
+  const first = { id: ids.next(), subject, failures: 1, last_at: BigInt(Date.now()), refused_until: 0n };
   const counted = await trx
     .insertInto('sign_in_failures')
     .values(first)
@@ -79,10 +80,13 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
     )
     .returning(['failures', 'last_at', 'refused_until'])
     .executeTakeFirstOrThrow();
+  // Only now: who waited for another's attempt to be counted would come from before it.
+  const now = BigInt(Date.now());
   if (counted.refused_until > now) return Number(counted.refused_until - now);
-  const isOld = counted.last_at < now - BigInt(memory);
-  const failures = isOld ? 1 : counted.failures;
-  const refusedUntil = now + BigInt(waitAfter(kind, failures));
+  const sinceLast = Math.max(0, Number(now - counted.last_at));
+  const failures = Math.max(1, counted.failures - Math.floor(sinceLast / limits[kind].forgiveness));
+  const wait = waitAfter(kind, failures);
+  const refusedUntil = wait === 0 ? 0n : now + BigInt(wait);
   await trx
     .updateTable('sign_in_failures')
     .set({ failures, last_at: now, refused_until: refusedUntil })
