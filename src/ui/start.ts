@@ -39,6 +39,28 @@ function projectsOf(db: Queries, { id, billing }: Readonly<UserRow>): Promise<Se
   return (billing === 'ok' ? visible : visible.where('p.owner_id', '!=', id)).execute();
 }
 
+/** Those whom this person invited and who cannot sign in yet. */
+async function withoutPassword(db: Queries, { id }: Readonly<UserRow>): Promise<string[]> {
+  const rows = await db
+    .selectFrom('projects as p')
+    .innerJoin('collaborators as c', 'c.project_id', 'p.id')
+    .innerJoin('users as u', 'u.id', 'c.user_id')
+    .select('u.email')
+    .distinct()
+    .where('p.owner_id', '=', id)
+    .where('u.password_hash', 'is', null)
+    .orderBy('u.email')
+    .execute();
+  return rows.map(({ email }) => email);
+}
+
+function invitedNotice(emails: string[]): Html {
+  return html`<p class="card aside">
+    Invited, and without a password yet: ${emails.join(', ')}. Whoever runs this server makes the link with which
+    somebody sets theirs: <code>headrace admin user password-link</code>.
+  </p>`;
+}
+
 function state(name: string): Html {
   return html`<span class="state ${name}">${name.replaceAll('_', ' ')}</span>`;
 }
@@ -78,13 +100,15 @@ export const places: Place[] = [
     path: '/ui/',
     async visit({ db, person }) {
       const projects = await projectsOf(db.read, person);
+      const waiting = await withoutPassword(db.read, person);
       const list = html`<ul class="card rows">
         ${projects.map((project) => projectItem(project, person))}
       </ul>`;
       return {
         title: 'Projects',
         main: html`<h1>Projects</h1>
-          ${person.billing !== 'ok' && unpaid} ${projects.length === 0 ? nothingYet : list}`,
+          ${person.billing !== 'ok' && unpaid} ${projects.length === 0 ? nothingYet : list}
+          ${waiting.length > 0 && invitedNotice(waiting)}`,
       };
     },
   }),

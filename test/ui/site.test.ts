@@ -54,6 +54,9 @@ describeService('the site', (service) => {
       assert.ok(text.includes(shown), shown);
     }
     for (const hidden of ['hidden one', 'older']) assert.ok(!text.includes(hidden), hidden);
+    assert.ok(!text.includes('password-link'));
+    await bob.invite(own, { email: 'newcomer@example.org' });
+    assert.match((await his.get('/ui/')).text, /without a password yet: newcomer@example\.org\./);
     await service.stopPaying(bob);
     const unpaid = await his.get('/ui/');
     assert.ok(unpaid.text.includes('unpaid') && unpaid.text.includes('shared one') && !unpaid.text.includes('own one'));
