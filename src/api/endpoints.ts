@@ -12,7 +12,6 @@ import { parseId } from '../lib/ids.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import type { Route } from './route.ts';
-import { whileAdmitted } from './standing.ts';
 
 interface Admitted {
   params: Record<string, bigint>;
@@ -136,10 +135,6 @@ async function perform(
     const { memory } = services.db;
     const { asOf } = memory;
     const answer = await handle(route, callOn(services.db.read), input);
-    if ('stream' in answer && admitted.caller) {
-      const body = whileAdmitted(answer.stream.body, () => judge(route, services.db, request));
-      return { stream: { ...answer.stream, body } };
-    }
     if (!isKept(route) || !('record' in answer)) return answer;
     const keep = (text: string): void => {
       if (text.length <= longestKept) memory.set(answerName(route, request), text, asOf);
