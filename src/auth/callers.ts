@@ -3,7 +3,7 @@ import type { Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { Incoming, RouteScope, Scope } from '../http/route.ts';
 import { secretMatches } from '../lib/passwords.ts';
-import { findTokenHolder, noteUse, sentTokens } from './tokens.ts';
+import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
 import { findUserByEmail, normalizeEmail } from './users.ts';
 
 /** Who is calling, and what the credentials they used allow. */
@@ -18,8 +18,8 @@ export interface Caller {
 
 /** Finds out who calls. Whatever is wrong with the credentials themselves is one and the same answer. */
 export async function authenticate(request: Incoming, db: Database): Promise<Caller> {
-  const tokens = sentTokens(request);
-  return tokens.length === 0 ? byApiKey(request, db) : byToken(request, tokens, db);
+  const token = sentToken(request);
+  return token === undefined ? byApiKey(request, db) : byToken(token, db);
 }
 
 async function byApiKey({ headers }: Incoming, db: Database): Promise<Caller> {
@@ -31,11 +31,7 @@ async function byApiKey({ headers }: Incoming, db: Database): Promise<Caller> {
   return callerFor(user, 'all');
 }
 
-/** RFC 6750 section 2: one way of sending credentials per request. Which of two was meant, nobody can say. */
-async function byToken({ headers, query }: Incoming, tokens: unknown[], db: Database): Promise<Caller> {
-  const [token, ...more] = tokens;
-  const isAlone = more.length === 0 && (query.oauth_token === undefined || headers.authorization === undefined);
-  if (!isAlone) throw new ApiError('unauthorized');
+async function byToken(token: unknown, db: Database): Promise<Caller> {
   const { user, scopes, token: row } = await findTokenHolder(db.read, token);
   const caller = callerFor(user, scopes);
   await noteUse(db, row);

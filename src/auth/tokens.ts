@@ -18,10 +18,11 @@ export interface Grant {
 
 const tokenForm = /^hrt_[\w-]{43}$/;
 
-/** The tokens that a request carries, in either of the ways there are. What has not the form of one is no token. */
-export function sentTokens({ query, headers }: Pick<Incoming, 'query' | 'headers'>): unknown[] {
-  const [, bearer] = /^bearer +(\S+)$/i.exec(String(headers.authorization)) ?? [];
-  return [query.oauth_token, bearer].filter((sent) => sent !== undefined);
+/** The token that a request comes with. What stands in the query counts where there is no header that says otherwise. */
+export function sentToken({ query, headers: { authorization } }: Pick<Incoming, 'query' | 'headers'>): unknown {
+  if (authorization === undefined) return query.oauth_token;
+  const [, bearer] = /^bearer +(\S+)$/i.exec(String(authorization)) ?? [];
+  return bearer;
 }
 
 /**
