@@ -12,7 +12,7 @@ const commands: Command[] = [
   serve,
   runner,
   ...admin,
-  appAdmin,
+  ...appAdmin,
   runnerAdmin,
   rotateMasterKey,
   migrateCommand,

@@ -103,6 +103,18 @@ export async function clientsOf(db: Queries, ownerId: bigint): Promise<Client[]>
   return rows.map(clientOf);
 }
 
+/** Everybody's, for the operator, oldest first. */
+export async function allClients(db: Queries): Promise<(Client & { owner: string })[]> {
+  const rows = await db
+    .selectFrom('oauth_clients as c')
+    .innerJoin('users as u', 'u.id', 'c.owner_id')
+    .selectAll('c')
+    .select('u.email as owner')
+    .orderBy('c.id')
+    .execute();
+  return rows.map((row) => ({ ...clientOf(row), owner: row.owner }));
+}
+
 export async function updateClient(trx: Transaction, { id }: Client, form: ClientForm): Promise<void> {
   const redirectUris = JSON.stringify([...new Set(form.redirectUris)]);
   const change = { name: form.name.trim(), redirect_uris: redirectUris };

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import type { Database } from '../db/open.ts';
+import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { parseForm } from '../http/bodies.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -78,7 +78,10 @@ async function exchange(client: Client, parameters: Parameters, { db, ids }: Tok
   }
   if (code === undefined) throw new OauthError('invalid_request', 'code is missing');
   const redemption = { code, redirectUri: parameters('redirect_uri'), verifier: parameters('code_verifier') };
-  const redeemed = await redeem(db, ids, client, redemption);
+  const redeemed = await redeem(db, ids, client, redemption).catch((error: unknown) => {
+    if (isForeignKeyViolation(error)) return undefined; // the application was deleted in this very moment
+    throw error;
+  });
   if (!redeemed) {
     throw new OauthError('invalid_grant', 'the code is unknown, used, too old, or was given for something else');
   }

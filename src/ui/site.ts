@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import type { Database } from '../db/open.ts';
+import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { parseForm } from '../http/bodies.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
@@ -180,7 +180,8 @@ function sendError(
 ): FastifyReply {
   const viewer = { email: undefined, formKey: '', path: '' };
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  if (error instanceof ApiError && error.status === 404) return send(notFound, viewer, reply);
+  // What somebody was looking at was deleted in this very moment.
+  if (isForeignKeyViolation(error)) return send(notFound, viewer, reply);
   if (error instanceof ApiError || (status >= 400 && status < 500)) return send(unreadableRequest, viewer, reply);
   onTrouble(error, request.id);
   const text = `It is written down on the server under ${request.id}. Try again in a while.`;

@@ -31,6 +31,31 @@ describe('admin app create', () => {
         const answer = await server.api.post('/oauth2/access_token', { form });
         assert.deepEqual([answer.status, answer.body.error], [400, 'invalid_grant']);
       }
+      const { stdout } = await admin('app', 'list');
+      const { applications } = JSON.parse(stdout.toString()) as { applications: Record<string, unknown>[] };
+      assert.deepEqual(
+        applications.map(({ name }) => name),
+        ['Lamp', 'A tool', 'Installed'],
+      );
+      assert.deepEqual(applications[2], {
+        client_id: installed.client_id,
+        name: 'Installed',
+        user: 'alice@example.org',
+        public: true,
+        redirect_uris: ['com.example.app:/cb'],
+      });
+      const deleted = await admin('app', 'delete', online.client_id);
+      assert.deepEqual(JSON.parse(deleted.stdout.toString()), {
+        client_id: online.client_id,
+        name: 'A tool',
+        deleted: true,
+      });
+      const form = { grant_type: 'authorization_code', code: 'x', client_id: online.client_id };
+      const gone = await server.api.post('/oauth2/access_token', {
+        form: { ...form, client_secret: online.client_secret ?? '' },
+      });
+      assert.equal(gone.body.error, 'invalid_client');
+      assert.equal((await admin('app', 'delete', online.client_id)).status, 1);
       server.api.close();
       server.process.kill('SIGTERM');
       await server.exited;
