@@ -6,7 +6,9 @@ import { hostname } from 'node:os';
 import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
+import { forgetOldGuesses } from './auth/guesses.ts';
 import { authenticateRunner } from './auth/runners.ts';
+import { forgetOldSessions } from './auth/sessions.ts';
 import { isSocketPath, type Config } from './config.ts';
 import { isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
@@ -21,6 +23,8 @@ import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { collectBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
+import { forgetOldCodes } from './oauth/codes.ts';
+import { addTokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
 import { addressJudge } from './webhooks/addresses.ts';
@@ -28,6 +32,7 @@ import { startCourier } from './webhooks/courier.ts';
 import { forgetOldDeliveries } from './webhooks/retention.ts';
 import { patience, type Patience } from './webhooks/patience.ts';
 import { createResolve, type Resolve } from './webhooks/resolve.ts';
+import { addPages } from './ui/index.ts';
 
 export interface RunningServer {
   /** As the line `listening on …` names it. */
@@ -75,6 +80,9 @@ export async function startServer({
     isHealthy: async () =>
       (await store.db.read.selectFrom('applied_migrations').select('name').limit(1).execute()).length > 0,
   });
+  const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
+  addTokenEndpoint(server, { ...store, onTrouble });
+  addPages(server, { ...store, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
   const door = await openLocalDoor(config, dispatch, log);
@@ -116,6 +124,9 @@ function localHolder({ data_dir: dataDir }: Config): string {
 /** Removes what nobody needs any more. Other servers do the same; twice does no harm. */
 async function tidy({ db, blobs }: Services): Promise<void> {
   await forgetOldKeys(db);
+  await forgetOldCodes(db);
+  await forgetOldSessions(db);
+  await forgetOldGuesses(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
   await collectBlobs(db, blobs);

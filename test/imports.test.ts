@@ -9,15 +9,17 @@ import { describe, test } from 'node:test';
  */
 const mayImport: Record<string, string> = {
   'main.ts': 'cli',
-  cli: 'server.ts config.ts errors.ts api auth db http lib dispatch runner upkeep',
+  cli: 'server.ts config.ts errors.ts api auth db http lib dispatch runner upkeep oauth',
   'server.ts':
-    'config.ts errors.ts api auth db http lib resources lifecycle queue dispatch streams webhooks views protocol.ts',
+    'config.ts errors.ts api auth db http lib resources lifecycle queue dispatch streams webhooks views protocol.ts oauth ui',
   'config.ts': 'lib',
   'errors.ts': '',
   'protocol.ts': '',
   http: 'errors.ts lib',
   auth: 'errors.ts http db lib',
   api: 'errors.ts http auth db lib',
+  oauth: 'errors.ts http auth db lib',
+  ui: 'errors.ts oauth http auth db lib',
   resources: 'errors.ts api http auth lifecycle streams views db lib',
   lifecycle: 'queue streams views db lib',
   queue: 'db lib',

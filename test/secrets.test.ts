@@ -3,8 +3,12 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sql } from 'kysely';
+import { insertLink } from '../src/auth/password-links.ts';
+import { findUser } from '../src/auth/users.ts';
 import { sealedPlace } from '../src/db/schema.ts';
+import { registerApplication } from './support/applications.ts';
 import { describeService, type Service } from './support/service.ts';
+import { Tab } from './support/tab.ts';
 
 /** Every file of the data folder, and every row of every table as text. */
 async function everythingStored(service: Service): Promise<Map<string, Buffer>> {
@@ -43,7 +47,18 @@ describeService('the store', (service) => {
     const hook = { notifiable_type: 'build', name: 'webhook', 'options[url]': 'https://example.org/visible-address' };
     const kept = await alice.post(`/projects/${project.id}/notifications`, hook, { 'idempotency-key': 'twice' });
 
-    const { vault, db } = service.store;
+    const application = await registerApplication(service, alice);
+    const [accessToken, code, used] = [
+      await application.token(alice, ['user']),
+      await application.code(alice),
+      await application.code(alice),
+    ];
+    const exchanged = String((await application.exchange({ code: used })).body.access_token);
+    const tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+    const { vault, db, ids } = service.store;
+    const { id: userId = 0n } = (await findUser(db.read, alice.email)) ?? {};
+    const { token: link } = await db.transaction((trx) => insertLink(trx, ids, userId));
     const row = await db.read.selectFrom('projects').selectAll().where('id', '=', project.id).executeTakeFirstOrThrow();
     const place = sealedPlace({ table: 'projects', column: 'ssh_private_key' }, project.id);
     const privateKey = vault.open(row.ssh_private_key, place);
@@ -54,6 +69,13 @@ describeService('the store', (service) => {
       'a private key': privateKey.split('\n')[3] ?? '',
       'the mark of private keys': 'OPENSSH PRIVATE KEY',
       'a public key': String(project.ssh_public_key).split(' ')[1] ?? '',
+      'a client secret': application.secret ?? '',
+      'an access token': accessToken,
+      'an access token that was exchanged': exchanged,
+      'a code': code,
+      'a code that was used': used,
+      'a session': tab.cookies.get('__Host-headrace_session') ?? '',
+      'a link to set a password': link,
       'a webhook secret': String(notification.secret),
       'a webhook secret in a kept answer': String(kept.record.secret),
       ...Object.fromEntries(contents.map((content) => [`the content ${content}`, content])),

@@ -1,7 +1,8 @@
 import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import type { Queries } from '../db/open.ts';
+import { tokenName, useResolution } from '../auth/tokens.ts';
+import type { Database, Queries } from '../db/open.ts';
 import { readFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
@@ -38,7 +39,8 @@ const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
 /**
  * Who calls is found out on every request. While nothing was committed since the last time the very same credentials
- * were found good for the very same thing, that they are the same is all there is to find out.
+ * were found good for the very same thing, that they are the same is all there is to find out. Each hour begins anew,
+ * so that the use of a token is noted also where nobody writes anything.
  */
 function admit(route: Route, { db }: Services, request: Incoming): Admitted | Promise<Admitted> {
   if (route.concerns === 'nobody') return anybody;
@@ -47,20 +49,21 @@ function admit(route: Route, { db }: Services, request: Incoming): Admitted | Pr
   const known = memory.get(name);
   if (known !== undefined) return known as Admitted;
   const { asOf } = memory;
-  return judge(route, db.read, request).then((admitted) => {
+  return judge(route, db, request).then((admitted) => {
     memory.set(name, admitted, asOf);
     return admitted;
   });
 }
 
 /** Everything that the judgement depends on beside the store. */
-function nameOf(route: Route, { headers, params }: Incoming): string {
-  let name = `${route.method} ${route.path} ${String(headers.authorization)}`;
+function nameOf(route: Route, request: Incoming): string {
+  const { headers, params } = request;
+  let name = `${route.method} ${route.path} ${String(headers.authorization)} ${tokenName(request)}`;
   for (const value of Object.values(params)) name += ` ${value}`;
-  return name;
+  return `${name} ${Math.floor(Date.now() / useResolution)}`;
 }
 
-async function judge(route: Route, db: Queries, request: Incoming): Promise<Admitted> {
+async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
   const caller = await authenticate(request, db);
   requireScope(caller, route.scope);
   const params = readParams(request.params);
@@ -70,7 +73,7 @@ async function judge(route: Route, db: Queries, request: Incoming): Promise<Admi
   }
   const { project_id: projectId } = params;
   if (projectId === undefined) throw new Error(`${route.path} names no project`);
-  return { params, caller, project: await admitToProject(db, caller, projectId, route.access) };
+  return { params, caller, project: await admitToProject(db.read, caller, projectId, route.access) };
 }
 
 /** Longer answers are worked out each time: what is kept must stay small. */

@@ -1,8 +1,9 @@
 import { ApiError } from '../errors.ts';
-import type { Queries } from '../db/open.ts';
+import type { Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { Incoming, RouteScope, Scope } from '../http/route.ts';
 import { secretMatches } from '../lib/passwords.ts';
+import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
 import { findUserByEmail, normalizeEmail } from './users.ts';
 
 /** Who is calling, and what the credentials they used allow. */
@@ -16,13 +17,25 @@ export interface Caller {
 }
 
 /** Finds out who calls. Whatever is wrong with the credentials themselves is one and the same answer. */
-export async function authenticate(request: Incoming, db: Queries): Promise<Caller> {
-  const basic = readBasic(request.headers.authorization);
+export async function authenticate(request: Incoming, db: Database): Promise<Caller> {
+  const token = sentToken(request);
+  return token === undefined ? byApiKey(request, db) : byToken(token, db);
+}
+
+async function byApiKey({ headers }: Incoming, db: Database): Promise<Caller> {
+  const basic = readBasic(headers.authorization);
   const email = basic && normalizeEmail(basic.username);
   if (!basic || !email) throw new ApiError('unauthorized');
-  const [user] = await findUserByEmail(db, { email });
+  const [user] = await findUserByEmail(db.read, { email });
   if (!user?.api_key_hash || !secretMatches(basic.password, user.api_key_hash)) throw new ApiError('unauthorized');
   return callerFor(user, 'all');
+}
+
+async function byToken(token: unknown, db: Database): Promise<Caller> {
+  const { user, scopes, token: row } = await findTokenHolder(db.read, token);
+  const caller = callerFor(user, scopes);
+  await noteUse(db, row);
+  return caller;
 }
 
 /** Only someone who proved who they are learns that their account is suspended. */

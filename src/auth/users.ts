@@ -4,6 +4,8 @@ import { prepared } from '../db/prepared.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashPassword, hashSecret, randomPassword, randomSecret } from '../lib/passwords.ts';
+import { dropLinkOf } from './password-links.ts';
+import { endSessionsOf } from './sessions.ts';
 
 /** An account of its own, or one that only works on what others own. */
 export type UserKind = 'user' | 'collaborator';
@@ -32,6 +34,10 @@ export const findUserByEmail = prepared<{ email: string }, UserRow>((db, value) 
 export async function findUser(db: Queries, email: string): Promise<Readonly<UserRow> | undefined> {
   const [user] = await findUserByEmail(db, { email });
   return user;
+}
+
+export async function findUserById(db: Queries, id: bigint): Promise<Readonly<UserRow> | undefined> {
+  return db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
 /** Fresh secrets and what of them is stored. The slow hash is computed before any transaction begins. */
@@ -72,6 +78,18 @@ export async function updateUser(
   email: string,
   change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'password_hash' | 'api_key_hash'>>,
 ): Promise<boolean> {
-  const result = await trx.updateTable('users').set(change).where('email', '=', email).executeTakeFirst();
-  return result.numUpdatedRows === 1n;
+  const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
+  // Whoever got in with the old password is out again.
+  for (const { id } of 'password_hash' in change ? changed : []) {
+    await endSessionsOf(trx, id);
+    await dropLinkOf(trx, id);
+  }
+  return changed.length === 1;
+}
+
+/** The key itself is in the answer alone; the old one stops working. */
+export async function renewApiKey(trx: Transaction, email: string): Promise<string> {
+  const key = randomSecret('hrk');
+  await updateUser(trx, email, { api_key_hash: hashSecret(key) });
+  return key;
 }

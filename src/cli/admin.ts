@@ -1,7 +1,9 @@
 import { billingStates, findUser, insertUser, makeCredentials, normalizeEmail, updateUser } from '../auth/users.ts';
+import { insertLink } from '../auth/password-links.ts';
 import { insertRunner } from '../auth/runners.ts';
-import type { Config } from '../config.ts';
+import { isSocketPath, type Config } from '../config.ts';
 import type { UserRow } from '../db/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
 import type { Command } from './commands.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -26,6 +28,19 @@ export const admin: Command[] = [
         const { credentials, stored } = await makeCredentials(readEmail(email));
         await change(store, credentials.email, stored);
         return credentials;
+      }),
+  },
+  {
+    usage: 'admin user password-link EMAIL',
+    about: 'Make a link with which a person sets their password, once, within a week',
+    run: ({ config, values: [email = ''] }) =>
+      print(config, async ({ db, ids }) => {
+        const page = new URL('/ui/password', addressOf(config));
+        const user = await findUser(db.read, readEmail(email));
+        if (!user) throw new Error(`there is no account ${email}`);
+        const { token, expiresAt } = await db.transaction((trx) => insertLink(trx, ids, user.id));
+        page.searchParams.set('token', token);
+        return { email: user.email, url: page.href, expires_at: timestamp(expiresAt) };
       }),
   },
   {
@@ -63,13 +78,21 @@ export const runnerAdmin: Command = {
     }),
 };
 
-async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {
+/** Opens the store, prints what was done as one line of JSON, and closes it. */
+export async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {
   const store = await openStore(config, (error) => console.error(error));
   try {
     console.log(JSON.stringify(await work(store)));
   } finally {
     await store.close();
   }
+}
+
+/** Where people find the server. */
+function addressOf({ base_url: baseUrl, tls, host, port }: Config): string {
+  if (baseUrl !== undefined) return baseUrl;
+  if (isSocketPath(host)) throw new Error('set base_url, so that the link can say where people find the server');
+  return `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 async function change(store: Store, email: string, values: Parameters<typeof updateUser>[2]): Promise<object> {
@@ -83,7 +106,7 @@ function stateOf({ email, kind, suspended, billing }: UserRow): object {
   return { email, kind, suspended: suspended === 1, billing };
 }
 
-function readEmail(text: string): string {
+export function readEmail(text: string): string {
   const email = normalizeEmail(text);
   if (email === undefined) throw new Error(`${text} is not an e-mail address`);
   return email;

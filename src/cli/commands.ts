@@ -3,7 +3,7 @@ import { readConfig, type Config } from '../config.ts';
 
 /** A command of the command line, as data: its words, what follows them, and what it does. */
 export interface Command {
-  /** As a person types it: capitals are values, brackets are optional. */
+  /** As a person types it: capitals are values, brackets are optional, dots say that a flag may be given again. */
   usage: string;
   about: string;
   run(call: CommandCall): Promise<void>;
@@ -15,6 +15,8 @@ export interface CommandCall {
   values: string[];
   /** Flags of this command alone, without their dashes. */
   flags: Record<string, string | undefined>;
+  /** Those that may be given several times, with every value. */
+  lists: Record<string, string[]>;
 }
 
 /** The command line was wrong; the message and the usage are for the person who typed it. */
@@ -28,7 +30,10 @@ export async function runCommand(commands: readonly Command[], argv: string[], e
   if (!command) throw new UsageError(usageOf(commands));
   const words = wordsOf(command.usage);
   const options = Object.fromEntries(
-    flagsOf(command.usage).map(({ name, takesValue }) => [name, { type: takesValue ? 'string' : 'boolean' } as const]),
+    flagsOf(command.usage).map(({ name, takesValue, isRepeatable }) => [
+      name,
+      { type: takesValue ? 'string' : 'boolean', multiple: isRepeatable } as const,
+    ]),
   );
   let parsed;
   try {
@@ -38,13 +43,14 @@ export async function runCommand(commands: readonly Command[], argv: string[], e
   }
   const wanted = valuesOf(command.usage);
   if (parsed.positionals.length !== wanted.length) throw new UsageError(usageOf([command]));
-  const flags = Object.fromEntries(
-    Object.entries(parsed.values).map(([name, value]) => [
-      name.replaceAll('-', '_'),
-      value === undefined ? undefined : String(value),
-    ]),
-  );
-  await command.run({ config: readConfig({ flags, env }), values: parsed.positionals, flags });
+  const flags: CommandCall['flags'] = {};
+  const lists: CommandCall['lists'] = {};
+  for (const [dashed, value] of Object.entries(parsed.values)) {
+    const name = dashed.replaceAll('-', '_');
+    if (Array.isArray(value)) lists[name] = value.map(String);
+    else flags[name] = value === undefined ? undefined : String(value);
+  }
+  await command.run({ config: readConfig({ flags, env }), values: parsed.positionals, flags, lists });
 }
 
 function find(commands: readonly Command[], argv: string[]): Command | undefined {
@@ -57,13 +63,18 @@ function wordsOf(usage: string): string[] {
 }
 
 function valuesOf(usage: string): string[] {
-  const rest = usage.slice(wordsOf(usage).join(' ').length).replaceAll(/\[[^\]]*\]|--[a-z-]+ [A-Z]+/g, '');
+  const rest = usage.slice(wordsOf(usage).join(' ').length).replaceAll(/\[[^\]]*\]|--[a-z-]+ [A-Z]+(\.\.\.)?/g, '');
   return rest.split(' ').filter((word) => word !== '');
 }
 
-function flagsOf(usage: string): { name: string; takesValue: boolean }[] {
-  const matches = `${usage} ${common.map((flag) => `[${flag}]`).join(' ')}`.matchAll(/--([a-z-]+)( [A-Z])?/g);
-  return Array.from(matches, ([, name = '', value]) => ({ name, takesValue: value !== undefined }));
+function flagsOf(usage: string): { name: string; takesValue: boolean; isRepeatable: boolean }[] {
+  const all = `${usage} ${common.map((flag) => `[${flag}]`).join(' ')}`;
+  const matches = all.matchAll(/--([a-z-]+)(?: [A-Z]+(\.\.\.)?)?/g);
+  return Array.from(matches, ([text, name = '', dots]) => ({
+    name,
+    takesValue: text.includes(' '),
+    isRepeatable: dots !== undefined,
+  }));
 }
 
 export function usageOf(commands: readonly Command[]): string {

@@ -30,6 +30,12 @@ export interface Schema {
   built_refs: BuiltRefRow;
   runners: RunnerRow;
   idempotency_keys: IdempotencyKeyRow;
+  oauth_clients: OauthClientRow;
+  oauth_codes: OauthCodeRow;
+  access_tokens: AccessTokenRow;
+  sessions: SessionRow;
+  password_links: PasswordLinkRow;
+  sign_in_failures: SignInFailureRow;
   id_nodes: IdNodeRow;
   applied_migrations: AppliedMigrationRow;
 }
@@ -323,6 +329,71 @@ export interface IdempotencyKeyRow {
   status: number;
   answer: Sealed;
   created_at: bigint;
+}
+
+/** An application that acts for people. Its identifier is what it is called by in requests. */
+export interface OauthClientRow {
+  id: bigint;
+  owner_id: bigint;
+  name: string;
+  /** A list, as JSON. */
+  redirect_uris: string;
+  /** null for one that is distributed without a secret. */
+  secret_hash: string | null;
+  created_at: bigint;
+}
+
+/** A code that was given and not yet redeemed. */
+export interface OauthCodeRow {
+  id: bigint;
+  code_hash: string;
+  client_id: bigint;
+  user_id: bigint;
+  /** With spaces between them. */
+  scopes: string;
+  redirect_uri: string;
+  redirect_uri_sent: number;
+  code_challenge: string | null;
+  expires_at: bigint;
+}
+
+export interface AccessTokenRow {
+  id: bigint;
+  token_hash: string;
+  client_id: bigint;
+  user_id: bigint;
+  /** With spaces between them. */
+  scopes: string;
+  /** The code it was given for: when that one comes again, the token goes. null in the implicit flow. */
+  code_hash: string | null;
+  created_at: bigint;
+  /** To the hour. */
+  last_used_at: bigint | null;
+}
+
+/** Somebody is signed in, in one browser. */
+export interface SessionRow {
+  id: bigint;
+  token_hash: string;
+  user_id: bigint;
+  expires_at: bigint;
+}
+
+/** A link with which a person sets their password, once. */
+export interface PasswordLinkRow {
+  id: bigint;
+  token_hash: string;
+  user_id: bigint;
+  expires_at: bigint;
+}
+
+/** How often signing in went wrong for an account or from an address. */
+export interface SignInFailureRow {
+  id: bigint;
+  subject: string;
+  failures: number;
+  last_at: bigint;
+  refused_until: bigint;
 }
 
 export interface IdNodeRow {

@@ -79,7 +79,7 @@ function tagOf(path: string): string {
 function securityOf(route: RouteDescription): object[] {
   if (route.access === 'none') return [];
   const needed = route.scope === 'any' || route.scope === 'none' ? [] : [route.scope];
-  return [{ basic: [] }, { oauth2: needed }];
+  return [{ basic: [] }, { oauth2: needed }, { oauth_token: needed }];
 }
 
 const securitySchemes = {
@@ -91,6 +91,7 @@ const securitySchemes = {
       implicit: { authorizationUrl: '/oauth2/authorize', scopes },
     },
   },
+  oauth_token: { type: 'apiKey', in: 'query', name: 'oauth_token', description: 'The same token, in the query' },
 };
 
 function pathParameters(path: string): object[] {

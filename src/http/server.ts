@@ -7,6 +7,7 @@ import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
+import { closeSilentConnections } from './silent.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { withRawBodies } from './uploads.ts';
 
@@ -54,7 +55,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
       querystringParser: readQuery,
     },
     clientErrorHandler(error, socket) {
-      options.log.debug({ err: error }, 'unreadable request');
+      // Not the error itself: it holds the bytes that came, and with them whatever credentials stood there.
+      options.log.debug({ code: error.code }, 'unreadable request');
       if (socket.writable) socket.end(unreadableRequest());
     },
     // Comes before any hook: a path that cannot even be decoded.
@@ -98,6 +100,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
+  closeSilentConnections(server);
   const streams = createStreams(server, options.log, options.streamPauseMs);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
@@ -242,8 +245,11 @@ function markAnswer(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id).header('cache-control', 'no-store');
 }
 
+/** Either will do: the API key, or an application's token. */
+const challenges = ['Basic realm="Headrace", charset="UTF-8"', 'Bearer realm="Headrace"'];
+
 function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (error.status === 401) reply.header('www-authenticate', 'Basic realm="Headrace", charset="UTF-8"');
+  if (error.status === 401) reply.header('www-authenticate', challenges);
   return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 

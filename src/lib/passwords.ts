@@ -10,9 +10,16 @@ const cost = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
   const tag = await derive('argon2id', parameters(password, salt, cost));
+  return phcString(salt, tag);
+}
+
+function phcString(salt: Buffer, tag: Buffer): string {
   const { memory, passes, parallelism } = cost;
   return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(salt)}$${unpadded(tag)}`;
 }
+
+/** In the form of a hash, of no password: comparing with it takes the time that comparing takes. */
+export const matchesNothing = phcString(randomBytes(16), randomBytes(cost.tagLength));
 
 export async function verifyPassword(password: string, stored: string): Promise<boolean> {
   const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([^$]+)\$([^$]+)$/.exec(stored);

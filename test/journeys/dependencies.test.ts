@@ -176,7 +176,7 @@ onEveryDatabase((database) => {
     assert.equal((await dependencies.end(dependency)).marketplace_state, 'compiled');
     assert.match(
       await dependencies.log(dependency),
-      /begun\n\nThe runner was lost\..*\nUnpacking[^]*begun\n\nCompiled\.\n$/,
+      /begun\nThe runner was lost\..*\nUnpacking[^]*begun\n\nCompiled\.\n$/,
     );
   });
 });

@@ -121,12 +121,16 @@ export class Service {
 }
 
 /** Runs the same tests against a service on each database. */
-export function describeService(name: string, define: (service: Service) => void, options: ServiceOptions = {}): void {
+export function describeService(
+  name: string,
+  define: (service: Service, database: TestDatabase) => void,
+  options: ServiceOptions = {},
+): void {
   describe(name, () => {
     onEveryDatabase((database) => {
       const service = new Service(database, options);
       before(() => service.start());
-      define(service);
+      define(service, database);
     });
   });
 }

@@ -171,6 +171,31 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       answer: seal({ table: 'idempotency_keys', column: 'answer' }, 1n),
       created_at: BigInt(Date.now()),
     });
+    const expiring = { user_id: user, expires_at: largestId };
+    await put('oauth_clients', {
+      id: 1n,
+      owner_id: user,
+      name: awkward,
+      redirect_uris: JSON.stringify([awkward]),
+      secret_hash: null,
+      created_at: 1n,
+    });
+    await put('oauth_codes', {
+      ...expiring,
+      id: 1n,
+      code_hash: 'h',
+      client_id: 1n,
+      scopes: 'user projects',
+      redirect_uri: awkward,
+      redirect_uri_sent: 1,
+      code_challenge: null,
+    });
+    const token = { client_id: 1n, user_id: user, scopes: 'user', created_at: 1n };
+    await put('access_tokens', { id: 1n, token_hash: 'h', ...token, code_hash: 'c', last_used_at: largestId });
+    await put('access_tokens', { id: 2n, token_hash: 'i', ...token, code_hash: null, last_used_at: null });
+    await put('sessions', { id: 1n, token_hash: 'h', ...expiring });
+    await put('password_links', { id: 1n, token_hash: 'h', ...expiring });
+    await put('sign_in_failures', { id: 1n, subject: awkward, failures: 3, last_at: 1n, refused_until: largestId });
     await put('id_nodes', { node: 0, holder: 'h', leased_until: 0n, used_until: 1n });
   });
 }

@@ -4,6 +4,7 @@ import { work } from './0002-work.ts';
 import { compiles } from './0003-compiles.ts';
 import { deploys } from './0004-deploys.ts';
 import { webhooks } from './0005-webhooks.ts';
+import { oauth } from './0006-oauth.ts';
 import { shorterWays } from './0007-shorter-ways.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
@@ -13,5 +14,6 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0003-compiles', apply: compiles },
   { name: '0004-deploys', apply: deploys },
   { name: '0005-webhooks', apply: webhooks },
+  { name: '0006-oauth', apply: oauth },
   { name: '0007-shorter-ways', apply: shorterWays },
 ];

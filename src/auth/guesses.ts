@@ -1,0 +1,115 @@
+import { hash } from 'node:crypto';
+import type { Database, Transaction } from '../db/open.ts';
+import type { IdSource } from '../lib/ids.ts';
+
+/**
+ * Slows down who guesses passwords: for one account, from wherever, and from one address, for whichever account. Some
+ * failures are free; after them each one doubles the wait, up to a limit. The wait for an account stays short, or
+ * anybody could keep its owner out; the wait for an address may become long. With time, failures are forgiven one by
+ * one: many people can share an address, and all of them mistype.
+ *
+ * An attempt counts as failed before the password is looked at, so that many at once do not all slip through; one that
+ * then succeeds is taken back. What is counted stands in the store, where every server on it sees the same. An account
+ * is counted under a hash of what was typed, whether there is such an account or not.
+ */
+const limits = {
+  account: { free: 5, longestWait: 30_000, forgiveness: 10 * 60_000 },
+  address: { free: 20, longestWait: 15 * 60_000, forgiveness: 60_000 },
+};
+
+type Kind = keyof typeof limits;
+/** After this nothing is left to forgive that would matter. */
+const memory = 24 * 60 * 60 * 1000;
+
+/** How long to wait after so many failures, in milliseconds. */
+function waitAfter(kind: Kind, failures: number): number {
+  const { free, longestWait } = limits[kind];
+  return failures <= free ? 0 : Math.min(longestWait, 1000 * 2 ** Math.min(failures - free - 1, 20));
+}
+
+export interface Guess {
+  email: string;
+  address: string;
+}
+
+function subjectsOf({ email, address }: Guess): [Kind, string][] {
+  return [
+    ['account', `account:${hash('sha256', email.trim().toLowerCase(), 'base64url')}`],
+    ['address', `address:${networkOf(address)}`],
+  ];
+}
+
+/** Somebody with IPv6 has a whole network of addresses to choose from. */
+function networkOf(address: string): string {
+  if (!address.includes(':') || address.includes('.')) return address.replace(/^::ffff:/i, '');
+  const [head = '', tail] = address.toLowerCase().split('::');
+  const groups = head.split(':');
+  const missing = tail === undefined ? 0 : 8 - groups.length - tail.split(':').length;
+  const whole = [...groups, ...Array.from({ length: missing }, () => '0'), ...(tail?.split(':') ?? [])];
+  return `${whole.slice(0, 4).join(':')}::/64`;
+}
+
+/** Counts an attempt; answers how many seconds to wait before one may be made, 0 when it may be made now. */
+export async function beginGuess(db: Database, ids: IdSource, guess: Guess): Promise<number> {
+  const refused = new Refused();
+  try {
+    await db.transaction(async (trx) => {
+      for (const [kind, subject] of subjectsOf(guess)) {
+        const wait = await count(trx, ids, kind, subject);
+        if (wait > 0) throw Object.assign(refused, { wait }); // and what was counted is not
+      }
+    });
+    return 0;
+  } catch (error) {
+    if (error === refused) return Math.ceil(refused.wait / 1000);
+    throw error;
+  }
+}
+
+class Refused extends Error {
+  wait = 0;
+}
+
+async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: string): Promise<number> {
+  const first = { id: ids.next(), subject, failures: 1, last_at: BigInt(Date.now()), refused_until: 0n };
+  const counted = await trx
+    .insertInto('sign_in_failures')
+    .values(first)
+    .onConflict((conflict) =>
+      conflict.column('subject').doUpdateSet((of) => ({ failures: of('sign_in_failures.failures', '+', 1) })),
+    )
+    .returning(['failures', 'last_at', 'refused_until'])
+    .executeTakeFirstOrThrow();
+  // Only now: who waited for another's attempt to be counted would come from before it.
+  const now = BigInt(Date.now());
+  if (counted.refused_until > now) return Number(counted.refused_until - now);
+  const sinceLast = Math.max(0, Number(now - counted.last_at));
+  const failures = Math.max(1, counted.failures - Math.floor(sinceLast / limits[kind].forgiveness));
+  const wait = waitAfter(kind, failures);
+  const refusedUntil = wait === 0 ? 0n : now + BigInt(wait);
+  await trx
+    .updateTable('sign_in_failures')
+    .set({ failures, last_at: now, refused_until: refusedUntil })
+    .where('subject', '=', subject)
+    .execute();
+  return 0;
+}
+
+/** The password was right: the account begins anew, and the address gets this attempt back. */
+export async function forgive(trx: Transaction, guess: Guess): Promise<void> {
+  for (const [kind, subject] of subjectsOf(guess)) {
+    if (kind === 'account') await trx.deleteFrom('sign_in_failures').where('subject', '=', subject).execute();
+    else {
+      await trx
+        .updateTable('sign_in_failures')
+        .set((of) => ({ failures: of('failures', '-', 1), refused_until: 0n }))
+        .where('subject', '=', subject)
+        .execute();
+    }
+  }
+}
+
+export async function forgetOldGuesses(db: Database): Promise<void> {
+  const limit = BigInt(Date.now() - memory);
+  await db.transaction((trx) => trx.deleteFrom('sign_in_failures').where('last_at', '<', limit).execute());
+}

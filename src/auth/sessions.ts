@@ -1,0 +1,48 @@
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import type { UserRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { hashSecret, randomSecret } from '../lib/passwords.ts';
+
+/**
+ * Somebody is signed in, in one browser, which holds the session's token in a cookie. A session ends when the person
+ * signs out, two weeks after they signed in, when their password changes, and rests while they are suspended.
+ */
+export const sessionSeconds = 14 * 24 * 60 * 60;
+
+export async function beginSession(trx: Transaction, ids: IdSource, userId: bigint): Promise<string> {
+  const token = randomSecret('hrn');
+  const expiresAt = BigInt(Date.now() + sessionSeconds * 1000);
+  const row = { id: ids.next(), token_hash: hashSecret(token), user_id: userId, expires_at: expiresAt };
+  await trx.insertInto('sessions').values(row).execute();
+  return token;
+}
+
+const findByHash = prepared<{ hash: string }, UserRow & { expires_at: bigint }>((db, value) =>
+  db
+    .selectFrom('sessions as s')
+    .innerJoin('users as u', 'u.id', 's.user_id')
+    .selectAll('u')
+    .select('s.expires_at')
+    .where('s.token_hash', '=', value('hash')),
+);
+
+/** Who is signed in with this token. */
+export async function personOf(db: Queries, token: string): Promise<Readonly<UserRow> | undefined> {
+  const [found] = await findByHash(db, { hash: hashSecret(token) });
+  return found && found.expires_at > BigInt(Date.now()) && found.suspended === 0 ? found : undefined;
+}
+
+export async function endSession(trx: Transaction, token: string): Promise<void> {
+  await trx.deleteFrom('sessions').where('token_hash', '=', hashSecret(token)).execute();
+}
+
+/** In every browser. */
+export async function endSessionsOf(trx: Transaction, userId: bigint): Promise<void> {
+  await trx.deleteFrom('sessions').where('user_id', '=', userId).execute();
+}
+
+export async function forgetOldSessions(db: Database): Promise<void> {
+  const now = BigInt(Date.now());
+  await db.transaction((trx) => trx.deleteFrom('sessions').where('expires_at', '<=', now).execute());
+}

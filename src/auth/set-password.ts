@@ -1,0 +1,60 @@
+import type { Database } from '../db/open.ts';
+import type { UserRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { hashPassword, matchesNothing, verifyPassword } from '../lib/passwords.ts';
+import { beginGuess, forgive } from './guesses.ts';
+import { ownerOfLink, useUpLink } from './password-links.ts';
+import { beginSession } from './sessions.ts';
+import type { SignedIn } from './sign-in.ts';
+import { updateUser } from './users.ts';
+
+const shortest = 12;
+const longest = 1024;
+
+/** What is wrong with a password that somebody chose, in words for them. Length is what makes it hard to guess. */
+export function weaknessOf(password: string, email: string): string | undefined {
+  if (password.length < shortest) return `A password has at least ${shortest} characters.`;
+  if (password.length > longest) return `A password has at most ${longest} characters.`;
+  if (password.toLowerCase().includes(email)) return 'A password that contains your e-mail address is easily guessed.';
+  if (new Set(password).size < 5) return 'A password with so few different characters is easily guessed.';
+  return undefined;
+}
+
+/** Sets the password of the person that the link is for; false when the link works no more. */
+export async function setPasswordByLink(db: Database, token: string, password: string): Promise<boolean> {
+  const owner = await ownerOfLink(db.read, token);
+  if (!owner) return false;
+  const hashed = await hashPassword(password);
+  return db.transaction(async (trx) => {
+    if (!(await useUpLink(trx, token))) return false;
+    return updateUser(trx, owner.email, { password_hash: hashed });
+  });
+}
+
+interface Change {
+  current: string;
+  password: string;
+  /** Where the request comes from. */
+  address: string;
+}
+
+/**
+ * Changes the password of somebody who is signed in and knows the old one: a browser that was left open is not enough.
+ * Every session ends, and a new one begins for the browser that asked.
+ */
+export async function changePassword(
+  { db, ids }: { db: Database; ids: IdSource },
+  person: Readonly<UserRow>,
+  { current, password, address }: Change,
+): Promise<SignedIn> {
+  const guess = { email: person.email, address };
+  const seconds = await beginGuess(db, ids, guess);
+  if (seconds > 0) return { refused: 'wait', seconds };
+  if (!(await verifyPassword(current, person.password_hash ?? matchesNothing))) return { refused: 'wrong' };
+  const hashed = await hashPassword(password);
+  return db.transaction(async (trx) => {
+    await forgive(trx, guess);
+    await updateUser(trx, person.email, { password_hash: hashed });
+    return { session: await beginSession(trx, ids, person.id) };
+  });
+}

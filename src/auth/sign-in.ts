@@ -1,0 +1,40 @@
+import type { Database } from '../db/open.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { matchesNothing, verifyPassword } from '../lib/passwords.ts';
+import { beginGuess, forgive } from './guesses.ts';
+import { beginSession, endSession } from './sessions.ts';
+import { findUser, normalizeEmail } from './users.ts';
+
+export interface Attempt {
+  email: string;
+  password: string;
+  /** Where it comes from. */
+  address: string;
+  /** The session that the browser has already, if any: it ends with this one's beginning. */
+  session: string | undefined;
+}
+
+export type SignedIn =
+  { session: string } | { refused: 'wrong' } | { refused: 'suspended' } | { refused: 'wait'; seconds: number };
+
+/**
+ * Signs somebody in with e-mail and password. An address that nobody has, and an account without a password, cost the
+ * same work and get the same answer as a wrong password, so nobody learns who has an account here. A new session
+ * begins each time: one that somebody else planted in the browser is never taken over.
+ */
+export async function signIn({ db, ids }: { db: Database; ids: IdSource }, attempt: Attempt): Promise<SignedIn> {
+  const { address, session } = attempt;
+  const guess = { email: attempt.email, address };
+  const seconds = await beginGuess(db, ids, guess);
+  if (seconds > 0) return { refused: 'wait', seconds };
+  const email = normalizeEmail(attempt.email);
+  const user = email === undefined ? undefined : await findUser(db.read, email);
+  const isRight = await verifyPassword(attempt.password, user?.password_hash ?? matchesNothing);
+  if (!user || !isRight) return { refused: 'wrong' };
+  if (user.suspended === 1) return { refused: 'suspended' };
+  return db.transaction(async (trx) => {
+    await forgive(trx, guess);
+    if (session !== undefined) await endSession(trx, session);
+    return { session: await beginSession(trx, ids, user.id) };
+  });
+}

@@ -1,0 +1,146 @@
+import type { Database, Queries } from '../db/open.ts';
+import { insertToken } from '../auth/tokens.ts';
+import type { Scope } from '../http/route.ts';
+import { repeated, type RawGroup } from '../http/raw.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { findClient, type Client } from './clients.ts';
+import { insertCode } from './codes.ts';
+import { OauthError, parametersOf, readScopes, refuseRepeated, type Parameters } from './parameters.ts';
+import { isChallenge } from './pkce.ts';
+import { outOfBand, withAnswer } from './redirects.ts';
+
+/** What an application asks a person for; everything about it has been checked. */
+export interface Request {
+  client: Client;
+  redirectUri: string;
+  redirectUriSent: boolean;
+  responseType: 'code' | 'token';
+  scopes: readonly Scope[];
+  state: string | undefined;
+  challenge: string | undefined;
+}
+
+/** The person is asked; or the browser is sent to the application with an error; or only the person is told. */
+export type Judgement = { ask: Request } | { goTo: string } | { tell: string };
+
+export const parameterNames = [
+  'client_id',
+  'redirect_uri',
+  'response_type',
+  'scope',
+  'state',
+  'code_challenge',
+  'code_challenge_method',
+];
+
+/**
+ * RFC 6749 section 4.1.2.1: as long as it is not certain which application asks and that the address is its own, nobody
+ * is sent anywhere. After that, what is wrong is the application's to know.
+ */
+export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
+  const parameters = parametersOf(sent);
+  const clientId = parameters('client_id');
+  const client = clientId === undefined ? undefined : await findClient(db, clientId);
+  if (!client) return { tell: 'The application that sent you here is not registered.' };
+  const place = placeOf(sent, parameters, client);
+  if (!place)
+    return { tell: 'The application sent you here with an address for the answer that it has not registered.' };
+  try {
+    return { ask: { client, ...place, ...readRequest(sent, parameters, client) } };
+  } catch (error) {
+    if (!(error instanceof OauthError)) throw error;
+    const [state, responseType] = [parameters('state'), parameters('response_type')];
+    const goTo = locationOf({ ...place, state, responseType }, { error: error.code, error_description: error.message });
+    return goTo === undefined ? { tell: `The application made a mistake: ${error.message}.` } : { goTo };
+  }
+}
+
+/** RFC 9700 section 2.1: character by character. RFC 6749 section 3.1.2.3: who has one address need not name it. */
+function placeOf(
+  sent: RawGroup,
+  parameters: Parameters,
+  { redirectUris }: Client,
+): Pick<Request, 'redirectUri' | 'redirectUriSent'> | undefined {
+  const named = parameters('redirect_uri');
+  if (named === undefined) {
+    const [only, ...more] = redirectUris;
+    const isClear = sent.redirect_uri !== repeated && only !== undefined && more.length === 0;
+    return isClear ? { redirectUri: only, redirectUriSent: false } : undefined;
+  }
+  return redirectUris.includes(named) ? { redirectUri: named, redirectUriSent: true } : undefined;
+}
+
+function readRequest(
+  sent: RawGroup,
+  parameters: Parameters,
+  client: Client,
+): Pick<Request, 'responseType' | 'scopes' | 'state' | 'challenge'> {
+  refuseRepeated(sent, parameterNames);
+  const responseType = parameters('response_type') ?? 'code';
+  if (responseType !== 'code' && responseType !== 'token') {
+    throw new OauthError('unsupported_response_type', 'response_type is code or token');
+  }
+  // Without a secret and without a verifier, nothing would bind the answer to the application that asked.
+  if (responseType === 'token' && client.isPublic) {
+    throw new OauthError('unauthorized_client', 'a public application uses the code flow with PKCE');
+  }
+  if (responseType === 'token' && (parameters('redirect_uri') ?? client.redirectUris[0]) === outOfBand) {
+    throw new OauthError('invalid_request', 'the implicit flow needs an address to send the token to');
+  }
+  const challenge = responseType === 'code' ? readChallenge(parameters, client) : undefined;
+  return { responseType, scopes: readScopes(parameters('scope')), state: parameters('state'), challenge };
+}
+
+/** RFC 7636 section 4.4.1; `plain`, which is also what no method means, protects against nobody who can read. */
+function readChallenge(parameters: Parameters, client: Client): string | undefined {
+  const [challenge, method] = [parameters('code_challenge'), parameters('code_challenge_method')];
+  if (challenge === undefined) {
+    if (client.isPublic) throw new OauthError('invalid_request', 'a public application must send a code_challenge');
+    if (method !== undefined) throw new OauthError('invalid_request', 'code_challenge is missing');
+    return undefined;
+  }
+  if (method !== 'S256') throw new OauthError('invalid_request', 'the only code_challenge_method is S256');
+  if (!isChallenge(challenge)) throw new OauthError('invalid_request', 'code_challenge is not a SHA-256 in base64url');
+  return challenge;
+}
+
+interface Place {
+  redirectUri: string;
+  responseType: string | undefined;
+  state: string | undefined;
+}
+
+/** Where the browser goes with an answer: nowhere, when the application is not on the web. */
+function locationOf({ redirectUri, responseType, state }: Place, answer: Record<string, string>): string | undefined {
+  if (redirectUri === outOfBand) return undefined;
+  const part = responseType === 'token' ? 'fragment' : 'query';
+  return withAnswer(redirectUri, part, state === undefined ? answer : { ...answer, state });
+}
+
+/** The person said no. */
+export function denied(request: Request): string | undefined {
+  return locationOf(request, { error: 'access_denied', error_description: 'the person did not allow it' });
+}
+
+/** The person said yes: the browser goes to the application with the answer, or the person copies the code. */
+export async function allowed(
+  { db, ids }: { db: Database; ids: IdSource },
+  request: Request,
+  userId: bigint,
+): Promise<{ goTo: string } | { code: string }> {
+  const { client, redirectUri, redirectUriSent, responseType, scopes, challenge } = request;
+  const grant = { clientId: client.id, userId, scopes };
+  if (responseType === 'token') {
+    const token = await db.transaction((trx) => insertToken(trx, ids, grant, null));
+    const answer = { access_token: token, token_type: 'bearer', scope: scopes.join(' ') };
+    return { goTo: locationOf(request, answer) ?? unreachable() };
+  }
+  const given = { ...grant, redirectUri, redirectUriSent, challenge };
+  const code = await db.transaction((trx) => insertCode(trx, ids, given));
+  const goTo = locationOf(request, { code });
+  return goTo === undefined ? { code } : { goTo };
+}
+
+function unreachable(): never {
+  throw new Error('a token is never shown to be copied');
+}

@@ -1,0 +1,138 @@
+import type { Queries, Transaction } from '../db/open.ts';
+import type { OauthClientRow } from '../db/schema.ts';
+import { parseId, type IdSource } from '../lib/ids.ts';
+import { hashSecret, randomSecret, secretMatches } from '../lib/passwords.ts';
+import { isRedirectAddress, mostAddresses } from './redirects.ts';
+
+/** An application that was registered. */
+export interface Client {
+  id: bigint;
+  ownerId: bigint;
+  name: string;
+  redirectUris: readonly string[];
+  /** Distributed without a secret: it could not keep one. */
+  isPublic: boolean;
+  createdAt: bigint;
+}
+
+function clientOf(row: OauthClientRow): Client {
+  return {
+    id: row.id,
+    ownerId: row.owner_id,
+    name: row.name,
+    redirectUris: JSON.parse(row.redirect_uris) as string[],
+    isPublic: row.secret_hash === null,
+    createdAt: row.created_at,
+  };
+}
+
+export interface ClientForm {
+  name: string;
+  redirectUris: readonly string[];
+}
+
+export const longestName = 100;
+
+/** What is wrong with what somebody wants to register, in words for them. */
+export function mistakesIn({ name, redirectUris }: ClientForm): { name?: string; redirectUris?: string } {
+  const mistakes: { name?: string; redirectUris?: string } = {};
+  if (name.trim() === '') mistakes.name = 'Give it a name.';
+  else if (name.length > longestName) mistakes.name = `A name has at most ${longestName} characters.`;
+  // Who reads the name decides by it: nothing in it may turn the text around or hide.
+  else if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name) || !name.isWellFormed()) {
+    mistakes.name = 'The name has characters in it that cannot be seen.';
+  }
+  const unfit = redirectUris.find((address) => !isRedirectAddress(address));
+  if (redirectUris.length === 0) mistakes.redirectUris = 'Give it at least one redirect address.';
+  else if (redirectUris.length > mostAddresses) mistakes.redirectUris = `At most ${mostAddresses} redirect addresses.`;
+  else if (unfit !== undefined)
+    mistakes.redirectUris = `${unfit} is not a redirect address: it must be complete, without a fragment.`;
+  return mistakes;
+}
+
+interface NewClient extends ClientForm {
+  ownerId: bigint;
+  isPublic: boolean;
+}
+
+/** Registers an application. The secret is in the answer alone; a public one gets none. */
+export async function insertClient(
+  trx: Transaction,
+  ids: IdSource,
+  { ownerId, name, redirectUris, isPublic }: NewClient,
+): Promise<{ clientId: bigint; secret: string | undefined }> {
+  const clientId = ids.next();
+  const secret = isPublic ? undefined : randomSecret('hrs');
+  const row: OauthClientRow = {
+    id: clientId,
+    owner_id: ownerId,
+    name: name.trim(),
+    redirect_uris: JSON.stringify([...new Set(redirectUris)]),
+    secret_hash: secret === undefined ? null : hashSecret(secret),
+    created_at: BigInt(Date.now()),
+  };
+  await trx.insertInto('oauth_clients').values(row).execute();
+  return { clientId, secret };
+}
+
+export async function findClient(db: Queries, clientId: string | bigint): Promise<Client | undefined> {
+  const id = typeof clientId === 'string' ? parseId(clientId) : clientId;
+  if (id === undefined) return undefined;
+  const row = await db.selectFrom('oauth_clients').selectAll().where('id', '=', id).executeTakeFirst();
+  return row && clientOf(row);
+}
+
+/** Where the application proves who it is: a secret for one that has a secret, none for one that has none. */
+export async function clientWithSecret(
+  db: Queries,
+  clientId: string,
+  secret: string | undefined,
+): Promise<Client | undefined> {
+  const id = parseId(clientId);
+  if (id === undefined) return undefined;
+  const row = await db.selectFrom('oauth_clients').selectAll().where('id', '=', id).executeTakeFirst();
+  if (!row) return undefined;
+  const { secret_hash: expected } = row;
+  const isProven = expected === null ? secret === undefined : secret !== undefined && secretMatches(secret, expected);
+  return isProven ? clientOf(row) : undefined;
+}
+
+/** The applications that a person registered, oldest first. */
+export async function clientsOf(db: Queries, ownerId: bigint): Promise<Client[]> {
+  const rows = await db.selectFrom('oauth_clients').selectAll().where('owner_id', '=', ownerId).orderBy('id').execute();
+  return rows.map(clientOf);
+}
+
+/** Everybody's, for the operator, oldest first. */
+export async function allClients(db: Queries): Promise<(Client & { owner: string })[]> {
+  const rows = await db
+    .selectFrom('oauth_clients as c')
+    .innerJoin('users as u', 'u.id', 'c.owner_id')
+    .selectAll('c')
+    .select('u.email as owner')
+    .orderBy('c.id')
+    .execute();
+  return rows.map((row) => ({ ...clientOf(row), owner: row.owner }));
+}
+
+export async function updateClient(trx: Transaction, { id }: Client, form: ClientForm): Promise<void> {
+  const redirectUris = JSON.stringify([...new Set(form.redirectUris)]);
+  const change = { name: form.name.trim(), redirect_uris: redirectUris };
+  await trx.updateTable('oauth_clients').set(change).where('id', '=', id).execute();
+}
+
+/** The old secret stops working at once; tokens that people gave stay. */
+export async function renewSecret(trx: Transaction, { id }: Client): Promise<string> {
+  const secret = randomSecret('hrs');
+  await trx
+    .updateTable('oauth_clients')
+    .set({ secret_hash: hashSecret(secret) })
+    .where('id', '=', id)
+    .execute();
+  return secret;
+}
+
+/** With everything that people gave it. */
+export async function deleteClient(trx: Transaction, { id }: Client): Promise<void> {
+  await trx.deleteFrom('oauth_clients').where('id', '=', id).execute();
+}

@@ -1,0 +1,111 @@
+import type { Database, Transaction } from '../db/open.ts';
+import type { OauthCodeRow } from '../db/schema.ts';
+import { insertToken, revokeTokenOfCode, splitScopes, type Grant } from '../auth/tokens.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { hashSecret, randomSecret } from '../lib/passwords.ts';
+import type { Scope } from '../http/route.ts';
+import type { Client } from './clients.ts';
+import { verifierFits } from './pkce.ts';
+
+/**
+ * A code stands for what a person has just allowed, for ten minutes and for one exchange. The exchange deletes it and
+ * writes its hash beside the token it gave, so a code that comes again is recognised for as long as that token lives.
+ */
+const lifetime = 10 * 60 * 1000;
+
+export interface Allowed extends Grant {
+  redirectUri: string;
+  /** Whether the application named the address itself, or left it at the only one it has. */
+  redirectUriSent: boolean;
+  challenge: string | undefined;
+}
+
+export async function insertCode(trx: Transaction, ids: IdSource, allowed: Allowed): Promise<string> {
+  const code = randomSecret('hrc');
+  const row: OauthCodeRow = {
+    id: ids.next(),
+    code_hash: hashSecret(code),
+    client_id: allowed.clientId,
+    user_id: allowed.userId,
+    scopes: allowed.scopes.join(' '),
+    redirect_uri: allowed.redirectUri,
+    redirect_uri_sent: allowed.redirectUriSent ? 1 : 0,
+    code_challenge: allowed.challenge ?? null,
+    expires_at: BigInt(Date.now() + lifetime),
+  };
+  await trx.insertInto('oauth_codes').values(row).execute();
+  return code;
+}
+
+export interface Redemption {
+  code: string;
+  redirectUri: string | undefined;
+  verifier: string | undefined;
+}
+
+export interface Redeemed {
+  token: string;
+  scopes: readonly Scope[];
+}
+
+/**
+ * Gives the token for a code, or nothing. A request that does not fit leaves the code as it was: 256 random bits are
+ * not found by trying, and an application that sent a wrong field can still mend it.
+ */
+export async function redeem(
+  db: Database,
+  ids: IdSource,
+  client: Client,
+  redemption: Redemption,
+): Promise<Redeemed | undefined> {
+  const codeHash = hashSecret(redemption.code);
+  return db.transaction(async (trx) => {
+    const found = await trx
+      .selectFrom('oauth_codes as c')
+      .innerJoin('users as u', 'u.id', 'c.user_id')
+      .selectAll('c')
+      .select('u.suspended')
+      .where('c.code_hash', '=', codeHash)
+      .executeTakeFirst();
+    // RFC 6749 section 4.1.2: used more than once, a code takes back what it gave.
+    if (!found) {
+      await revokeTokenOfCode(trx, codeHash, client.id);
+      return undefined;
+    }
+    if (found.suspended === 1 || !isFit(found, client, redemption)) return undefined;
+    const { numDeletedRows: deleted } = await trx
+      .deleteFrom('oauth_codes')
+      .where('id', '=', found.id)
+      .executeTakeFirst();
+    // Somebody else redeemed it between the two statements.
+    if (deleted !== 1n) {
+      await revokeTokenOfCode(trx, codeHash, client.id);
+      return undefined;
+    }
+    const scopes = splitScopes(found.scopes);
+    const grant = { clientId: client.id, userId: found.user_id, scopes };
+    return { token: await insertToken(trx, ids, grant, codeHash), scopes };
+  });
+}
+
+function isFit(code: OauthCodeRow, client: Client, { redirectUri, verifier }: Redemption): boolean {
+  // RFC 6749 section 4.1.3: the code is this application's own, and its ten minutes (section 4.1.2) are not over.
+  if (code.client_id !== client.id || code.expires_at <= BigInt(Date.now())) return false;
+  // RFC 6749 section 4.1.3: an address that was named when asking is named again, and is the same.
+  if (redirectUri === undefined ? code.redirect_uri_sent === 1 : redirectUri !== code.redirect_uri) return false;
+  // RFC 9700 section 4.8.2: a verifier for a code that was asked for without a challenge shows that somebody took the
+  // challenge away, or put another code in.
+  if (code.code_challenge === null) return verifier === undefined && !client.isPublic;
+  // RFC 7636 section 4.6, for every code that was asked for with a challenge, whoever asked.
+  return verifier !== undefined && verifierFits(verifier, code.code_challenge);
+}
+
+/** What a person takes back from an application holds also for what it has not fetched yet. */
+export async function dropCodesOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<void> {
+  await trx.deleteFrom('oauth_codes').where('user_id', '=', userId).where('client_id', '=', clientId).execute();
+}
+
+export async function forgetOldCodes(db: Database): Promise<void> {
+  const now = BigInt(Date.now());
+  await db.transaction((trx) => trx.deleteFrom('oauth_codes').where('expires_at', '<=', now).execute());
+}

@@ -1,0 +1,122 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError } from '../errors.ts';
+import { isForeignKeyViolation, type Database } from '../db/open.ts';
+import { parseForm } from '../http/bodies.ts';
+import { emptyGroup, type RawGroup } from '../http/raw.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { clientWithSecret, type Client } from './clients.ts';
+import { redeem } from './codes.ts';
+import { OauthError, parametersOf, refuseRepeated, type Parameters } from './parameters.ts';
+
+export interface TokenServices {
+  db: Database;
+  ids: IdSource;
+  /** What an error that is ours is written to. */
+  onTrouble: (error: unknown, requestId: string) => void;
+}
+
+const largestForm = 16 * 1024;
+const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier'];
+
+/** RFC 6749 section 3.2: where applications exchange a code for a token. Its answers have no envelope. */
+export function addTokenEndpoint(server: FastifyInstance, services: TokenServices): void {
+  void server.register(async (endpoint) => {
+    endpoint.removeAllContentTypeParsers();
+    endpoint.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      { parseAs: 'string', bodyLimit: largestForm },
+      async (_: FastifyRequest, body: string) => parseForm(body),
+    );
+    endpoint.setErrorHandler((error, request, reply) => sendError(error, request, reply, services));
+    endpoint.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
+    endpoint.post<{ Body: RawGroup | undefined }>('/oauth2/access_token', async (request, reply) => {
+      const sent = request.body ?? emptyGroup();
+      refuseRepeated(sent, names);
+      const parameters = parametersOf(sent);
+      const client = await identify(request.headers.authorization, parameters, services.db);
+      const { token, scopes } = await exchange(client, parameters, services);
+      return send(reply, 200, { access_token: token, token_type: 'bearer', scope: scopes.join(' ') });
+    });
+  });
+}
+
+/** RFC 6749 section 2.3.1: by Basic or in the body, and not by both. What stands in the address is not looked at. */
+async function identify(header: string | undefined, parameters: Parameters, { read }: Database): Promise<Client> {
+  const basic = header === undefined ? undefined : readBasic(header);
+  const [id, secret] = [parameters('client_id'), parameters('client_secret')];
+  if (basic && (secret !== undefined || (id !== undefined && id !== basic.id))) {
+    throw new OauthError('invalid_request', 'the application identified itself in two ways');
+  }
+  const claimed = basic ?? { id, secret };
+  if (claimed.id === undefined) throw new OauthError('invalid_client', 'the application did not say which one it is');
+  const client = await clientWithSecret(read, claimed.id, claimed.secret);
+  if (!client) throw new OauthError('invalid_client', 'there is no such application, or its secret is another');
+  return client;
+}
+
+function readBasic(header: string): { id: string; secret: string | undefined } {
+  const [, encoded = ''] = /^basic +(\S+)$/i.exec(header) ?? [];
+  const [, id, secret] = /^([^:]+):(.*)$/s.exec(Buffer.from(encoded, 'base64').toString()) ?? [];
+  if (id === undefined || secret === undefined) throw new OauthError('invalid_client', 'it takes Basic or a form');
+  return { id: formDecoded(id), secret: secret === '' ? undefined : formDecoded(secret) };
+}
+
+/** RFC 6749 section 2.3.1: both halves are encoded as in a form before they are put together. */
+function formDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    throw new OauthError('invalid_client', 'the credentials cannot be read');
+  }
+}
+
+async function exchange(client: Client, parameters: Parameters, { db, ids }: TokenServices) {
+  const [grantType, code] = [parameters('grant_type'), parameters('code')];
+  if (grantType === undefined) throw new OauthError('invalid_request', 'grant_type is missing');
+  if (grantType !== 'authorization_code') {
+    throw new OauthError('unsupported_grant_type', 'the only grant type is authorization_code');
+  }
+  if (code === undefined) throw new OauthError('invalid_request', 'code is missing');
+  const redemption = { code, redirectUri: parameters('redirect_uri'), verifier: parameters('code_verifier') };
+  const redeemed = await redeem(db, ids, client, redemption).catch((error: unknown) => {
+    if (isForeignKeyViolation(error)) return undefined; // the application was deleted in this very moment
+    throw error;
+  });
+  if (!redeemed) {
+    throw new OauthError('invalid_grant', 'the code is unknown, used, too old, or was given for something else');
+  }
+  return redeemed;
+}
+
+/** RFC 6749 section 5.1: nobody keeps an answer that has a token in it. */
+function send(reply: FastifyReply, status: number, body: object): FastifyReply {
+  return reply
+    .status(status)
+    .header('cache-control', 'no-store')
+    .header('pragma', 'no-cache')
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(body));
+}
+
+/** RFC 6749 section 5.2. */
+function sendError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { onTrouble }: TokenServices,
+): FastifyReply {
+  const known = error instanceof OauthError ? error : unreadableBody(error);
+  if (!known) {
+    onTrouble(error, request.id);
+    return send(reply, 500, { error: 'server_error' });
+  }
+  const status = known.code === 'invalid_client' ? 401 : 400;
+  if (status === 401) reply.header('www-authenticate', 'Basic realm="Headrace", charset="UTF-8"');
+  return send(reply, status, { error: known.code, error_description: known.message });
+}
+
+function unreadableBody(error: unknown): OauthError | undefined {
+  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  const isTheirs = error instanceof ApiError || (status >= 400 && status < 500);
+  return isTheirs ? new OauthError('invalid_request', 'the request is not a form that can be read') : undefined;
+}

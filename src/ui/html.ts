@@ -1,0 +1,31 @@
+/** HTML that is safe to send: text that went in was escaped, and only other `Html` was not. */
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Piece = Html | string | number | bigint | false | undefined | readonly Piece[];
+
+/** A template whose values are escaped unless they are HTML already. Nothing is put where a value is missing or false. */
+export function html(strings: TemplateStringsArray, ...values: Piece[]): Html {
+  let text = strings[0] ?? '';
+  for (const [at, value] of values.entries()) text += render(value) + (strings[at + 1] ?? '');
+  return new Html(text);
+}
+
+function render(piece: Piece): string {
+  if (piece === undefined || piece === false) return '';
+  if (typeof piece === 'string') return escaped(piece);
+  if (piece instanceof Html) return piece.text;
+  return typeof piece === 'object' ? piece.map((one) => render(one)).join('') : String(piece);
+}
+
+const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+/** Enough for text and for quoted attributes, the only two places where values stand. */
+function escaped(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
+}

@@ -1,0 +1,26 @@
+import type { FastifyInstance } from 'fastify';
+import { ApiError } from '../errors.ts';
+import { addAssets } from './assets.ts';
+import * as account from './account.ts';
+import * as applications from './applications.ts';
+import * as authorize from './authorize.ts';
+import * as password from './password.ts';
+import * as registration from './registration.ts';
+import * as signIn from './sign-in.ts';
+import { addSite, type SiteServices } from './site.ts';
+import * as start from './start.ts';
+
+/** The pages that people see: rendered here, complete without scripts. */
+export function addPages(server: FastifyInstance, services: SiteServices): void {
+  addAssets(server);
+  addSite(
+    server,
+    [signIn, password, account, authorize, applications, registration, start].flatMap(({ places }) => places),
+    services,
+  );
+  // The root belongs to the API, which has nothing there; a browser was looking for the pages.
+  server.get('/', (request, reply) => {
+    if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');
+    return reply.header('vary', 'accept').redirect('/ui/', 302);
+  });
+}

@@ -1,0 +1,87 @@
+import { ownerOfLink } from '../auth/password-links.ts';
+import { setPasswordByLink, weaknessOf } from '../auth/set-password.ts';
+import { html, type Html } from './html.ts';
+import { keyField, problem, type Page } from './layout.ts';
+import type { Place } from './site.ts';
+
+interface Shown {
+  formKey: string;
+  token: string;
+  email: string;
+  mistake?: string;
+}
+
+/** A password that somebody chooses, twice, because they do not see what they type. */
+export function newPasswordFields(mistake: string | undefined): Html {
+  return html` <label for="password">New password</label>
+    <p class="hint" id="hint">At least 12 characters. A few words that do not belong together do well.</p>
+    <input
+      id="password"
+      name="password"
+      type="password"
+      autocomplete="new-password"
+      required
+      minlength="12"
+      aria-describedby="hint${mistake !== undefined && ' mistake'}"
+      ${mistake !== undefined && html`aria-invalid="true"`}
+    />
+    ${mistake !== undefined && html`<p class="mistake" id="mistake" role="alert">${mistake}</p>`}
+    <label for="again">The same once more</label>
+    <input id="again" name="again" type="password" autocomplete="new-password" required />`;
+}
+
+/** What is wrong with what was typed there. */
+export function mistakeIn(password: string, again: string, email: string): string | undefined {
+  return weaknessOf(password, email) ?? (password === again ? undefined : 'The two passwords are not the same.');
+}
+
+function passwordPage({ formKey, token, email, mistake }: Shown): Page {
+  return {
+    title: 'Set your password',
+    isNarrow: true,
+    status: mistake === undefined ? 200 : 403,
+    main: html`<div class="card">
+      <h1>Set your password</h1>
+      <p>For the account <strong>${email}</strong>.</p>
+      <form method="post" action="/ui/password">
+        ${keyField(formKey)}
+        <input type="hidden" name="token" value="${token}" />
+        <input type="email" name="email" autocomplete="username" value="${email}" readonly hidden />
+        ${newPasswordFields(mistake)}
+        <button class="main">Set password</button>
+      </form>
+    </div>`,
+  };
+}
+
+const worksNoMore = problem(
+  404,
+  'This link works no more',
+  'It was used already, it is older than a week, or a newer one took its place. Whoever runs this server can make another.',
+);
+
+/** Where the link leads that the operator hands to somebody. Looking at it uses nothing up: previews do that, too. */
+export const places: Place[] = [
+  {
+    method: 'GET',
+    path: '/ui/password',
+    async visit({ db, queryText, formKey }) {
+      const token = queryText('token');
+      const owner = await ownerOfLink(db.read, token);
+      return owner ? passwordPage({ formKey, token, email: owner.email }) : worksNoMore;
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ui/password',
+    async visit({ db, formText, formKey }) {
+      const [token, password] = [formText('token'), formText('password')];
+      const owner = await ownerOfLink(db.read, token);
+      if (!owner) return worksNoMore;
+      const mistake = mistakeIn(password, formText('again'), owner.email);
+      if (mistake !== undefined) return passwordPage({ formKey, token, email: owner.email, mistake });
+      if (!(await setPasswordByLink(db, token, password))) return worksNoMore;
+      return { goTo: '/ui/sign-in?password=set', status: 303 };
+    },
+  },
+];

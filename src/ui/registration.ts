@@ -1,0 +1,144 @@
+import {
+  deleteClient,
+  findClient,
+  insertClient,
+  mistakesIn,
+  renewSecret,
+  updateClient,
+  type Client,
+  type ClientForm,
+} from '../oauth/clients.ts';
+import { html, type Html } from './html.ts';
+import { keyField, notice, type Page } from './layout.ts';
+import { fields, newPage, readForm, type Mistakes } from './registration-form.ts';
+import { forPeople, notFound, type PersonVisit, type Place, type Response } from './site.ts';
+
+/** Where a person registers applications of their own and looks after them. */
+
+interface Shown {
+  client: Client;
+  form?: ClientForm;
+  mistakes?: Mistakes;
+  message?: Html;
+  /** Shown this once. */
+  secret?: string | undefined;
+}
+
+function clientPage(formKey: string, { client, form = client, mistakes = {}, message, secret }: Shown): Page {
+  const path = `/ui/applications/${client.id}`;
+  return {
+    title: client.name,
+    status: Object.keys(mistakes).length > 0 ? 403 : 200,
+    main: html`<h1>${client.name}</h1>
+      ${message}
+      <section class="card" aria-label="Credentials">
+        <dl>
+          <dt>Client ID</dt>
+          <dd><code id="client-id">${client.id}</code></dd>
+          <dt>Client secret</dt>
+          <dd>${secretText(client, secret)}</dd>
+        </dl>
+        ${!client.isPublic && renewal(path, formKey)}
+      </section>
+      <form method="post" action="${path}" class="card" aria-label="Name and addresses">
+        ${keyField(formKey)} ${fields(form, mistakes)}
+        <button class="main">Save</button>
+      </form>
+      <details>
+        <summary class="button">Delete this application</summary>
+        <div class="card">
+          <p>Everything that people allowed it stops working at once. This cannot be undone.</p>
+          <form method="post" action="${path}/delete">
+            ${keyField(formKey)}
+            <button class="danger">Delete ${client.name}</button>
+          </form>
+        </div>
+      </details>
+      <p class="back"><a href="/ui/applications">All applications</a></p>`,
+  };
+}
+
+function secretText({ isPublic }: Client, secret: string | undefined): Html {
+  if (isPublic) return html`None: it is public, and uses PKCE.`;
+  if (secret === undefined) return html`Was shown when it was made. If it is lost, make a new one.`;
+  return html`<code class="secret" id="client-secret">${secret}</code>`;
+}
+
+function renewal(path: string, formKey: string): Html {
+  return html`<details>
+    <summary class="button">Make a new secret</summary>
+    <div class="card">
+      <p>The old one stops working at once. What people allowed the application stays.</p>
+      <form method="post" action="${path}/secret">
+        ${keyField(formKey)}
+        <button class="main">Make it</button>
+      </form>
+    </div>
+  </details>`;
+}
+
+/** Somebody else's application is not there. */
+async function ownClient({ db, person, param }: PersonVisit): Promise<Client | undefined> {
+  const client = await findClient(db.read, param('client_id'));
+  return client?.ownerId === person.id ? client : undefined;
+}
+
+function ofClient(
+  method: Place['method'],
+  path: string,
+  visitClient: (visit: PersonVisit, client: Client) => Promise<Response>,
+): Place {
+  return forPeople({
+    method,
+    path,
+    async visit(visit) {
+      const client = await ownClient(visit);
+      return client ? visitClient(visit, client) : notFound;
+    },
+  });
+}
+
+const shownOnce = notice('good', 'The secret is shown this once: copy it now.');
+
+export const places: Place[] = [
+  forPeople({
+    method: 'GET',
+    path: '/ui/applications/new',
+    visit: async ({ formKey }) => newPage(formKey, { name: '', redirectUris: [] }, {}, false),
+  }),
+  forPeople({
+    method: 'POST',
+    path: '/ui/applications/new',
+    async visit(visit) {
+      const { db, ids, person, formKey } = visit;
+      const form = readForm(visit);
+      const isPublic = visit.formText('public') !== '';
+      const mistakes = mistakesIn(form);
+      if (Object.keys(mistakes).length > 0) return newPage(formKey, form, mistakes, isPublic);
+      const registration = { ...form, isPublic, ownerId: person.id };
+      const { clientId, secret } = await db.transaction((trx) => insertClient(trx, ids, registration));
+      const client = await findClient(db.read, clientId);
+      if (!client) return notFound;
+      const message = isPublic ? notice('good', 'Registered.') : shownOnce;
+      return clientPage(formKey, { client, message, secret });
+    },
+  }),
+  ofClient('GET', '/ui/applications/:client_id', async ({ formKey }, client) => clientPage(formKey, { client })),
+  ofClient('POST', '/ui/applications/:client_id', async (visit, client) => {
+    const form = readForm(visit);
+    const mistakes = mistakesIn(form);
+    if (Object.keys(mistakes).length > 0) return clientPage(visit.formKey, { client, form, mistakes });
+    await visit.db.transaction((trx) => updateClient(trx, client, form));
+    const changed = (await ownClient(visit)) ?? client;
+    return clientPage(visit.formKey, { client: changed, message: notice('good', 'Saved.') });
+  }),
+  ofClient('POST', '/ui/applications/:client_id/secret', async ({ db, formKey }, client) => {
+    if (client.isPublic) return notFound;
+    const secret = await db.transaction((trx) => renewSecret(trx, client));
+    return clientPage(formKey, { client, secret, message: shownOnce });
+  }),
+  ofClient('POST', '/ui/applications/:client_id/delete', async ({ db }, client) => {
+    await db.transaction((trx) => deleteClient(trx, client));
+    return { goTo: '/ui/applications', status: 303 };
+  }),
+];

@@ -1,0 +1,109 @@
+import { endSession } from '../auth/sessions.ts';
+import { signIn, type SignedIn } from '../auth/sign-in.ts';
+import { html } from './html.ts';
+import { keyField, notice, type Page } from './layout.ts';
+import type { Place } from './site.ts';
+
+interface Shown {
+  formKey: string;
+  returnTo: string;
+  email?: string;
+  message?: string | undefined;
+  isGood?: boolean;
+  status?: number;
+  headers?: Record<string, string>;
+}
+
+function signInPage({
+  formKey,
+  returnTo,
+  email = '',
+  message,
+  isGood = false,
+  status = 200,
+  headers = {},
+}: Shown): Page {
+  return {
+    title: 'Sign in',
+    status,
+    headers,
+    isNarrow: true,
+    main: html`<div class="card">
+      <h1>Sign in</h1>
+      ${message !== undefined && notice(isGood ? 'good' : 'bad', message)}
+      <form method="post" action="/ui/sign-in">
+        ${keyField(formKey)}
+        <input type="hidden" name="return" value="${returnTo}" />
+        <label for="email">E-mail address</label>
+        <input id="email" name="email" type="email" autocomplete="username" required value="${email}" />
+        <label for="password">Password</label>
+        <input id="password" name="password" type="password" autocomplete="current-password" required />
+        <button class="main">Sign in</button>
+      </form>
+      <p class="aside">
+        Forgotten the password, or invited and without one? Whoever runs this server can make you a link to set it.
+      </p>
+    </div>`,
+  };
+}
+
+/** Where somebody goes after signing in: a page of ours and nothing else, however the text is spelled. */
+export function localPath(text: string): string {
+  const here = 'https://headrace.invalid';
+  if (!text.startsWith('/') || !URL.canParse(text, here)) return '/ui/';
+  const { origin, pathname, search } = new URL(text, here);
+  const isOurs = origin === here && (pathname.startsWith('/ui/') || pathname === '/oauth2/authorize');
+  return isOurs ? `${pathname}${search}` : '/ui/';
+}
+
+function refusal(refused: Exclude<SignedIn, { session: string }>): Pick<Shown, 'message' | 'status' | 'headers'> {
+  if (refused.refused === 'wrong') return { status: 401, message: 'The e-mail address or the password is wrong.' };
+  if (refused.refused === 'suspended') {
+    return { status: 401, message: 'This account is suspended. Ask whoever runs this server.' };
+  }
+  return waitFor(refused.seconds);
+}
+
+/** What somebody is told who guesses too often. */
+export function waitFor(seconds: number): { status: 429; message: string; headers: Record<string, string> } {
+  const time = seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
+  const message = `Too many attempts went wrong. Wait ${time}, then try again.`;
+  return { status: 429, message, headers: { 'retry-after': String(seconds) } };
+}
+
+export const places: Place[] = [
+  {
+    method: 'GET',
+    path: '/ui/sign-in',
+    async visit({ visitor, formKey, queryText }) {
+      const returnTo = localPath(queryText('return'));
+      if (visitor.person) return { goTo: returnTo, status: 303 };
+      const isSet = queryText('password') === 'set';
+      return signInPage({ formKey, returnTo, isGood: isSet, message: isSet ? 'Your password is set.' : undefined });
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ui/sign-in',
+    async visit(visit) {
+      const [email, password] = [visit.formText('email'), visit.formText('password')];
+      const returnTo = localPath(visit.formText('return'));
+      const attempt = { email, password, address: visit.address, session: visit.visitor.session };
+      const result = await signIn(visit, attempt);
+      if ('refused' in result) return signInPage({ formKey: visit.formKey, returnTo, email, ...refusal(result) });
+      visit.signIn(result.session);
+      return { goTo: returnTo, status: 303 };
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ui/sign-out',
+    async visit({ db, visitor, signOut, formText }) {
+      const { session } = visitor;
+      if (session !== undefined) await db.transaction((trx) => endSession(trx, session));
+      signOut();
+      const returnTo = new URLSearchParams({ return: localPath(formText('return')) });
+      return { goTo: `/ui/sign-in?${returnTo.toString()}`, status: 303 };
+    },
+  },
+];

@@ -1,0 +1,37 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import type { TestDatabase } from './databases.ts';
+
+/** The machine's Chromium. Its own sandbox needs privileges that a test run does not have everywhere. */
+async function launch(): Promise<Browser> {
+  const places = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, 'chromium'));
+  return chromium.launch({ executablePath: places.find(existsSync) ?? 'chromium', args: ['--no-sandbox'] });
+}
+
+/** A browser for the tests of a block; each person in it has a profile of their own. */
+export class TestBrowser {
+  #browser: Promise<Browser> | undefined;
+
+  constructor({ afterwards }: Pick<TestDatabase, 'afterwards'>) {
+    afterwards(async () => (await this.#browser)?.close());
+  }
+
+  /** The certificate is the server's own, so nobody vouches for it. */
+  async open(options: BrowserContextOptions = {}): Promise<Page> {
+    this.#browser ??= launch();
+    const context = await (await this.#browser).newContext({ ignoreHTTPSErrors: true, ...options });
+    context.setDefaultTimeout(20_000);
+    return context.newPage();
+  }
+}
+
+/** Fills in the form that asks who somebody is. */
+export async function fillInSignIn(
+  page: Page,
+  { email, password }: { email: string; password: string },
+): Promise<void> {
+  await page.getByLabel('E-mail address').fill(email);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+}

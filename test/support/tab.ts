@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import type { Answer } from './client.ts';
+import type { Service } from './service.ts';
+
+type Fields = Record<string, string>;
+
+/** What a browser without scripts does: it keeps cookies, reads forms, and sends them. It follows nothing by itself. */
+export class Tab {
+  readonly #service: Service;
+  readonly cookies = new Map<string, string>();
+
+  constructor(service: Service) {
+    this.#service = service;
+  }
+
+  async get(path: string, headers: Fields = {}): Promise<Answer> {
+    return this.#keepCookies(await this.#service.api.get(path, { headers: this.#with(headers) }));
+  }
+
+  async post(path: string, form: Fields | [string, string][], headers: Fields = {}): Promise<Answer> {
+    return this.#keepCookies(await this.#service.api.post(path, { form, headers: this.#with(headers) }));
+  }
+
+  /** Fills in the form of a page that leads to `action` and sends it; `undefined` leaves one of its fields out. */
+  submit(page: Answer, action: string, fields: Record<string, string | undefined> = {}, headers: Fields = {}) {
+    const all: Record<string, string | undefined> = { ...hiddenFields(page.text, action), ...fields };
+    const sent = Object.entries(all).filter((pair): pair is [string, string] => pair[1] !== undefined);
+    return this.post(action, sent, headers);
+  }
+
+  async signIn({ email, password }: { email: string; password: string }, returnTo = '/ui/'): Promise<Answer> {
+    const page = await this.get(`/ui/sign-in?return=${encodeURIComponent(returnTo)}`);
+    return this.submit(page, '/ui/sign-in', { email, password });
+  }
+
+  #with(headers: Fields): Fields {
+    const cookie = Array.from(this.cookies, ([name, value]) => `${name}=${value}`).join('; ');
+    return cookie === '' ? headers : { cookie, ...headers };
+  }
+
+  #keepCookies(answer: Answer): Answer {
+    for (const line of answer.headers['set-cookie'] ?? []) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      if (/max-age=0/i.test(line)) this.cookies.delete(name);
+      else this.cookies.set(name, value);
+    }
+    return answer;
+  }
+}
+
+/** The hidden fields of the form with this action. */
+function hiddenFields(page: string, action: string): Fields {
+  const form = Array.from(page.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs)).find(([, attributes = '']) =>
+    attributes.includes(`action="${action}"`),
+  );
+  assert.ok(form, `no form leads to ${action}: ${page}`);
+  const fields: Fields = {};
+  for (const [tag] of (form[2] ?? '').matchAll(/<input\b[^>]*>/gs)) {
+    if (/type="hidden"/.test(tag)) fields[attribute(tag, 'name')] = attribute(tag, 'value');
+  }
+  return fields;
+}
+
+function attribute(tag: string, name: string): string {
+  const [, value = ''] = new RegExp(`\\b${name}="([^"]*)"`).exec(tag) ?? [];
+  const entities: Fields = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#39;': "'", '&amp;': '&' };
+  return value.replaceAll(/&[a-z0-9#]+;/g, (entity) => entities[entity] ?? entity);
+}

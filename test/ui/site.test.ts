@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { html } from '../../src/ui/html.ts';
+import { assertRefused } from '../support/expect.ts';
+import { describeService } from '../support/service.ts';
+import { Tab } from '../support/tab.ts';
+import type { User } from '../support/user.ts';
+
+const browser = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+
+describeService('the site', (service) => {
+  let alice: User;
+  let tab: Tab;
+  before(async () => {
+    alice = await service.user();
+    tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+  });
+
+  test('is where a browser that asks for the root is sent; programs get the API’s answer', async () => {
+    const sent = await service.api.get('/', { headers: browser });
+    assert.deepEqual([sent.status, sent.headers.location], [302, '/ui/']);
+    const none = { generic: ['api_does_not_exists'] };
+    for (const headers of [{}, { accept: '*/*' }, { accept: 'application/json' }]) {
+      assertRefused(await service.api.get('/', { headers }), 400, none);
+    }
+    assertRefused(await service.api.post('/', { headers: browser }), 400, none);
+    assert.equal((await service.api.get('/ui', { headers: browser })).headers.location, '/ui/');
+  });
+
+  test('takes no session for credentials of the API', async () => {
+    const project = await alice.createProject();
+    for (const path of ['/whoami', `/projects/${project.id}?callback=f`]) {
+      assert.equal((await tab.get(path)).status, 401);
+    }
+  });
+
+  test('lists a person’s projects with their newest build request', async () => {
+    const [bob, carol] = [await service.user(), await service.user()];
+    const [own, shared] = [
+      await bob.createProject({ name: 'own one' }),
+      await carol.createProject({ name: 'shared one' }),
+    ];
+    await carol.createProject({ name: 'hidden one' });
+    await carol.invite(shared, bob);
+    await bob.requestBuild(own, 'older');
+    await bob.requestBuild(own, 'newer');
+    const his = new Tab(service);
+    await his.signIn(bob.credentials);
+    const { text } = await his.get('/ui/');
+    for (const shown of ['own one', 'shared one', '<code>newer</code>, enqueued', 'You collaborate on it']) {
+      assert.ok(text.includes(shown), shown);
+    }
+    for (const hidden of ['hidden one', 'older']) assert.ok(!text.includes(hidden), hidden);
+    assert.ok(!text.includes('password-link'));
+    await bob.invite(own, { email: 'newcomer@example.org' });
+    assert.match((await his.get('/ui/')).text, /without a password yet: newcomer@example\.org\./);
+    await service.stopPaying(bob);
+    const unpaid = await his.get('/ui/');
+    assert.ok(unpaid.text.includes('unpaid') && unpaid.text.includes('shared one') && !unpaid.text.includes('own one'));
+  });
+
+  test('loads its dress from itself, which may be kept for ever', async () => {
+    const page = await tab.get('/ui/');
+    const assets = Array.from(page.text.matchAll(/<link [^>]*href="([^"]+)"/g), ([, href = '']) => href);
+    assert.equal(assets.length, 2);
+    for (const path of assets) {
+      assert.match(path, /^\/ui\/\w+\.[0-9a-f]{16}\.(css|svg)$/);
+      const answer = await service.api.get(path);
+      assert.equal(answer.status, 200);
+      assert.match(String(answer.headers['cache-control']), /immutable/);
+    }
+  });
+
+  test('answers what goes wrong with a page, as guarded as the others', async () => {
+    const cases: [string, number][] = [
+      ['/ui/nothing', 404],
+      ['/ui/applications/x', 404],
+      ['/ui/sign-in?return=%ff', 400],
+      ['/ui/?[=1', 400],
+    ];
+    for (const [path, status] of cases) {
+      const answer = await tab.get(path);
+      assert.equal(answer.status, status, path);
+      assert.match(String(answer.headers['content-type']), /^text\/html/);
+      assert.match(String(answer.headers['content-security-policy']), /default-src 'none'.*frame-ancestors 'none'/);
+      assert.match(answer.text, /<h1>/);
+    }
+    const large = await tab.post('/ui/sign-in', { email: 'x'.repeat(100_000) });
+    assert.equal(large.status, 400);
+  });
+});
+
+describe('the colours', () => {
+  const css = readFileSync(join(import.meta.dirname, '../../src/ui/style.css'), 'utf8');
+  const [light = '', dark = ''] = Array.from(css.matchAll(/:root \{([^}]*)\}/g), ([, body = '']) => body);
+
+  const luminance = (colour: string): number => {
+    const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+      const part = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = (one: string, other: string): number => {
+    const [a, b] = [luminance(one), luminance(other)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+
+  for (const [name, scheme] of Object.entries({ light, dark })) {
+    test(`have the contrast that WCAG asks for, in ${name}`, () => {
+      const colour = (of: string): string => {
+        const [, value] = new RegExp(`--${of}: (#[0-9a-f]{6});`).exec(scheme) ?? [];
+        assert.ok(value, of);
+        return value;
+      };
+      const texts: [string, string[]][] = [
+        ['text', ['ground', 'card', 'field', 'code-ground']],
+        ['soft', ['ground', 'card']],
+        ['accent', ['ground', 'card']],
+        ['accent-strong', ['ground', 'card']],
+        ['on-accent', ['accent', 'accent-strong']],
+        ['good', ['good-ground', 'card']],
+        ['bad', ['bad-ground', 'card']],
+      ];
+      for (const [text, grounds] of texts) {
+        for (const ground of grounds) {
+          const ratio = contrast(colour(text), colour(ground));
+          assert.ok(ratio >= 4.5, `${text} on ${ground}: ${ratio.toFixed(2)}`);
+        }
+      }
+      for (const ground of ['card', 'ground']) {
+        assert.ok(contrast(colour('field-line'), colour(ground)) >= 3, `the edge of a field on ${ground}`);
+      }
+    });
+  }
+});
+
+describe('the template', () => {
+  test('escapes every text, and nothing twice', () => {
+    const inner = html`<b title="${`"'&`}">${'<x>'}</b>`;
+    const list = [html`<i>${1n}</i>`, '<', false as const, undefined];
+    assert.equal(
+      html`<p>${inner}${list}${0}</p>`.text,
+      '<p><b title="&quot;&#39;&amp;">&lt;x&gt;</b><i>1</i>&lt;0</p>',
+    );
+  });
+});
