@@ -1,31 +1,31 @@
-import { admin, runnerAdmin } from './cli/admin.ts';
-import { appAdmin } from './cli/apps.ts';
-import { backup } from './cli/backup.ts';
 import { runCommand, UsageError, usageOf, type Command } from './cli/commands.ts';
-import { rotateMasterKey } from './cli/master-key.ts';
-import { migrateCommand } from './cli/migrate.ts';
-import { restore } from './cli/restore.ts';
-import { runner } from './cli/runner.ts';
-import { serve } from './cli/serve.ts';
 
-const commands: Command[] = [
-  serve,
-  runner,
-  ...admin,
-  ...appAdmin,
-  runnerAdmin,
-  rotateMasterKey,
-  migrateCommand,
-  backup,
-  restore,
-];
+/** By their first word, each loaded when it is asked for: a server need not hold in memory what only a runner does. */
+const commands: Record<string, () => Promise<Command[]>> = {
+  serve: async () => [(await import('./cli/serve.ts')).serve],
+  runner: async () => [(await import('./cli/runner.ts')).runner],
+  admin: async () => {
+    const { admin, runnerAdmin } = await import('./cli/admin.ts');
+    const { appAdmin } = await import('./cli/apps.ts');
+    const { rotateMasterKey } = await import('./cli/master-key.ts');
+    return [...admin, ...appAdmin, runnerAdmin, rotateMasterKey];
+  },
+  migrate: async () => [(await import('./cli/migrate.ts')).migrateCommand],
+  backup: async () => [(await import('./cli/backup.ts')).backup],
+  restore: async () => [(await import('./cli/restore.ts')).restore],
+};
+
+async function allCommands(): Promise<Command[]> {
+  return (await Promise.all(Object.values(commands).map((load) => load()))).flat();
+}
 
 const [first, ...rest] = process.argv.slice(2);
 if (first === undefined || first === 'help' || first === '--help') {
-  console.log(usageOf(commands));
+  console.log(usageOf(await allCommands()));
 } else {
   try {
-    await runCommand(commands, [first, ...rest], process.env);
+    const load = Object.hasOwn(commands, first) ? commands[first] : undefined;
+    await runCommand(load ? await load() : await allCommands(), [first, ...rest], process.env);
   } catch (error) {
     console.error(`headrace: ${error instanceof Error ? error.message : String(error)}`);
     process.exitCode = error instanceof UsageError ? 2 : 1;

@@ -75,10 +75,9 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
 
 async function start(config: Config, places: RunnerPlaces, signal: AbortSignal): Promise<Socket> {
   const main = join(import.meta.dirname, '..', 'main.ts');
-  const options = ['--disable-warning=ExperimentalWarning'];
   // Here once, so that the runner need not see to it before every build.
   const [program, ...args] = withoutStrays(
-    [process.execPath, ...options, main, 'runner', '--local', '--data-dir', config.data_dir],
+    [process.execPath, ...process.execArgv, main, 'runner', '--local', '--data-dir', config.data_dir],
     2,
   );
   const output = openSync(places.log, 'w', 0o600);
