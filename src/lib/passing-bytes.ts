@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
  * looks for garbage when the small objects have filled their space, and by then the buffers of a fast stream take up a
  * hundred megabytes. So it is asked to look more often: among young objects alone, which takes about a millisecond.
  */
-const lookEvery = 8 * 1024 * 1024;
+const lookEvery = 4 * 1024 * 1024;
 
 let lookForGarbage: ((options: { type: 'minor' }) => void) | undefined;
 
