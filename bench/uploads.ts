@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request } from 'node:https';
-import { median, round, type Benchmark } from './support/report.ts';
+import { round, type Benchmark } from './support/report.ts';
 import { call, residentMegabytes, startBareUpload, startHeadrace } from './support/servers.ts';
 
 const megabyte = 1024 * 1024;
@@ -33,7 +33,8 @@ export const uploads: Benchmark = {
         ours.push(await upload());
       }
       clearInterval(watching);
-      const [taken, limit] = [median(ours), median(theirs)];
+      // The quickest of each: whatever else the machine does makes an upload slower, and never faster.
+      const [taken, limit] = [Math.min(...ours), Math.min(...theirs)];
       const speed = (milliseconds: number): string => round(size / megabyte / (milliseconds / 1000));
       return [
         {

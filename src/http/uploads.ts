@@ -25,6 +25,8 @@ export function arriving(request: IncomingMessage): AsyncGenerator<Buffer> {
 
 /** TLS delivers 16 KB at a time; handing on each of them alone would cost more than all that is done with them. */
 const pieceSize = 256 * 1024;
+/** More goes on arriving while a piece is dealt with, up to this. */
+const mostAhead = 1024 * 1024;
 
 async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   const { socket } = request;
@@ -35,9 +37,8 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   const gather = (chunk: Buffer): void => {
     gathered.push(chunk);
     size += chunk.length;
-    if (size < pieceSize) return;
-    request.pause();
-    enough.resolve();
+    if (size >= pieceSize) enough.resolve();
+    if (size >= mostAhead) request.pause();
   };
   const finish = (): void => {
     body.isOver = true;
@@ -47,13 +48,15 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   socket.setTimeout(longestSilence, giveUp);
   request.on('data', gather).on('end', finish).on('error', finish).on('close', finish);
   try {
-    while (!body.isOver) {
-      request.resume();
-      await enough.promise;
-      enough = Promise.withResolvers<void>();
+    while (!body.isOver || size > 0) {
+      if (!body.isOver && size < pieceSize) {
+        enough = Promise.withResolvers<void>();
+        await enough.promise;
+      }
       const piece = Buffer.concat(gathered, size);
       gathered = [];
       size = 0;
+      if (request.isPaused()) request.resume();
       if (piece.length > 0) yield piece;
     }
   } finally {

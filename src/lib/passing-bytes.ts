@@ -12,7 +12,7 @@ export interface PassingBytes {
   passed(bytes: number): void;
 }
 
-const lookEvery = 8 * 1024 * 1024;
+const lookEvery = 4 * 1024 * 1024;
 
 export function createPassingBytes(): PassingBytes {
   let since = 0;
