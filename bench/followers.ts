@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { requestsPerSecond } from './support/load.ts';
 import { startProject, type BenchProject } from './support/project.ts';
 import { median, round, type Benchmark } from './support/report.ts';
+import { call } from './support/servers.ts';
 
 const many = 500;
 const rounds = 3;
-/** Ten lines in a second, each with the moment it was written. */
-const command = 'for i in $(seq 150); do echo "a line of a log, written at @$(date +%s%N)@"; sleep 0.1; done';
+const seconds = 6;
+/** Ten lines in a second, each with the moment it was written, until it is called off. */
+const command = 'while :; do echo "a line of a log, written at @$(date +%s%N)@"; sleep 0.1; done';
 
 /** Many who follow one build: how late they hear, and what is left for everybody else. */
 export const followers: Benchmark = {
@@ -25,8 +27,8 @@ export const followers: Benchmark = {
       const busy: number[] = [];
       await requestsPerSecond(target, 32, 3); // until the code is compiled
       for (let round = 0; round < rounds; round += 1) {
-        alone.push(late((await followed(project, 1)).delays));
-        crowd.push(late((await followed(project, many)).delays));
+        alone.push((await followed(project, 1)).delay);
+        crowd.push((await followed(project, many)).delay);
         idle.push(await requestsPerSecond(target));
         busy.push((await followed(project, many, () => requestsPerSecond(target))).meanwhile ?? 0);
       }
@@ -50,16 +52,12 @@ export const followers: Benchmark = {
   },
 };
 
-function late(delays: number[]): number {
-  return delays.toSorted((a, b) => a - b)[Math.floor(delays.length * 0.95)] ?? Number.NaN;
-}
-
-/** Lets clients follow a build to its end, and something be measured once they are all there. */
+/** Lets clients follow a build for a while, and something be measured once they are all there. */
 async function followed(project: BenchProject, clients: number, measure?: () => Promise<number>) {
   const { service } = project;
   const build = await project.build();
   const program = join(import.meta.dirname, 'support', 'followers.ts');
-  const args = [program, `${service.url}${build}/firehose`, service.authorization, String(clients)];
+  const args = [program, `${service.url}${build}/firehose`, service.authorization, String(clients), String(seconds)];
   const child = spawn(process.execPath, ['--no-warnings', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -73,5 +71,7 @@ async function followed(project: BenchProject, clients: number, measure?: () => 
   await there.promise;
   const meanwhile = await measure?.();
   await gone;
-  return { delays: JSON.parse(output.split('\n')[1] ?? '[]') as number[], meanwhile };
+  await call(service, `${build}/cancel`, {});
+  await project.end(build);
+  return { delay: Number(output.split('\n')[1]), meanwhile };
 }

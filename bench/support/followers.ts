@@ -1,38 +1,41 @@
 import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
 
 /**
  * A process of clients who follow one stream over connections of their own, and look for moments that are written in it
- * as `@nanoseconds@`. Says when all are there, and at the end how late, in milliseconds, the moments arrived at them.
+ * as `@nanoseconds@`. Says when all are there, listens for a while, and says how late, in milliseconds, all but
+ * the latest twentieth of the moments of that while arrived at them.
  */
-const [, , address = '', authorization = '', many = '1'] = process.argv;
+const [, , address = '', authorization = '', many = '1', seconds = '1'] = process.argv;
 const { hostname, port, pathname } = new URL(address);
 const head = `GET ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: ${authorization}\r\n\r\n`;
 const delays: number[] = [];
+let since = Number.POSITIVE_INFINITY;
 
-function follow(): { answered: Promise<unknown>; ended: Promise<unknown> } {
+const clock = (): number => performance.timeOrigin + performance.now();
+
+async function follow(): Promise<void> {
   const socket: TLSSocket = connect({ host: hostname, port: Number(port), rejectUnauthorized: false });
   socket.setEncoding('latin1');
   socket.on('secureConnect', () => socket.write(head));
-  const ended = Promise.withResolvers<void>();
   socket.on('data', (text: string) => {
-    const now = performance.timeOrigin + performance.now();
-    for (const [, moment] of text.matchAll(/@(\d+)@/g)) delays.push(now - Number(moment) / 1e6);
-    if (!text.includes('event: end')) return;
-    socket.destroy();
-    ended.resolve();
+    const now = clock();
+    for (const [, nanoseconds] of text.matchAll(/@(\d+)@/g)) {
+      const moment = Number(nanoseconds) / 1e6;
+      if (moment > since) delays.push(now - moment);
+    }
   });
-  socket.on('error', ended.reject);
-  return { answered: once(socket, 'data'), ended: ended.promise };
+  await once(socket, 'data');
 }
 
-const followers: ReturnType<typeof follow>[] = [];
-while (followers.length < Number(many)) {
-  const group = Array.from({ length: Math.min(25, Number(many) - followers.length) }, follow);
-  followers.push(...group);
-  await Promise.all(group.map(({ answered }) => answered)); // a few at a time: handshakes are not what is measured
+for (let there = 0; there < Number(many); there += 25) {
+  // A few at a time: handshakes are not what is measured.
+  await Promise.all(Array.from({ length: Math.min(25, Number(many) - there) }, follow));
 }
-delays.length = 0; // what they were told to begin with
 console.log('listening on all connections');
-await Promise.all(followers.map(({ ended }) => ended));
-console.log(JSON.stringify(delays.map((delay) => Math.round(delay * 100) / 100)));
+await pause(1000); // what they were told to begin with is out of the way
+since = clock();
+await pause(Number(seconds) * 1000);
+console.log(delays.toSorted((a, b) => a - b)[Math.floor(delays.length * 0.95)]);
+process.exit(0);
