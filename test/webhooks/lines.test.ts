@@ -55,8 +55,9 @@ describeService(
     test('takes in news that is being written just as it runs dry', async () => {
       let answer = (): void => {};
       await using receiver = await Receiver.start((response) => (answer = () => void response.end()));
-      const telling = await startTelling(service, receiver);
-      const dependency = await telling.user.createDependency();
+      const user = await service.user();
+      const dependency = await user.createDependency();
+      await startTelling(service, receiver, user);
       await receiver.received(1);
       receiver.answer = reply(200);
       const { db, ids } = service.store;
