@@ -17,6 +17,8 @@ interface Admitted {
   params: Record<string, bigint>;
   caller: Caller | undefined;
   project: VisibleProject | undefined;
+  /** What was answered to others who were admitted just so, by the address they asked for. */
+  answers?: Map<string, string>;
 }
 
 /** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
@@ -26,9 +28,7 @@ export function endpointsOf(routes: readonly Route[], services: Services): Endpo
     admit: (request: Incoming) => admit(route, services, request),
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
       perform(route, services, { request, signal: signal ?? waitsForEver }, admitted as Admitted),
-    ...(isKept(route)
-      ? { recall: (request) => services.db.memory.get(answerName(route, request)) as string | undefined }
-      : {}),
+    ...(isKept(route) ? { recall: (request, admitted) => (admitted as Admitted).answers?.get(request.url) } : {}),
   }));
 }
 
@@ -78,15 +78,14 @@ async function judge(route: Route, db: Database, request: Incoming): Promise<Adm
 
 /** Longer answers are worked out each time: what is kept must stay small. */
 const longestKept = 4096;
+const mostKept = 4;
 
-/** Pages come with a header, streams have no end, and what is open to anybody costs nothing. */
+/**
+ * While nothing is committed, the same question of the same caller has the same answer. Pages come with a header,
+ * streams have no end, and what is open to anybody costs nothing.
+ */
 function isKept(route: Route): boolean {
   return route.method === 'GET' && !route.paged && !route.streams && route.concerns !== 'nobody';
-}
-
-/** While nothing is committed, the same question of the same caller has the same answer. */
-function answerName(route: Route, request: Incoming): string {
-  return `${nameOf(route, request)} ${request.url}`;
 }
 
 function readParams(raw: Readonly<Record<string, string>>): Record<string, bigint> {
@@ -137,7 +136,9 @@ async function perform(
     const answer = await handle(route, callOn(services.db.read), input);
     if (!isKept(route) || !('record' in answer)) return answer;
     const keep = (text: string): void => {
-      if (text.length <= longestKept) memory.set(answerName(route, request), text, asOf);
+      if (text.length > longestKept || memory.asOf !== asOf) return;
+      admitted.answers ??= new Map();
+      if (admitted.answers.size < mostKept) admitted.answers.set(request.url, text);
     };
     return { ...answer, keep };
   }

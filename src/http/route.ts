@@ -90,5 +90,5 @@ export interface Endpoint<Admitted = unknown> extends RouteDescription {
   /** `signal` says that the caller of a stream has gone. */
   perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
   /** The text of the answer, where it is known to be the same as the last time. */
-  recall?(request: Incoming): string | undefined;
+  recall?(request: Incoming, admitted: unknown): string | undefined;
 }

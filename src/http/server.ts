@@ -135,7 +135,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     },
     handler(request, reply) {
       if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
-      const known = endpoint.recall?.(request as Incoming);
+      const known = endpoint.recall?.(request as Incoming, request.admitted);
       if (known === undefined || request.callback !== undefined) return answer(endpoint, baseUrl, request, reply);
       sendKnown(known, request, reply);
       return reply;

@@ -6,23 +6,32 @@ import type { FastifyInstance } from 'fastify';
  * and a server that wants to stop would wait a minute for it. Nobody waits for an answer there: they are closed.
  */
 export function closeSilentConnections(server: FastifyInstance): void {
-  /** By where they come from: over TLS there are two sockets for each, and the second takes the place of the first. */
-  const silent = new Map<string, Socket>();
+  const silent = new Set<Socket>();
+  /** Over TLS there are two sockets for each: what is asked is asked on the second, which comes from where the first did. */
+  const outer = new Map<string, Socket>();
   let isStopping = false;
   const connected = (socket: Socket): void => {
-    const from = originOf(socket);
     if (isStopping) socket.destroy();
-    silent.set(from, socket);
-    socket.once('close', () => {
-      if (silent.get(from) === socket) silent.delete(from);
-    });
+    silent.add(socket);
+    socket.once('close', () => silent.delete(socket));
   };
-  server.server.on('connection', connected);
-  server.server.on('secureConnection', connected);
-  server.server.on('request', ({ socket }: { socket: Socket }) => silent.delete(originOf(socket)));
+  server.server.on('connection', (socket: Socket) => {
+    connected(socket);
+    const from = originOf(socket);
+    outer.set(from, socket);
+    socket.once('close', () => {
+      if (outer.get(from) === socket) outer.delete(from);
+    });
+  });
+  server.server.on('secureConnection', (socket: Socket) => {
+    connected(socket);
+    const first = outer.get(originOf(socket));
+    if (first) silent.delete(first);
+  });
+  server.server.on('request', ({ socket }: { socket: Socket }) => silent.delete(socket));
   server.addHook('preClose', (done) => {
     isStopping = true;
-    for (const socket of silent.values()) socket.destroy();
+    for (const socket of silent) socket.destroy();
     done();
   });
 }

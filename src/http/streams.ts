@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
@@ -94,21 +94,40 @@ function tell(
   const { raw } = reply.hijack();
   raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders);
   raw.flushHeaders();
-  const outlet: Outlet = {
-    signal,
-    write: (bytes) => void raw.write(bytes),
-    get isFull() {
-      return raw.writableNeedDrain;
-    },
-    async drained() {
-      if (raw.writableNeedDrain && !signal.aborted) await once(raw, 'drain', { signal }).catch(() => {});
-    },
-  };
-  telling(outlet).then(
+  telling(outletOf(raw, signal)).then(
     () => raw.end(),
     (error: unknown) => {
       brokeOff(error);
       raw.destroy();
     },
   );
+}
+
+/**
+ * What many are told at once is put into a chunk of HTTP once for all of them and goes to the connections as it is: the
+ * bookkeeping of a response would cost more than the encryption. Where there are no chunks (HTTP/1.0), or an earlier
+ * answer is still on its way on the same connection, the response sees to it.
+ */
+function outletOf(raw: ServerResponse, signal: AbortSignal): Outlet {
+  const way = (raw.chunkedEncoding ? raw.socket : null) ?? raw;
+  return {
+    signal,
+    write: (bytes) => void (way.writable && way.write(way === raw ? bytes : chunkOf(bytes))),
+    get isFull() {
+      return way.writableNeedDrain;
+    },
+    async drained() {
+      if (way.writableNeedDrain && !signal.aborted) await once(way, 'drain', { signal }).catch(() => {});
+    },
+  };
+}
+
+const chunks = new WeakMap<Buffer, Buffer>();
+
+function chunkOf(bytes: Buffer): Buffer {
+  const known = chunks.get(bytes);
+  if (known) return known;
+  const chunk = Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+  chunks.set(bytes, chunk);
+  return chunk;
 }
