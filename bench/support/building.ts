@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { createRepository } from '../../test/support/repository.ts';
 import { startGitHost } from '../../test/support/sshd.ts';
+import { openConnection } from './load.ts';
 import { call, startHeadrace, type Service } from './servers.ts';
 
 interface Item {
@@ -89,8 +90,16 @@ export async function startBuilding(command: string): Promise<Building> {
       const expected = asked + many;
       const startedAt = performance.now();
       // Few connections ask and one stream tells of all: what the load costs is missing to the service.
+      const headers = {
+        authorization: service.authorization,
+        'content-type': 'application/x-www-form-urlencoded',
+      };
+      const body = (): string => `commit_ref=${sha}`;
+      const target = { url: `${service.url}${path}/build_requests`, method: 'POST' as const, headers, body };
+      asked += many;
       const asking = Array.from({ length: 4 }, async (_, asker) => {
-        for (let turn = asker; turn < many; turn += 4) await ask();
+        using connection = await openConnection(target);
+        for (let turn = asker; turn < many; turn += 4) await connection.ask();
       });
       await Promise.all([...asking, untilOver(expected)]);
       return many / ((performance.now() - startedAt) / 1000);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect, type TLSSocket } from 'node:tls';
 import { median } from './report.ts';
 
@@ -22,6 +23,21 @@ export async function requestsPerSecond(target: Target, connections = 32, second
 }
 
 async function ask(target: Target, deadline: number): Promise<number> {
+  using connection = await openConnection(target);
+  let answered = 0;
+  do {
+    await connection.ask();
+    answered += 1;
+  } while (performance.now() < deadline);
+  return answered;
+}
+
+export interface Connection extends Disposable {
+  /** Sends one request and waits for its answer; anything but success is an error. */
+  ask(): Promise<void>;
+}
+
+export async function openConnection(target: Target): Promise<Connection> {
   const { hostname, port, pathname, search } = new URL(target.url);
   const lines = Object.entries(target.headers ?? {}).map(([name, value]) => `${name}: ${value}\r\n`);
   const head = `${target.method ?? 'GET'} ${pathname}${search} HTTP/1.1\r\nhost: ${hostname}:${port}\r\n${lines.join('')}`;
@@ -31,30 +47,30 @@ async function ask(target: Target, deadline: number): Promise<number> {
   };
 
   const socket: TLSSocket = connect({ host: hostname, port: Number(port), rejectUnauthorized: false });
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  let answered = 0;
+  let answer = Promise.withResolvers<void>();
   let text = '';
   socket.setNoDelay(true);
   socket.setEncoding('latin1');
-  socket.on('secureConnect', () => socket.write(request()));
-  socket.on('error', reject);
+  socket.on('error', (error) => answer.reject(error));
   socket.on('data', (chunk: string) => {
     text += chunk;
     const bodyAt = text.indexOf('\r\n\r\n') + 4;
     if (bodyAt < 4) return;
     const length = Number(/content-length: (\d+)/i.exec(text.slice(0, bodyAt))?.[1]);
     if (text.length < bodyAt + length) return;
-    if (!text.startsWith('HTTP/1.1 2')) return reject(new Error(`${target.url}: ${text.slice(0, 200)}`));
+    if (!text.startsWith('HTTP/1.1 2')) return answer.reject(new Error(`${target.url}: ${text.slice(0, 200)}`));
     text = '';
-    answered += 1;
-    if (performance.now() < deadline) return void socket.write(request());
-    resolve(answered);
+    answer.resolve();
   });
-  try {
-    return await promise;
-  } finally {
-    socket.destroy();
-  }
+  await once(socket, 'secureConnect');
+  return {
+    ask() {
+      answer = Promise.withResolvers<void>();
+      socket.write(request());
+      return answer.promise;
+    },
+    [Symbol.dispose]: () => socket.destroy(),
+  };
 }
 
 /** Measures several targets in turn, round after round, so that a slow minute of the machine slows all of them. */

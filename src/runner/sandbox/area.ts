@@ -1,10 +1,10 @@
-import { lstatSync } from 'node:fs';
+import { lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { rm } from 'node:fs/promises';
 import { codeOf } from './cgroup_files.ts';
 import type { Identity } from './types.ts';
-import { BENCH, type Workbench } from './workbench.ts';
+import { BENCH, SLOT_ON_BENCH, type Workbench } from './workbench.ts';
 
 /**
  * The directories of a slot's runs: `/tmp`, the home, and what a run changes in its workspace. They lie on disk,
@@ -15,9 +15,12 @@ import { BENCH, type Workbench } from './workbench.ts';
  * making and removing half a dozen directories costs more than the whole sandbox. The time of a directory's last
  * change tells: every entry, mode or attribute that anybody sets moves it, and no build can set it back. It tells
  * only if it was clearly past when the run began, since file systems count time in steps of some milliseconds;
- * otherwise the directory counts as touched.
+ * otherwise the directory counts as touched. That is why a slot has two areas and its runs take turns on them: what was
+ * made anew has rested for a whole run before it is used.
  */
 export interface Area {
+  /** Where its directories are, as the bench sees them. */
+  readonly onBench: string;
   /** An empty directory that belongs to the build. */
   directory(name: OwnDirectory): string;
   /** Where the bench shows the checkout, for the run to change. */
@@ -40,13 +43,23 @@ const CLEARLY_PAST_NS = 20_000_000n;
 /** An overlay keeps files of its checkout alive even when they are deleted, so it is not kept for long. */
 const KEEP_OVERLAY_MS = 10_000;
 
-export function openArea({ folder, bench, owner }: { folder: string; bench: Workbench; owner: Identity }): Area {
+interface LastRun {
+  checkout: string;
+  identity: string;
+}
+
+export function openArea(options: { folder: string; name: string; bench: Workbench; owner: Identity }): Area {
+  const { bench, owner } = options;
+  const folder = join(options.folder, options.name);
   const path = (name: OwnDirectory): string => join(folder, name);
-  const target = join(BENCH, 'overlay');
+  const target = join(BENCH, `overlay-${options.name}`);
+  mkdirSync(folder, { mode: 0o711 });
   const made = new Set<OwnDirectory>();
   const used = new Map<OwnDirectory, bigint>();
   let requests: Promise<void>[] = [];
   let laidOver: string | null = null;
+  let lastRun: LastRun | undefined;
+  let isRepeated = false;
   let handedOver = 0n;
   let expiry: NodeJS.Timeout | undefined;
 
@@ -75,16 +88,26 @@ export function openArea({ folder, bench, owner }: { folder: string; bench: Work
     laidOver = null;
     await Promise.all([bench.clear([target]), remove(['changes', 'work'])]);
   };
+  const layOver = ({ checkout, identity }: LastRun): void => {
+    make('changes');
+    make('work');
+    const upper = { directory: path('changes'), work: path('work') };
+    if (laidOver !== identity) request(bench.overlay(target, { lower: [checkout], upper }));
+    laidOver = identity;
+  };
   AHEAD.forEach(make);
   return {
+    onBench: join(SLOT_ON_BENCH, options.name),
     directory: use,
     overlay: (checkout) => {
       clearTimeout(expiry);
       const wanted = identityOf(checkout);
       if (laidOver !== null && laidOver !== wanted) request(takeOff());
-      const upper = { directory: use('changes'), work: use('work') };
-      if (laidOver !== wanted) request(bench.overlay(target, { lower: [checkout], upper }));
-      laidOver = wanted;
+      isRepeated = lastRun?.identity === wanted;
+      lastRun = { checkout, identity: wanted };
+      layOver(lastRun);
+      use('changes');
+      use('work');
       return target;
     },
     settled: async () => {
@@ -102,6 +125,8 @@ export function openArea({ folder, bench, owner }: { folder: string; bench: Work
       const changed = touched.includes('changes');
       await Promise.all([changed ? takeOff() : undefined, remove(touched.filter((name) => name !== 'changes'))]);
       AHEAD.forEach(make);
+      // What was built twice in a row is likely to be built again. Its overlay then has rested, and stays if not touched.
+      if (changed && isRepeated && lastRun) layOver(lastRun);
       clearTimeout(expiry);
       if (laidOver !== null) expiry = setTimeout(() => request(takeOff()), KEEP_OVERLAY_MS).unref();
     },

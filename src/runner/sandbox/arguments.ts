@@ -1,7 +1,7 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILD_USER, PLACES, USUAL_PATH, type Job, type Network } from './types.ts';
-import { BENCH, SLOT_ON_BENCH } from './workbench.ts';
+import { BENCH } from './workbench.ts';
 import type { Furnished } from './workspace.ts';
 
 /** Descriptors that bubblewrap is started with, beside the standard ones; steps.ts has two for its script. */
@@ -41,7 +41,7 @@ function likeOnMachine(path: string): string[] {
  */
 export function jobArguments(job: Job, furnished: Furnished): string[] {
   return [
-    ['--bind', join(SLOT_ON_BENCH, 'tmp'), '/tmp', '--bind', join(SLOT_ON_BENCH, 'home'), PLACES.home],
+    ['--bind', furnished.tmp, '/tmp', '--bind', furnished.home, PLACES.home],
     ['--bind', furnished.workspace, PLACES.workspace],
     furnished.mounts.flatMap(({ from, at, writable }) => [writable ? '--bind' : '--ro-bind', from, at]),
     Object.entries(environment(job)).flatMap(([name, value]) => ['--setenv', name, value]),

@@ -17,12 +17,13 @@ import { furnish } from './workspace.ts';
  * is left who could hold the pipe open.
  */
 export async function runInSlot(machine: Machine, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
-  const furnished = await furnish(job, { ...slot, overlay: machine.overlay });
+  const area = slot.takeArea();
+  const furnished = await furnish(job, { ...slot, area, overlay: machine.overlay });
   try {
     await slot.cgroup?.limit(job.limits);
     const killsBefore = slot.cgroup?.outOfMemoryKills() ?? 0;
     const process = await slot.take();
-    slot.area.handOver();
+    area.handOver();
     const preamble = slot.cgroup ? [] : fallbackLimits(job);
     process.release(
       [...machine.arguments, ...jobArguments(job, furnished)],
@@ -33,7 +34,7 @@ export async function runInSlot(machine: Machine, slot: Slot, job: Job, disk: Di
     if (ended.reason === null && ended.exitStatus !== 0 && kills > 0) return { ...ended, reason: 'out_of_memory' };
     return ended;
   } finally {
-    await Promise.all([slot.bench.clear(furnished.mounted), slot.area.reset()]);
+    await Promise.all([slot.bench.clear(furnished.mounted), area.reset()]);
   }
 }
 

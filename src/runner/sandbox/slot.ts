@@ -22,7 +22,8 @@ import { BENCH, openWorkbench, SLOT_ON_BENCH, type Workbench } from './workbench
 export interface Slot {
   readonly folder: string;
   readonly bench: Workbench;
-  readonly area: Area;
+  /** The area for one run; the next gets the other one. */
+  takeArea(): Area;
   /** Whom files must belong to, in the words of the bench. */
   readonly owner: Identity;
   readonly cgroup: Cgroup | null;
@@ -53,8 +54,9 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
     await bench.bind(machine.etc, join(BENCH, 'etc'));
     // An ordinary user's files are the build's already, and have no other name in the bench's namespace.
     const fileOwner = root ? owner : { uid: -1, gid: -1 };
-    const area = openArea({ folder, bench, owner: fileOwner });
-    undo.push(() => Promise.resolve(area.close()));
+    const areas = ['even', 'odd'].map((name) => openArea({ folder, name, bench, owner: fileOwner }));
+    undo.push(async () => areas.forEach((area) => area.close()));
+    let runs = 0;
     await makePipes(folder, bench, fileOwner);
     if (ownNetwork) {
       const outside: Outside = await connectOutside({ pid: bench.pid, root, enter: entrance(bench.pid, root) });
@@ -71,7 +73,10 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
     return {
       folder,
       bench,
-      area,
+      takeArea: () => {
+        runs += 1;
+        return areas[runs % areas.length] as Area;
+      },
       owner: fileOwner,
       cgroup,
       take: async () => {

@@ -122,7 +122,9 @@ for my $file (@ARGV) {
     push @entrances, $entrance;
 }
 
-# /sys becomes the bench: nothing that a runner keeps can lie there, so covering it hides nothing.
+# /sys becomes the bench: nothing that a runner keeps can lie there, so covering it hides nothing. What is mounted there
+# goes first, where that is allowed: every mount costs each run a little, because its namespace begins as a copy.
+syscall( $call->{umount2}, my $sys = '/sys', $MNT_DETACH );
 if ( !mount_at( 'bench', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) ) { answer("no: $!"); exit 1 }
 chdir '/';
 answer('ok');

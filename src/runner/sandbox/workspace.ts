@@ -4,9 +4,12 @@ import { basename, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import type { Area } from './area.ts';
 import type { Identity, Job, Mount } from './types.ts';
-import { BENCH, SLOT_ON_BENCH, type Workbench } from './workbench.ts';
+import { BENCH, type Workbench } from './workbench.ts';
 
 export interface Furnished {
+  /** Where the directories of the run are, as the bench sees them. */
+  tmp: string;
+  home: string;
   /** Where the workspace is, as the bench sees it. */
   workspace: string;
   mounts: { from: string; at: string; writable: boolean }[];
@@ -28,7 +31,8 @@ export async function furnish(
   slot: { area: Area; bench: Workbench; owner: Identity; overlay: boolean },
 ): Promise<Furnished> {
   const { area, bench, owner } = slot;
-  const furnished: Furnished = { workspace: '', mounts: [], mounted: [] };
+  const [tmp, home] = [join(area.onBench, 'tmp'), join(area.onBench, 'home')];
+  const furnished: Furnished = { tmp, home, workspace: '', mounts: [], mounted: [] };
   const requests: Promise<void>[] = [];
   const mounting = (target: string, request: Promise<void>): string => {
     furnished.mounted.unshift(target);
@@ -59,7 +63,7 @@ export async function furnish(
       await area.settled();
       await copyTree(job.workspace.checkout, own);
     }
-    return join(SLOT_ON_BENCH, 'workspace');
+    return join(area.onBench, 'workspace');
   }
 
   function writable(directory: string, target: string): string {
