@@ -17,6 +17,8 @@ export interface Building {
   build(): Promise<void>;
   /** Milliseconds from the request to the first byte of the build's log at an open firehose. */
   firstByte(): Promise<number>;
+  /** What is run from now on. */
+  command(command: string): Promise<void>;
   /** Asks for so many builds at once; how many are finished in a second. */
   perSecond(many: number): Promise<number>;
   /** Gives the suite a dependency, and takes it away again. */
@@ -44,6 +46,7 @@ export async function startBuilding(command: string): Promise<Building> {
   const attached = `${path}/suites/${suite.id_str}/dependencies`;
 
   let asked = 0;
+  const body = (): string => `commit_ref=${sha}`;
   const ask = (): Promise<Item> => {
     asked += 1;
     return call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
@@ -86,6 +89,7 @@ export async function startBuilding(command: string): Promise<Building> {
       });
       return taken;
     },
+    command: (next) => call(service, `${path}/suites/${suite.id_str}`, { command: next }, 'PUT'),
     async perSecond(many) {
       const expected = asked + many;
       const startedAt = performance.now();
@@ -94,7 +98,6 @@ export async function startBuilding(command: string): Promise<Building> {
         authorization: service.authorization,
         'content-type': 'application/x-www-form-urlencoded',
       };
-      const body = (): string => `commit_ref=${sha}`;
       const target = { url: `${service.url}${path}/build_requests`, method: 'POST' as const, headers, body };
       asked += many;
       const asking = Array.from({ length: 4 }, async (_, asker) => {

@@ -6,6 +6,11 @@ export interface Announcements {
   /** Called when the transaction is durable. */
   committed(trx: Transaction): void;
   listen(heard: (topic: string) => void): () => void;
+  /**
+   * Calls back while the transaction is still going on. Where transactions take turns, whoever begins one then gets the
+   * next turn, sees what was written, and shares the commit. Elsewhere there is nothing to be heard early.
+   */
+  listenEarly(heard: (topic: string) => void): () => void;
   close(): Promise<void>;
 }
 
@@ -26,16 +31,19 @@ export class Listeners {
 /** For SQLite, where all who listen are in this process. */
 export function localAnnouncements(): Announcements {
   const listeners = new Listeners();
+  const early = new Listeners();
   const pending = new WeakMap<Transaction, Set<string>>();
   return {
     async announce(trx, topic) {
       const topics = pending.get(trx) ?? new Set();
       pending.set(trx, topics.add(topic));
+      early.tell(topic);
     },
     committed(trx) {
       for (const topic of pending.get(trx) ?? []) listeners.tell(topic);
     },
     listen: (heard) => listeners.add(heard),
+    listenEarly: (heard) => early.add(heard),
     close: async () => {},
   };
 }

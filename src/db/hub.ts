@@ -7,50 +7,67 @@ import type { Database } from './open.ts';
  */
 export interface Hub {
   watch(...topics: string[]): Watch;
+  /** The same, but also told of what is about to be committed, where others can still join in. */
+  watchEarly(topic: string): Watch;
   close(): void;
 }
 
 export interface Watch extends Disposable {
-  /** Resolves when one of the topics was announced since the last time, after `ms`, or when the signal says so. */
-  changed(ms: number, signal?: AbortSignal): Promise<void>;
+  /**
+   * Resolves when one of the topics was announced since the last time, after `ms`, or when the signal says so. Answers
+   * whether what was announced is not committed yet.
+   */
+  changed(ms: number, signal?: AbortSignal): Promise<boolean>;
 }
 
 export function createHub(db: Database): Hub {
   const watches = new Map<string, Set<TopicWatch>>();
   const stop = db.listen((topic) => {
-    for (const watch of watches.get(topic) ?? []) watch.announce();
+    for (const watch of watches.get(topic) ?? []) watch.announce(false);
   });
+  const stopEarly = db.listenEarly((topic) => {
+    for (const watch of watches.get(topic) ?? []) if (watch.hearsEarly) watch.announce(true);
+  });
+  const watchOn = (topics: string[], hearsEarly: boolean): Watch => {
+    const watch = new TopicWatch(hearsEarly, () => {
+      for (const topic of topics) {
+        const others = watches.get(topic);
+        others?.delete(watch);
+        if (others?.size === 0) watches.delete(topic);
+      }
+    });
+    for (const topic of topics) watches.set(topic, (watches.get(topic) ?? new Set()).add(watch));
+    return watch;
+  };
   return {
-    watch(...topics) {
-      const watch = new TopicWatch(() => {
-        for (const topic of topics) {
-          const others = watches.get(topic);
-          others?.delete(watch);
-          if (others?.size === 0) watches.delete(topic);
-        }
-      });
-      for (const topic of topics) watches.set(topic, (watches.get(topic) ?? new Set()).add(watch));
-      return watch;
+    watch: (...topics) => watchOn(topics, false),
+    watchEarly: (topic) => watchOn([topic], true),
+    close() {
+      stop();
+      stopEarly();
     },
-    close: stop,
   };
 }
 
 class TopicWatch implements Watch {
+  readonly hearsEarly: boolean;
   readonly #end: () => void;
   #announced = false;
+  #isEarly = false;
   #wake: (() => void) | undefined;
 
-  constructor(end: () => void) {
+  constructor(hearsEarly: boolean, end: () => void) {
+    this.hearsEarly = hearsEarly;
     this.#end = end;
   }
 
-  announce(): void {
+  announce(isEarly: boolean): void {
     this.#announced = true;
+    this.#isEarly = isEarly;
     this.#wake?.();
   }
 
-  async changed(ms: number, signal?: AbortSignal): Promise<void> {
+  async changed(ms: number, signal?: AbortSignal): Promise<boolean> {
     if (!this.#announced && !signal?.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const wake = (): void => resolve();
@@ -62,7 +79,9 @@ class TopicWatch implements Watch {
       signal?.removeEventListener('abort', wake);
       this.#wake = undefined;
     }
+    const isEarly = this.#announced && this.#isEarly;
     this.#announced = false;
+    return isEarly;
   }
 
   [Symbol.dispose](): void {

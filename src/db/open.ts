@@ -36,6 +36,8 @@ export interface Database {
   announce(trx: Transaction, topic: string): Promise<void>;
   /** Calls back on every announcement until the answer is called. */
   listen(heard: (topic: string) => void): () => void;
+  /** The same, but before the transaction is over, where others can still join its commit; see db/announcements.ts. */
+  listenEarly(heard: (topic: string) => void): () => void;
   close(): Promise<void>;
 }
 
@@ -92,6 +94,7 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
     },
     announce: (trx, topic) => announcements.announce(trx, topic),
     listen: (heard) => announcements.listen(heard),
+    listenEarly: (heard) => announcements.listenEarly(heard),
     async close() {
       await announcements.close();
       await read.destroy();

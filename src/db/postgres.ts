@@ -56,6 +56,7 @@ function overNotify(
       if (!client && !closed) void connect();
       return listeners.add(heard);
     },
+    listenEarly: () => () => {},
     async close() {
       closed = true;
       clearTimeout(reconnect);

@@ -172,17 +172,18 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     ...runnerBlobs(db, blobs),
 
     async next(holder, claim, signal) {
-      using watch = hub.watch(queue.queueTopic);
+      using watch = hub.watchEarly(queue.queueTopic);
       using asking = held.hold(holder);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
-      for (;;) {
-        if ((await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, protocol.workKinds))) {
+      // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
+      for (let isComing = false; ;) {
+        if (isComing || (await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, protocol.workKinds))) {
           const order = await orderNow(holder, claim, () => !asking.isOver);
           if (order) return order;
         }
         const left = deadline - Date.now();
         if (left <= 0 || signal.aborted || asking.isOver) return undefined;
-        await watch.changed(Math.min(left, 1000), signal);
+        isComing = await watch.changed(Math.min(left, 1000), signal);
         if (signal.aborted) return undefined;
       }
     },
