@@ -102,7 +102,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (!taken) throw error;
       log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
       await setAside(taken);
-      return undefined;
+      return orderNow(holder, name, isWanted); // whoever is next must not wait for the next look
     }
   };
 

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { ScriptedRunner } from '../support/runner.ts';
+import { describeService } from '../support/service.ts';
+
+describeService('work that cannot be ordered', (service) => {
+  let runner: ScriptedRunner;
+  before(async () => {
+    runner = await ScriptedRunner.start(service.store);
+  });
+  after(() => runner.dispatch.close());
+
+  test('ends in an error after three tries, and keeps nobody else waiting', async () => {
+    const [unlucky, lucky] = [await service.user(), await service.user()];
+    const broken = await unlucky.createProject();
+    await service.store.db.transaction((trx) =>
+      trx.updateTable('projects').set({ ssh_private_key: 'not sealed' }).where('id', '=', broken.id).execute(),
+    );
+    const request = await unlucky.requestBuild(broken);
+    const whole = await lucky.createProject();
+    await lucky.requestBuild(whole);
+
+    const task = await runner.take('fetch_commit');
+    assert.equal(task.order.work.source.projectId, String(whole.id));
+    await task.fetched();
+    await runner.assertIdle();
+    const { record } = await unlucky.get(`/projects/${broken.id}/build_requests/${request.id}`);
+    assert.equal(record.build_state, 'errored');
+  });
+});
