@@ -111,16 +111,21 @@ export interface Order {
   logOffset: number;
 }
 
-/** A commit, as the repository tells it. */
-export interface CommitReport {
-  sha: string;
+/** What a commit says about itself. */
+export interface CommitMetadata {
   message: string;
   authorName: string;
   authorEmail: string;
+  /** ISO 8601 in the offset that the author had. */
   authoredDate: string;
   committerName: string;
   committerEmail: string;
   committedDate: string;
+}
+
+/** A commit, as the repository tells it. */
+export interface CommitReport extends CommitMetadata {
+  sha: string;
   branches: string[];
   tags: string[];
   files: string[];

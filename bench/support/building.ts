@@ -1,8 +1,6 @@
-import { join } from 'node:path';
-import { createRepository } from '../../test/support/repository.ts';
-import { startGitHost } from '../../test/support/sshd.ts';
 import { openConnection } from './load.ts';
-import { call, startHeadrace, type Service } from './servers.ts';
+import { startProject } from './project.ts';
+import { call, type Service } from './servers.ts';
 
 interface Item {
   id_str: string;
@@ -31,21 +29,12 @@ export interface Building {
 const isOver = /"state":"(passed|failed|errored)","type":"build_request"/;
 
 export async function startBuilding(command: string): Promise<Building> {
-  const host = await startGitHost();
-  const repository = await createRepository(join(host.folder, 'bench.git'));
-  const sha = await repository.commit({ message: 'Measure', files: { README: 'bench\n' } });
-  const env = { HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none', HEADRACE_CONCURRENCY: '2' };
-  const service = await startHeadrace(undefined, env);
-  const project = await call<Item & { ssh_public_key: string }>(service, '/projects', {
-    name: 'bench',
-    repository_url: host.url('bench.git'),
-  });
-  await host.authorize(project.ssh_public_key);
-  const path = `/projects/${project.id_str}`;
-  const suite = await call<Item>(service, `${path}/suites`, { name: 'bench', command });
-  const attached = `${path}/suites/${suite.id_str}/dependencies`;
+  const project = await startProject({ files: { README: 'bench\n' } });
+  const { service, path, sha } = project;
+  await project.command(command);
+  const attached = `${project.suite}/dependencies`;
 
-  let asked = 0;
+  let asked = 1; // the project was built once to begin with
   const body = (): string => `commit_ref=${sha}`;
   const ask = (): Promise<Item> => {
     asked += 1;
@@ -89,7 +78,7 @@ export async function startBuilding(command: string): Promise<Building> {
       });
       return taken;
     },
-    command: (next) => call(service, `${path}/suites/${suite.id_str}`, { command: next }, 'PUT'),
+    command: (next) => project.command(next),
     async perSecond(many) {
       const expected = asked + many;
       const startedAt = performance.now();
@@ -114,9 +103,6 @@ export async function startBuilding(command: string): Promise<Building> {
       const headers = { authorization: service.authorization };
       await fetch(`${service.url}${attached}/${dependency}`, { method: 'DELETE', headers });
     },
-    async stop() {
-      await service.stop();
-      await host.close();
-    },
+    stop: () => project.stop(),
   };
 }

@@ -15,6 +15,10 @@ export interface BenchProject {
   service: Service;
   repository: Repository;
   path: string;
+  /** The address of the suite. */
+  suite: string;
+  /** The commit that is built. */
+  sha: string;
   runnerPid(): number;
   /** What the next build runs. */
   command(command: string): Promise<void>;
@@ -61,6 +65,8 @@ export async function startProject(content: NewCommit = {}): Promise<BenchProjec
     service,
     repository,
     path,
+    suite: `${path}/suites/${suite.id_str}`,
+    sha,
     runnerPid: () => Number(readFileSync(join(service.dataDir, 'runner', 'pid'), 'utf8')),
     command: (command) => call(service, `${path}/suites/${suite.id_str}`, { command }, 'PUT'),
     build,

@@ -9,8 +9,6 @@ export interface Figure {
 
 export interface Benchmark {
   name: string;
-  /** Left out of a run of everything. */
-  onlyWhenNamed?: boolean;
   run(): Promise<Figure[]>;
 }
 

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { randomName } from '../lib/random-name.ts';
 import { taken, takerOf } from './errand-takers.ts';
 import type { ClaimedJob } from './queue.ts';
 
@@ -37,7 +37,7 @@ export async function ensureErrands(db: Database, trx: Transaction, ids: IdSourc
     const row = { id: ids.next(), kind, subject_id: subjectId, account_id: accountId, run_after: now };
     const holder = taker?.takes(accountId) ? taker.holder : null;
     const claimed =
-      holder === null || !taker ? free : { claim: newClaim(), holder, claimed_until: until(db, taker.seconds) };
+      holder === null || !taker ? free : { claim: randomName(), holder, claimed_until: until(db, taker.seconds) };
     return { ...row, lane: null, tries: 0, cancelled: 0, ...claimed };
   });
   const stored = await trx
@@ -53,8 +53,6 @@ export async function ensureErrands(db: Database, trx: Transaction, ids: IdSourc
 }
 
 const free = { claim: null, holder: null, claimed_until: null };
-
-const newClaim = (): string => randomBytes(18).toString('base64url');
 
 /** Lets an errand that waits for a later moment be run now, as if nothing had ever failed. */
 export async function hurryErrand(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
@@ -92,7 +90,7 @@ export async function claimErrands(
     .limit(most);
   const claimed: ClaimedErrand[] = [];
   for (const job of await db.skipLocked(due, 'jobs').execute()) {
-    const mine = { claim: newClaim(), holder };
+    const mine = { claim: randomName(), holder };
     await trx
       .updateTable('jobs')
       .set({ ...mine, claimed_until: until(db, seconds) })

@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { sql, type Expression } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { randomName } from '../lib/random-name.ts';
 import {
   deleteClaimed,
   findClaimed,
@@ -77,7 +77,7 @@ interface Claiming {
 export async function claim(
   db: Database,
   trx: Transaction,
-  { holder, kinds, seconds, turn, name = randomBytes(18).toString('base64url') }: Claiming,
+  { holder, kinds, seconds, turn, name = randomName() }: Claiming,
 ): Promise<ClaimedJob | undefined> {
   const [job] = await readyJobs(db)(kinds)(trx, { now: BigInt(Date.now()) });
   if (!job) return undefined;

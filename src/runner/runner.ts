@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { randomName } from '../lib/random-name.ts';
 import type { Link, Order, Outcome } from '../protocol.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
@@ -105,11 +105,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const executor = async (): Promise<void> => {
     let order: Order | undefined;
-    let claim = newClaim();
+    let claim = randomName();
     while (!signal.aborted) {
       order ??= await untilAnswered(signal, () => link.next(claim, signal).then(heard), away);
       if (!order) continue;
-      claim = newClaim();
+      claim = randomName();
       order = await perform(order, claim);
       if (options.once) return;
     }
@@ -178,10 +178,6 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
     if (calledOff.reason === cancelled) return { kind: 'cancelled' };
     return { kind: 'lost', message: messageOf(error) };
   }
-}
-
-function newClaim(): string {
-  return randomBytes(18).toString('base64url');
 }
 
 function messageOf(error: unknown): string {

@@ -1,14 +1,4 @@
-/** What a commit says about itself. */
-export interface CommitMetadata {
-  message: string;
-  authorName: string;
-  authorEmail: string;
-  /** ISO 8601 in the offset that the author had. */
-  authoredDate: string;
-  committerName: string;
-  committerEmail: string;
-  committedDate: string;
-}
+import type { CommitMetadata } from '../../protocol.ts';
 
 /**
  * Reads a commit object as git stores it. git's own formatting would be shorter to use, but drops a name when

@@ -1,5 +1,6 @@
 import { git, expectSuccess, GitError } from './git.ts';
-import { readCommitObject, type CommitMetadata } from './commit-object.ts';
+import type { CommitMetadata } from '../../protocol.ts';
+import { readCommitObject } from './commit-object.ts';
 import type { Mirror } from './mirror.ts';
 import { remoteHead, type Place } from './refs.ts';
 

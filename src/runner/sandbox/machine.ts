@@ -24,7 +24,7 @@ const PROGRAMS: Record<string, { package: string; for: (network: Network) => boo
   bwrap: { package: 'bubblewrap', for: () => true },
   perl: { package: 'perl-base', for: () => true },
   unshare: { package: 'util-linux', for: () => true },
-  nsenter: { package: 'util-linux', for: () => true },
+  nsenter: { package: 'util-linux', for: (network) => network === 'internet' },
   bsdtar: { package: 'libarchive-tools', for: () => true },
   slirp4netns: { package: 'slirp4netns', for: (network) => network === 'internet' },
   nft: { package: 'nftables', for: (network) => network === 'internet' },
