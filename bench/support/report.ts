@@ -27,6 +27,15 @@ export function round(value: number): string {
 }
 
 export function median(values: number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** What all but the largest twentieth keep below. */
+export function p95(values: number[]): number {
+  return quantile(values, 0.95);
+}
+
+function quantile(values: number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+  return sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
 }
