@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { rm } from 'node:fs/promises';
 import { codeOf } from './cgroup_files.ts';
-import type { Identity } from './types.ts';
-import { BENCH, SLOT_ON_BENCH, type Workbench } from './workbench.ts';
+import { PLACES, type Identity } from './types.ts';
+import { setStage, type Stage } from './stage.ts';
+import { SLOT_ON_BENCH, type Workbench } from './workbench.ts';
 
 /**
  * The directories of a slot's runs: `/tmp`, the home, and what a run changes in its workspace. They lie on disk,
@@ -19,12 +20,15 @@ import { BENCH, SLOT_ON_BENCH, type Workbench } from './workbench.ts';
  * made anew has rested for a whole run before it is used.
  */
 export interface Area {
-  /** Where its directories are, as the bench sees them. */
-  readonly onBench: string;
-  /** An empty directory that belongs to the build. */
+  readonly stage: Stage;
+  /** An empty directory that belongs to the build, as the runner sees it. */
   directory(name: OwnDirectory): string;
-  /** Where the bench shows the checkout, for the run to change. */
-  overlay(checkout: string): string;
+  /** The same directory as the bench sees it. */
+  onBench(name: OwnDirectory): string;
+  /** Shows the checkout as the workspace, for the run to change. */
+  overlay(checkout: string): void;
+  /** Shows something else as the workspace, or nothing yet. */
+  noOverlay(): void;
   /** Settles when all of that is there. */
   settled(): Promise<void>;
   /** From here on the run may touch everything. */
@@ -43,17 +47,29 @@ const CLEARLY_PAST_NS = 20_000_000n;
 /** An overlay keeps files of its checkout alive even when they are deleted, so it is not kept for long. */
 const KEEP_OVERLAY_MS = 10_000;
 
+/** What every run has at the same place. */
+const SHOWN: { [name in OwnDirectory]?: string } = { tmp: '/tmp', home: PLACES.home };
+
+interface AreaOptions {
+  folder: string;
+  name: string;
+  bench: Workbench;
+  owner: Identity;
+}
+
 interface LastRun {
   checkout: string;
   identity: string;
 }
 
-export function openArea(options: { folder: string; name: string; bench: Workbench; owner: Identity }): Area {
+export async function openArea(options: AreaOptions): Promise<Area> {
   const { bench, owner } = options;
   const folder = join(options.folder, options.name);
   const path = (name: OwnDirectory): string => join(folder, name);
-  const target = join(BENCH, `overlay-${options.name}`);
+  const onBench = (name: OwnDirectory): string => join(SLOT_ON_BENCH, options.name, name);
   mkdirSync(folder, { mode: 0o711 });
+  const stage = await setStage(bench, options.name);
+  const target = stage.at(PLACES.workspace);
   const made = new Set<OwnDirectory>();
   const used = new Map<OwnDirectory, bigint>();
   let requests: Promise<void>[] = [];
@@ -71,6 +87,8 @@ export function openArea(options: { folder: string; name: string; bench: Workben
     if (made.has(name)) return;
     made.add(name);
     request(bench.directory(path(name), MODES[name], owner));
+    const place = SHOWN[name];
+    if (place !== undefined) request(bench.bind(onBench(name), stage.at(place), 'rw'));
   };
   const use = (name: OwnDirectory): string => {
     make(name);
@@ -80,9 +98,12 @@ export function openArea(options: { folder: string; name: string; bench: Workben
   const remove = async (names: readonly OwnDirectory[]): Promise<void> => {
     for (const name of names) made.delete(name);
     if (names.length === 0) return;
-    await bench.removeSmall(names.map(path)).catch(async () => {
+    const places = names.flatMap((name) => SHOWN[name] ?? []);
+    const cleared = bench.clear(places.map((place) => stage.at(place)));
+    const removed = bench.removeSmall(names.map(path)).catch(async () => {
       for (const name of names) await removeTree(path(name));
     });
+    await Promise.all([cleared, removed]);
   };
   const takeOff = async (): Promise<void> => {
     laidOver = null;
@@ -96,19 +117,23 @@ export function openArea(options: { folder: string; name: string; bench: Workben
     laidOver = identity;
   };
   AHEAD.forEach(make);
+  const takeOffAllBut = (wanted: string | null): void => {
+    clearTimeout(expiry);
+    if (laidOver !== null && laidOver !== wanted) request(takeOff());
+  };
   return {
-    onBench: join(SLOT_ON_BENCH, options.name),
+    stage,
     directory: use,
+    onBench,
+    noOverlay: () => takeOffAllBut(null),
     overlay: (checkout) => {
-      clearTimeout(expiry);
       const wanted = identityOf(checkout);
-      if (laidOver !== null && laidOver !== wanted) request(takeOff());
+      takeOffAllBut(wanted);
       isRepeated = lastRun?.identity === wanted;
       lastRun = { checkout, identity: wanted };
       layOver(lastRun);
       use('changes');
       use('work');
-      return target;
     },
     settled: async () => {
       await Promise.all(requests);

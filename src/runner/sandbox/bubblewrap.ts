@@ -4,20 +4,21 @@ import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { FDS } from './arguments.ts';
 import { signalAll } from './descendants.ts';
-import { NEVER_FD, REPORT_FD } from './steps.ts';
-import { PLACES, type Identity } from './types.ts';
+import type { Stage } from './stage.ts';
+import { AWAIT_SCRIPT, GO, NEVER_FD, REPORT_FD, SCRIPT_FD } from './steps.ts';
+import type { Identity } from './types.ts';
 import type { Workbench } from './workbench.ts';
 
 /**
- * One bubblewrap process, from before its run to after it.
+ * One sandbox, from before its run to after it.
  *
- * It is started ahead of the run and waits, because it reads its arguments from a pipe to which nothing has
- * been written yet. So by the time a run comes, the process is loaded, has dropped to the build's user, and is
- * in its control group: no moment exists in which the build's code runs outside its limits, and the start
- * costs the run nothing. Arguments come over the pipe also because they hold the environment, and with it
- * secrets, which a command line would show to every user of the machine.
+ * It is opened ahead of the run, and a shell waits in it for the script that leads through the steps. So by the time a
+ * run comes, namespaces and mounts are there, the shell has dropped to the build's user and is in its control group: no
+ * moment exists in which the build's code runs outside its limits, and the start costs the run next to nothing. What
+ * belongs to the run alone comes to it over the stage (stage.ts). Its variables come with the script, over a pipe,
+ * because there may be secrets among them, which a command line would show to every user of the machine.
  *
- * If the runner dies, bubblewrap and with it all processes of the run die too (`--die-with-parent`); one that
+ * If the runner dies, bubblewrap and with it all processes of the run die too (`--die-with-parent`); a shell that
  * still waits finds its pipe closed, and no script to run.
  */
 export interface Bubblewrap {
@@ -28,7 +29,7 @@ export interface Bubblewrap {
   readonly ended: Promise<number | null>;
   /** Settles when also the descriptors it shared with the run are closed: what was said is all there. */
   readonly closed: Promise<unknown>;
-  release(args: readonly string[], script: string): void;
+  release(script: string): void;
   /** The first process of the run's own process namespace: with it, all others end. */
   init(): number | null;
   report(): string;
@@ -40,7 +41,7 @@ export interface Bubblewrap {
 }
 
 /** The named pipes between a run and the runner, in the folder of the slot; used by one run after the other. */
-const PIPES = ['arguments', 'steps', 'report', 'status', 'complaint', 'output', 'never'] as const;
+const PIPES = ['script', 'report', 'status', 'complaint', 'output', 'never'] as const;
 type Pipe = (typeof PIPES)[number];
 
 export async function makePipes(folder: string, bench: Workbench, owner: Identity): Promise<void> {
@@ -51,9 +52,13 @@ interface Holding {
   folder: string;
   bench: Workbench;
   owner: Identity;
+  stage: Stage;
+  /** What bubblewrap is told beside that. */
+  arguments: readonly string[];
 }
 
-export async function holdBubblewrap({ folder, bench, owner }: Holding): Promise<Bubblewrap> {
+export async function holdBubblewrap(holding: Holding): Promise<Bubblewrap> {
+  const { folder, bench, owner, stage } = holding;
   const path = (name: Pipe): string => join(folder, name);
   const opened: number[] = [];
   const open = (name: Pipe, flags: number): number => {
@@ -65,32 +70,30 @@ export async function holdBubblewrap({ folder, bench, owner }: Holding): Promise
     const reading = (['report', 'status', 'complaint', 'output'] as const).map((name) =>
       open(name, constants.O_RDONLY),
     );
-    const writing = (['arguments', 'steps'] as const).map((name) => open(name, constants.O_RDWR));
+    const writing = open('script', constants.O_RDWR);
     const { pid, ended } = await bench.start({
       as: owner,
       pipes: {
         0: { reads: '/dev/null' },
         1: { writes: path('output') },
         2: { writes: path('complaint') },
-        [FDS.arguments]: { reads: path('arguments') },
-        [FDS.steps]: { reads: path('steps') },
+        [SCRIPT_FD]: { reads: path('script') },
         [REPORT_FD]: { writes: path('report') },
         [FDS.status]: { writes: path('status') },
         [NEVER_FD]: { reads: path('never'), writes: path('never') },
       },
-      command: ['bwrap', '--args', `${FDS.arguments}`, '--', '/bin/sh', PLACES.steps],
+      command: ['bwrap', '--bind', stage.root, '/', ...holding.arguments, '--', '/bin/sh', '-c', AWAIT_SCRIPT],
     });
-    return heldBubblewrap(pid, ended, reading as Four, writing as Two);
+    return heldBubblewrap(pid, ended, reading as Four, writing);
   } catch (error) {
     opened.forEach(closeSync);
     throw error;
   }
 }
 
-type Two = [number, number];
 type Four = [number, number, number, number];
 
-function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Four, writing: Two): Bubblewrap {
+function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Four, scriptFd: number): Bubblewrap {
   const [reportFd, statusFd, complaintFd, outputFd] = reading;
   let news: (() => void) | undefined;
   let waiting = true;
@@ -98,21 +101,20 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   const status = remember(statusFd, () => news?.());
   const complaint = remember(complaintFd);
   const output = new Socket({ fd: outputFd, readable: true, writable: false });
+  let closeScript = (): void => closeSync(scriptFd);
   const over = ended.finally(() => {
-    if (waiting) writing.forEach(closeSync); // it will not read them any more
     waiting = false;
+    closeScript();
   });
   return {
     pid,
     output,
     ended: over,
     closed: Promise.all([report.closed, status.closed, complaint.closed]),
-    release: (all, script) => {
+    release: (script) => {
       if (!waiting) return; // it has ended, and says why
       waiting = false;
-      const [argumentsFd, stepsFd] = writing;
-      give(argumentsFd, all.map((argument) => `${argument}\0`).join(''));
-      give(stepsFd, script);
+      closeScript = give(scriptFd, GO + script);
     },
     init: () => {
       const found = /"child-pid": (\d+)/.exec(status.text());
@@ -132,14 +134,18 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
 /** What an empty pipe takes at once, on every Linux. */
 const FITS = 4096 * 15;
 
-/** Writes all of it and closes the pipe. Nobody has written to it before, so a little fits without waiting. */
-function give(fd: number, text: string): void {
+/**
+ * Writes all of it. Nobody has written to the pipe before, so a little fits without waiting. It stays open until what is
+ * returned is called: a shell that comes to it late would otherwise wait for somebody who writes.
+ */
+function give(fd: number, text: string): () => void {
   const bytes = Buffer.from(text);
   const written = writeSync(fd, bytes.subarray(0, FITS));
-  if (written === bytes.length) return closeSync(fd);
+  if (written === bytes.length) return () => closeSync(fd);
   const pipe = new Socket({ fd, readable: false, writable: true });
   pipe.on('error', () => {}); // a bubblewrap that died says why on its standard error
-  pipe.end(bytes.subarray(written));
+  pipe.write(bytes.subarray(written));
+  return () => pipe.destroy();
 }
 
 function remember(fd: number, heard?: () => void): { text: () => string; closed: Promise<unknown> } {

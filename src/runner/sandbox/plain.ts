@@ -68,7 +68,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   await run('mkfifo', ['--', fifo]);
   const { output, writing } = openPipe(fifo, OURSELVES);
   const child = spawn('/bin/sh', [steps], {
-    cwd: job.cwd ?? workspace,
+    cwd: workspace,
     env: { TMPDIR: join(folder, 'tmp'), ...environment(job, join(folder, 'home')) },
     stdio: ['pipe', writing, 'ignore', 'ignore', 'ignore', 'pipe'],
     detached: true, // a process group of its own, to be signalled as one

@@ -1,16 +1,16 @@
-import { jobArguments } from './arguments.ts';
+import { environment } from './arguments.ts';
 import type { Bubblewrap } from './bubblewrap.ts';
 import { descendants, signalAll, untilGone } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Slot } from './slot.ts';
-import { progress, script } from './steps.ts';
-import type { Ended, Job } from './types.ts';
+import { progress, script, settleIn } from './steps.ts';
+import { PLACES, type Ended, type Job } from './types.ts';
 import { furnish } from './workspace.ts';
 
 /**
- * One run in a slot: lay out, release the waiting bubblewrap, read to the end, tidy up.
+ * One run in a slot: lay out, release the waiting shell, read to the end, tidy up.
  *
  * The run is over when the last step's own process ends, and then everything else in the sandbox is killed.
  * Only after that is the output read to its end: whatever was written before is still in the pipe, and nobody
@@ -18,23 +18,20 @@ import { furnish } from './workspace.ts';
  */
 export async function runInSlot(machine: Machine, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
   const area = slot.takeArea();
-  const furnished = await furnish(job, { ...slot, area, overlay: machine.overlay });
+  const mounted = await furnish(job, { ...slot, area, overlay: machine.overlay });
   try {
     await slot.cgroup?.limit(job.limits);
     const killsBefore = slot.cgroup?.outOfMemoryKills() ?? 0;
     const process = await slot.take();
     area.handOver();
-    const preamble = slot.cgroup ? [] : fallbackLimits(job);
-    process.release(
-      [...machine.arguments, ...jobArguments(job, furnished)],
-      script(job.steps, { preamble, thenWait: true }),
-    );
+    const preamble = [...settleIn(PLACES.workspace, environment(job)), ...(slot.cgroup ? [] : fallbackLimits(job))];
+    process.release(script(job.steps, { preamble, thenWait: true }));
     const ended = await follow(process, slot, job, disk);
     const kills = (slot.cgroup?.outOfMemoryKills() ?? 0) - killsBefore;
     if (ended.reason === null && ended.exitStatus !== 0 && kills > 0) return { ...ended, reason: 'out_of_memory' };
     return ended;
   } finally {
-    await Promise.all([slot.bench.clear(furnished.mounted), area.reset()]);
+    await Promise.all([slot.bench.clear(mounted), area.reset()]);
   }
 }
 

@@ -12,7 +12,7 @@ import { BENCH, openWorkbench, SLOT_ON_BENCH, type Workbench } from './workbench
  * A slot: everything for one run at a time that can be made before the run.
  *
  * It holds a workbench with its mount namespace, in `internet` mode a network namespace that is connected to the
- * outside, a control group, a folder and a waiting bubblewrap. It serves one run after the other. Between two
+ * outside, a control group, a folder and a waiting sandbox. It serves one run after the other. Between two
  * runs it is tidied, and it is tidy only once every process of the first is dead; a slot that cannot be tidied is
  * closed, and another takes its place.
  *
@@ -27,9 +27,9 @@ export interface Slot {
   /** Whom files must belong to, in the words of the bench. */
   readonly owner: Identity;
   readonly cgroup: Cgroup | null;
-  /** The waiting bubblewrap; one is started if none is. */
+  /** The sandbox that waits for the run that took the area; one is opened if none does. */
   take(): Promise<Bubblewrap>;
-  /** Starts the next one ahead of its run. */
+  /** Opens the next one ahead of its run. */
   prepare(): Promise<void>;
   close(): Promise<void>;
 }
@@ -50,11 +50,13 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
     const ownNetwork = network === 'internet';
     const bench = await openWorkbench({ root, ownNetwork, entrances: cgroup?.entrances ?? [] });
     undo.push(() => bench.close());
-    await bench.bind(folder, SLOT_ON_BENCH);
-    await bench.bind(machine.etc, join(BENCH, 'etc'));
+    await bench.bind(folder, SLOT_ON_BENCH, 'rw');
+    await bench.bind(machine.etc, join(BENCH, 'etc'), 'ro');
     // An ordinary user's files are the build's already, and have no other name in the bench's namespace.
     const fileOwner = root ? owner : { uid: -1, gid: -1 };
-    const areas = ['even', 'odd'].map((name) => openArea({ folder, name, bench, owner: fileOwner }));
+    const areas = await Promise.all(
+      (['even', 'odd'] as const).map((name) => openArea({ folder, name, bench, owner: fileOwner })),
+    );
     undo.push(async () => areas.forEach((area) => area.close()));
     let runs = 0;
     await makePipes(folder, bench, fileOwner);
@@ -62,12 +64,15 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
       const outside: Outside = await connectOutside({ pid: bench.pid, root, enter: entrance(bench.pid, root) });
       undo.push(() => outside.close());
     }
-    const hold = (): Promise<Bubblewrap> => holdBubblewrap({ folder, bench, owner: fileOwner });
+    const areaOf = (run: number): Area => areas[run % areas.length] as Area;
+    const hold = ({ stage }: Area): Promise<Bubblewrap> =>
+      holdBubblewrap({ folder, bench, owner: fileOwner, stage, arguments: machine.arguments });
     let next: Promise<Bubblewrap> | undefined;
     undo.push(async () => {
       const held = await next?.catch(() => undefined);
       held?.kill();
       await held?.ended;
+      await held?.closed;
       await cgroup?.empty();
     });
     return {
@@ -75,17 +80,17 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
       bench,
       takeArea: () => {
         runs += 1;
-        return areas[runs % areas.length] as Area;
+        return areaOf(runs);
       },
       owner: fileOwner,
       cgroup,
       take: async () => {
         const ready = await next;
         next = undefined;
-        return ready?.isWaiting() ? ready : hold();
+        return ready?.isWaiting() ? ready : hold(areaOf(runs));
       },
       prepare: async () => {
-        next ??= hold();
+        next ??= hold(areaOf(runs + 1));
         await next;
       },
       close,

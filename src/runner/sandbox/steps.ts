@@ -17,26 +17,56 @@ import type { Step } from './types.ts';
 export const REPORT_FD = 5;
 /** On this descriptor nothing ever comes: who reads from it waits for ever. */
 export const NEVER_FD = 7;
+/** From this descriptor a shell that waits in its sandbox reads the script. */
+export const SCRIPT_FD = 4;
 
-export function script(steps: readonly Step[], options: { preamble?: readonly string[]; thenWait: boolean }): string {
+/**
+ * What the shell of a sandbox is told before its run is known. It waits for a line, because that wait ends also when
+ * nobody is left to write one: bubblewrap ties the sandbox to the life of the runner only at the end of its work, and a
+ * runner may die before that. The rest is read as a file, because shells read their input byte by byte.
+ */
+export const AWAIT_SCRIPT = `read -r _ <&${SCRIPT_FD} && . /dev/fd/${SCRIPT_FD}`;
+/** The line it waits for. */
+export const GO = 'go\n';
+
+interface ScriptOptions {
+  preamble?: readonly string[];
+  /** Whether the runner ends the sandbox. */
+  thenWait: boolean;
+}
+
+export function script(steps: readonly Step[], options: ScriptOptions): string {
   const lines = [
     'exec 2>&1 </dev/null',
-    'stopped=',
-    "trap 'stopped=1' TERM",
+    'HEADRACE_STOPPED=', // names that no variable of a run can have
+    "trap 'HEADRACE_STOPPED=1' TERM",
     `finish() { ${options.thenWait ? `read -r _ <&${NEVER_FD}; ` : ''}exit "$1"; }`,
     ...(options.preamble ?? []),
   ];
   steps.forEach((step, index) => {
     lines.push(
-      '[ -z "$stopped" ] || finish 143',
+      '[ -z "$HEADRACE_STOPPED" ] || finish 143',
       `echo start ${index} >&${REPORT_FD}`,
       `/bin/sh -c ${quote(step.command)} ${REPORT_FD}>&- ${NEVER_FD}>&-`,
-      'status=$?',
-      `echo end ${index} $status >&${REPORT_FD}`,
-      '[ $status -eq 0 ] || finish $status',
+      'HEADRACE_STATUS=$?',
+      `echo end ${index} "$HEADRACE_STATUS" >&${REPORT_FD}`,
+      '[ "$HEADRACE_STATUS" -eq 0 ] || finish "$HEADRACE_STATUS"',
     );
   });
-  return [...lines, 'finish 0', ''].join('\n');
+  // In braces, so that a shell that reads it from a pipe starts nothing before it has all of it.
+  return ['{', ...lines, 'finish 0', '}', ''].join('\n');
+}
+
+/** How a shell that has waited becomes the one of a run. */
+export function settleIn(workspace: string, environment: Record<string, string>): string[] {
+  const variables = Object.entries(environment).map(([name, value]) => `command export ${name}=${quote(value)}`);
+  return [
+    `exec ${SCRIPT_FD}<&-`,
+    `cd ${workspace} || exit 1`,
+    'unset OLDPWD',
+    // A few names mean something to some shells, which refuse what does not suit them and go on.
+    ...(variables.length > 0 ? ['{', ...variables, '} 2>/dev/null'] : []),
+  ];
 }
 
 export function quote(text: string): string {

@@ -47,12 +47,10 @@ export interface Limits {
 export interface Job {
   /** Unique among the runs of the moment; letters, digits, `_` and `-`. */
   id: string;
-  /** Each is `sh -c command`, in order, in one sandbox. The first that fails ends the run. */
+  /** Each is `sh -c command`, in order, in one sandbox, in the workspace. The first that fails ends the run. */
   steps: Step[];
   environment: Record<string, string>;
   workspace: Workspace;
-  /** The directory the steps start in, as the sandbox sees it. */
-  cwd?: string;
   mounts?: Mount[];
   limits: Limits;
   /** Standard output and error in the order they were written. Nothing more is read until a returned promise is settled. */
@@ -89,7 +87,7 @@ export interface Sandboxes {
 export type { Command } from '../../lib/descriptors.ts';
 
 /** Where the sandbox has its places. */
-export const PLACES = { workspace: '/build', home: '/home/build', steps: '/run/headrace/steps' } as const;
+export const PLACES = { workspace: '/build', home: '/home/build' } as const;
 
 export const BUILD_USER = { name: 'build', uid: 1000, gid: 1000 } as const;
 

@@ -6,10 +6,13 @@
 # standard input closes, that is at the latest with the runner. It starts bubblewrap too, because a
 # fork of it costs a fraction of one of Node, and its children are in its namespaces from birth.
 #
-# A request is one line of fields with a NUL between them; the answer is one line, "ok" or "no" and why.
-# Requests may be sent ahead of the answers; after one that failed, the others are still tried.
+# A request is a list of fields, each followed by a NUL, and a line break at the end; the answer is one line, "ok" or "no"
+# and why. Requests may be sent ahead of the answers; after one that failed, the others are still tried.
 #   directory PATH MODE UID GID    fifo PATH UID GID
-#   overlay TARGET OPTIONS         bind SOURCE TARGET    clear TARGET...
+#   stage TARGET ENTRY...          a file system of directories ("PATH") and links ("PATH\x01TARGET"). What is mounted in
+#                                  it later also appears wherever a sandbox has bound it by then.
+#   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw
+#   clear TARGET...                unmounts, and removes the directories that were made for it
 #   remove PATH...                 small trees only; "no" when there is more than a little
 #   start UID GID PIPES COMMAND...
 #     PIPES: how the process is connected, as "DESCRIPTOR<PATH" (it reads), "DESCRIPTOR>PATH" (it writes) or
@@ -24,20 +27,74 @@ use Fcntl ();
 use POSIX ();
 
 # perl-base, the part that every Debian has, brings no table of system calls.
-my %numbers = ( aarch64 => { mount => 40, umount2 => 39 }, x86_64 => { mount => 165, umount2 => 166 } );
+my %numbers = (
+    aarch64 => { mount => 40,  umount2 => 39,  statfs => 43 },
+    x86_64  => { mount => 165, umount2 => 166, statfs => 137 },
+);
 my $machine = ( POSIX::uname() )[4];
 my $call    = $numbers{$machine};
-my ( $MS_NOSUID, $MS_NODEV, $MS_BIND, $MNT_DETACH ) = ( 2, 4, 4096, 2 );
-my @entrances;
+my ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_REMOUNT ) = ( 1, 2, 4, 32 );
+my ( $MS_BIND, $MS_MOVE, $MS_SHARED, $MNT_DETACH )    = ( 4096, 8192, 1 << 20, 2 );
+my $nook = '/sys/nook';
+my ( @entrances, %made );
 $| = 1;
+$/ = "\0\n";
+umask 022;
 if ( !$call ) { answer("no: the system calls of $machine are not known here"); exit 1 }
 
 sub answer { print "$_[0]\n" }
 
 sub mount_at {
     my ( $source, $target, $type, $flags, $data ) = @_;    # copies: syscall takes no constants
-    mkdir $target unless -d $target;
     return syscall( $call->{mount}, $source, $target, $type, $flags + 0, $data ) == 0;
+}
+
+# Makes the directories that lead to a place to mount at. No link is followed on the way: what is mounted already may
+# hold any, and they mean something else in here than in a sandbox.
+sub make_way {
+    my ($target) = @_;
+    my $path = '';
+    my @new;
+    for my $part ( grep { $_ ne '' } split m{/}, $target ) {
+        $path .= "/$part";
+        if ( -l $path ) { $! = POSIX::ELOOP(); return 0 }
+        next if -d _;
+        mkdir $path or return 0;
+        push @new, $path;
+    }
+    $made{$target} = \@new if @new;
+    return 1;
+}
+
+# A mount on a stage is seen at once in the sandbox, so it gets its flags in a place of its own and is moved there then.
+# What the source's own mount forbids stays forbidden: in a user's own namespace it could not be allowed anyway.
+sub bind_at {
+    my ( $source, $target, $mode ) = @_;
+    my $facts = "\0" x 256;
+    make_way($target) && syscall( $call->{statfs}, $source, $facts ) == 0 or return 0;
+    my $forbidden = unpack( 'x80 Q', $facts ) & 15;
+    my $flags     = $forbidden | $MS_NOSUID | $MS_NODEV | ( $mode eq 'ro' ? $MS_RDONLY : 0 );
+    mount_at( $source, $nook, 'none', $MS_BIND, '' ) or return 0;
+    return 1
+      if mount_at( 'none', $nook, 'none', $MS_REMOUNT | $MS_BIND | $flags, '' )
+      && mount_at( $nook, $target, 'none', $MS_MOVE, '' );
+    my $why = $! + 0;
+    syscall( $call->{umount2}, $nook, $MNT_DETACH );
+    $! = $why;
+    return 0;
+}
+
+sub set_stage {
+    my ( $target, @entries ) = @_;
+    make_way($target)
+      && mount_at( 'stage', $target, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' )
+      && mount_at( 'none', $target, 'none', $MS_SHARED, '' )
+      or return 0;
+    for (@entries) {
+        my ( $path, $link ) = split /\x01/;
+        ( defined $link ? symlink( $link, "$target/$path" ) : mkdir("$target/$path") ) or return 0;
+    }
+    return 1;
 }
 
 # Deep or wide trees are left to the caller, who can wait for them without holding up this slot's other requests.
@@ -105,13 +162,17 @@ my %requests = (
         for my $path (@_) { remove_small( $path, \$budget ) or $!{ENOENT} or return 0 }
         return 1;
     },
-    overlay => sub { mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
-    bind    => sub { mount_at( $_[0], $_[1], 'none', $MS_BIND, '' ) },
+    stage   => \&set_stage,
+    overlay => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
+    bind    => \&bind_at,
     fifo    => sub { POSIX::mkfifo( $_[0], 0600 ) && chown $_[1], $_[2], $_[0] },
     start   => \&start,
     # Detached, because the namespaces of the dead run may not be gone yet, and must not hold up the next.
     clear => sub {
-        for my $target (@_) { return 0 if syscall( $call->{umount2}, $target, $MNT_DETACH ) != 0 }
+        for my $target (@_) {
+            return 0 if syscall( $call->{umount2}, $target, $MNT_DETACH ) != 0;
+            for ( reverse @{ delete $made{$target} || [] } ) { rmdir or return 0 }
+        }
         return 1;
     },
 );
@@ -125,7 +186,10 @@ for my $file (@ARGV) {
 # /sys becomes the bench: nothing that a runner keeps can lie there, so covering it hides nothing. What is mounted there
 # goes first, where that is allowed: every mount costs each run a little, because its namespace begins as a copy.
 syscall( $call->{umount2}, my $sys = '/sys', $MNT_DETACH );
-if ( !mount_at( 'bench', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) ) { answer("no: $!"); exit 1 }
+if ( !mount_at( 'bench', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) || !mkdir $nook ) {
+    answer("no: $!");
+    exit 1;
+}
 chdir '/';
 answer('ok');
 

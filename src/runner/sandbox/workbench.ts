@@ -8,8 +8,10 @@ export interface Workbench {
   readonly pid: number;
   /** Makes a directory that belongs to somebody. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
+  /** Makes a file system whose mounts show wherever it was bound before. */
+  stage(target: string, entries: { directories: readonly string[]; links: Record<string, string> }): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  bind(source: string, target: string): Promise<void>;
+  bind(source: string, target: string, mode: 'ro' | 'rw'): Promise<void>;
   clear(targets: readonly string[]): Promise<void>;
   /** Makes a named pipe that belongs to somebody. */
   fifo(path: string, owner: Identity): Promise<void>;
@@ -71,9 +73,9 @@ export async function openWorkbench(options: WorkbenchOptions): Promise<Workbenc
   if (pid === undefined) throw new Error('the workbench has no process id');
 
   const ask = async (...fields: string[]): Promise<string> => {
-    if (fields.some((field) => /[\n\0]/.test(field)))
-      throw new Error(`a path has a line break in it: ${JSON.stringify(fields)}`);
-    stdin.write(fields.join('\0') + '\n');
+    if (fields.some((field) => field.includes('\0')))
+      throw new Error(`a path has a NUL byte in it: ${JSON.stringify(fields)}`);
+    stdin.write(fields.join('\0') + '\0\n');
     return answers.next(fields.join(' '));
   };
   const tell = async (...fields: string[]): Promise<void> => void (await ask(...fields));
@@ -82,7 +84,11 @@ export async function openWorkbench(options: WorkbenchOptions): Promise<Workbenc
     directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
     removeSmall: (paths) => tell('remove', ...paths),
     overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, options.root)),
-    bind: (source, target) => tell('bind', source, target),
+    stage: (target, { directories, links }) => {
+      const linked = Object.entries(links).map(([path, to]) => `${path}\x01${to}`);
+      return tell('stage', target, ...directories, ...linked);
+    },
+    bind: (source, target, mode) => tell('bind', source, target, mode),
     clear: (targets) => (targets.length > 0 ? tell('clear', ...targets) : Promise.resolve()),
     fifo: (path, { uid, gid }) => tell('fifo', path, `${uid}`, `${gid}`),
     start: async ({ as, pipes, command }) => {

@@ -1,27 +1,15 @@
 import { chownSync, mkdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import { basename, join, relative } from 'node:path';
+import { join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import type { Area } from './area.ts';
-import type { Identity, Job, Mount } from './types.ts';
+import { PLACES, type Identity, type Job, type Mount } from './types.ts';
 import { BENCH, type Workbench } from './workbench.ts';
-
-export interface Furnished {
-  /** Where the directories of the run are, as the bench sees them. */
-  tmp: string;
-  home: string;
-  /** Where the workspace is, as the bench sees it. */
-  workspace: string;
-  mounts: { from: string; at: string; writable: boolean }[];
-  /** What has to be unmounted afterwards. */
-  mounted: string[];
-}
 
 const FEW_LAYERS = 10;
 
 /**
- * Lays out workspace and mounts on the bench of the slot. Everything passes over the bench, also what could be
- * bound from where it lies: a build's user may not enter the folders that lead there, and need not.
+ * Lays out workspace and mounts on the stage of a run, and says what has to be unmounted afterwards, the last first.
  *
  * Requests are sent at once and answered in order: one round trip for all. When one fails, the slot goes, and
  * with it whatever was mounted.
@@ -29,80 +17,82 @@ const FEW_LAYERS = 10;
 export async function furnish(
   job: Job,
   slot: { area: Area; bench: Workbench; owner: Identity; overlay: boolean },
-): Promise<Furnished> {
+): Promise<string[]> {
   const { area, bench, owner } = slot;
-  const [tmp, home] = [join(area.onBench, 'tmp'), join(area.onBench, 'home')];
-  const furnished: Furnished = { tmp, home, workspace: '', mounts: [], mounted: [] };
+  const mounted: string[] = [];
   const requests: Promise<void>[] = [];
   const mounting = (target: string, request: Promise<void>): string => {
-    furnished.mounted.unshift(target);
+    mounted.unshift(target);
     requests.push(request);
     return target;
   };
   area.directory('tmp');
   area.directory('home');
-  furnished.workspace = await workspace();
+  await workspace(area.stage.at(PLACES.workspace));
   const mounts = (job.mounts ?? []).toSorted((a, b) => a.at.length - b.at.length); // outer ones before those inside them
   if (mounts.length > 0) area.directory('layers');
   await area.settled();
   for (const [index, mount] of mounts.entries()) {
-    const from = join(BENCH, `mount-${index}`);
-    if (mount.writable === undefined) await layers(mount, from, skeleton(mount, mounts, `below-${index}`));
-    else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, from);
-    else writable(mount.writable, from);
-    furnished.mounts.push({ from, at: mount.at, writable: mount.writable !== undefined });
+    const target = area.stage.at(mount.at);
+    if (mount.writable === undefined) await layers(mount, target, index, skeleton(mount, mounts, `below-${index}`));
+    else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, target, index);
+    else writable(mount.writable, target);
   }
   await Promise.all(requests);
-  return furnished;
+  return mounted;
 
-  async function workspace(): Promise<string> {
-    if ('directory' in job.workspace) return writable(job.workspace.directory, join(BENCH, 'workspace'));
+  async function workspace(target: string): Promise<void> {
     if ('checkout' in job.workspace && slot.overlay) return area.overlay(job.workspace.checkout);
+    area.noOverlay();
+    if ('directory' in job.workspace) return writable(job.workspace.directory, target);
     const own = area.directory('workspace');
     if ('checkout' in job.workspace) {
       await area.settled();
       await copyTree(job.workspace.checkout, own);
     }
-    return join(area.onBench, 'workspace');
+    mounting(target, bench.bind(area.onBench('workspace'), target, 'rw'));
   }
 
-  function writable(directory: string, target: string): string {
+  function writable(directory: string, target: string): void {
     chownSync(directory, owner.uid, owner.gid);
-    return mounting(target, bench.bind(directory, target));
+    mounting(target, bench.bind(directory, target, 'rw'));
   }
 
-  async function over(lower: string[], directory: string, target: string): Promise<void> {
+  async function over(lower: string[], directory: string, target: string, index: number): Promise<void> {
     chownSync(directory, owner.uid, owner.gid);
     if (slot.overlay) {
       const work = `${directory}.work`; // an overlay needs an empty directory on the same file system
       mkdirSync(work, { recursive: true });
-      mounting(target, bench.overlay(target, { lower: briefly(lower, target), upper: { directory, work } }));
+      const short = briefly(lower, index);
+      mounting(target, bench.overlay(target, { lower: short, upper: { directory, work } }));
       return;
     }
     for (const layer of lower) await copyTree(layer, directory);
-    mounting(target, bench.bind(directory, target));
+    mounting(target, bench.bind(directory, target, 'rw'));
   }
 
   /** All paths of an overlay have to fit into one page: where there are many, each gets a short name first. */
-  function briefly(paths: string[], target: string): string[] {
+  function briefly(paths: string[], index: number): string[] {
     if (paths.length <= FEW_LAYERS) return paths;
-    return paths.map((path, index) => {
-      const brief = `${target}-${index}`;
-      return mounting(brief, bench.bind(path, brief));
+    return paths.map((path, layer) => {
+      const brief = join(BENCH, `layer-${index}-${layer}`);
+      return mounting(brief, bench.bind(path, brief, 'ro'));
     });
   }
 
-  async function layers(mount: Mount, target: string, below: string | null): Promise<void> {
+  async function layers(mount: Mount, target: string, index: number, below: string | null): Promise<void> {
     const all = [...(below === null ? [] : [below]), ...(mount.layers ?? [])];
     const [only] = all;
     if (only === undefined) throw new Error(`nothing to mount at ${mount.at}`);
-    if (all.length === 1) mounting(target, bench.bind(only, target));
-    else if (slot.overlay) mounting(target, bench.overlay(target, { lower: briefly(all, target) }));
-    else {
-      const merged = join(area.directory('layers'), basename(target));
+    if (all.length === 1) mounting(target, bench.bind(only, target, 'ro'));
+    else if (slot.overlay) {
+      const short = briefly(all, index);
+      mounting(target, bench.overlay(target, { lower: short }));
+    } else {
+      const merged = join(area.directory('layers'), `merged-${index}`);
       await mkdir(merged, { recursive: true });
       for (const directory of all) await copyTree(directory, merged);
-      mounting(target, bench.bind(merged, target));
+      mounting(target, bench.bind(merged, target, 'ro'));
     }
   }
 
