@@ -22,7 +22,8 @@ export function createSpill(path: string) {
       return bytesRead;
     },
     async close(): Promise<void> {
-      await file?.close();
+      if (!file) return;
+      await file.close();
       await rm(path, { force: true });
     },
   };
