@@ -1,9 +1,12 @@
 import { once } from 'node:events';
-import { closeSync, constants, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { FDS } from './arguments.ts';
+import { ignore } from './cgroup_files.ts';
 import { signalAll } from './descendants.ts';
+import { GRACE_MS } from './ending.ts';
 import type { Stage } from './stage.ts';
 import { AWAIT_SCRIPT, GO, NEVER_FD, REPORT_FD, SCRIPT_FD } from './steps.ts';
 import type { Identity } from './types.ts';
@@ -33,10 +36,11 @@ export interface Bubblewrap {
   /** The first process of the run's own process namespace: with it, all others end. */
   init(): number | null;
   report(): string;
-  /** Calls whenever there is more to the report, or more is known. */
+  /** Calls whenever there is more to the report. */
   onNews(listener: () => void): void;
   complaint(): string;
   isWaiting(): boolean;
+  /** Ends it with all that is in it. */
   kill(): void;
 }
 
@@ -98,28 +102,40 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   let news: (() => void) | undefined;
   let waiting = true;
   const report = remember(reportFd, () => news?.());
-  const status = remember(statusFd, () => news?.());
-  const complaint = remember(complaintFd);
+  const [status, complaint] = [lookAt(statusFd), lookAt(complaintFd)];
   const output = new Socket({ fd: outputFd, readable: true, writable: false });
   let closeScript = (): void => closeSync(scriptFd);
+  let isOver = false;
   const over = ended.finally(() => {
+    isOver = true;
     waiting = false;
     closeScript();
   });
+  const init = (): number | null => {
+    const found = /"child-pid": (\d+)/.exec(status.text());
+    return found ? Number(found[1]) : null;
+  };
+  // By its first process, and not by bubblewrap's own outside: were that to die while it opens the sandbox, what it has
+  // made by then would wait for it for ever.
+  const kill = async (): Promise<void> => {
+    for (const deadline = Date.now() + GRACE_MS; ; await delay(1)) {
+      if (isOver) return;
+      const first = init() ?? (Date.now() > deadline ? pid : null);
+      if (first !== null) return signalAll([first], 'SIGKILL');
+    }
+  };
   return {
     pid,
     output,
     ended: over,
-    closed: Promise.all([report.closed, status.closed, complaint.closed]),
+    // Bubblewrap's last act is to tell its status, and it would die of nobody's reading it.
+    closed: Promise.all([report.closed, over]).finally(() => [status, complaint].forEach(({ close }) => close())),
     release: (script) => {
       if (!waiting) return; // it has ended, and says why
       waiting = false;
       closeScript = give(scriptFd, GO + script);
     },
-    init: () => {
-      const found = /"child-pid": (\d+)/.exec(status.text());
-      return found ? Number(found[1]) : null;
-    },
+    init,
     report: report.text,
     onNews: (listener) => {
       news = listener;
@@ -127,7 +143,7 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
     },
     complaint: () => complaint.text().trim(),
     isWaiting: () => waiting,
-    kill: () => signalAll([pid], 'SIGKILL'),
+    kill: () => void kill(),
   };
 }
 
@@ -148,14 +164,47 @@ function give(fd: number, text: string): () => void {
   return () => pipe.destroy();
 }
 
-function remember(fd: number, heard?: () => void): { text: () => string; closed: Promise<unknown> } {
-  const most = 64 * 1024;
+const MOST_HEARD = 64 * 1024;
+
+function remember(fd: number, heard: () => void): { text: () => string; closed: Promise<unknown> } {
   const stream = new Socket({ fd, readable: true, writable: false });
   let text = '';
   stream.on('data', (chunk: Buffer) => {
-    if (text.length < most) text += chunk.toString();
-    heard?.();
+    if (text.length < MOST_HEARD) text += chunk.toString();
+    heard();
   });
   stream.on('error', () => {}); // a pipe that breaks has nothing more to tell
   return { text: () => text, closed: once(stream, 'close') };
+}
+
+/** For a pipe in which little is said: it is read when somebody wants to know, without the cost of a stream. */
+function lookAt(fd: number): { text: () => string; close: () => void } {
+  const buffer = Buffer.allocUnsafe(4096);
+  let text = '';
+  let isOpen = true;
+  const look = (): string => {
+    if (!isOpen) return text;
+    for (let length = 1; length > 0 && text.length < MOST_HEARD;) {
+      length = readNow(fd, buffer);
+      text += buffer.toString('utf8', 0, length);
+    }
+    return text;
+  };
+  return {
+    text: look,
+    close: () => {
+      look();
+      if (isOpen) closeSync(fd);
+      isOpen = false;
+    },
+  };
+}
+
+/** How much there was to read without waiting. */
+function readNow(fd: number, into: Buffer): number {
+  try {
+    return readSync(fd, into);
+  } catch (error) {
+    return ignore('EAGAIN')(error) ?? 0;
+  }
 }

@@ -41,11 +41,7 @@ function fallbackLimits({ limits }: Job): string[] {
 }
 
 async function follow(process: Bubblewrap, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
-  const force = (): void => {
-    const init = process.init();
-    if (init === null) process.kill();
-    else signalAll([init], 'SIGKILL'); // bubblewrap itself follows, once all of them are gone
-  };
+  const force = (): void => process.kill();
   const ending = watchForEnd({
     signal: job.signal,
     timeoutMs: job.limits.timeoutMs,
@@ -60,7 +56,7 @@ async function follow(process: Bubblewrap, slot: Slot, job: Job, disk: DiskWatch
     force();
   });
   process.onNews(() => {
-    if (progress(process.report(), job.steps.length).last && process.init() !== null) force();
+    if (progress(process.report(), job.steps.length).last) force();
   });
   const status = await process.ended;
   ending.over();

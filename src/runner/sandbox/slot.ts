@@ -72,8 +72,8 @@ export async function openSlot(machine: Machine, number: number): Promise<Slot> 
       const held = await next?.catch(() => undefined);
       held?.kill();
       await held?.ended;
-      await held?.closed;
       await cgroup?.empty();
+      await held?.closed;
     });
     return {
       folder,

@@ -3,7 +3,7 @@
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself, so
 # this small process stays for as long as its slot. It is started by unshare(1); what it mounts is
 # seen in its namespace alone and is gone, whatever happens, when it is gone. It goes when its
-# standard input closes, that is at the latest with the runner. It starts bubblewrap too, because a
+# standard input closes, that is at the latest with the runner, and takes with it what it has started. It starts bubblewrap too, because a
 # fork of it costs a fraction of one of Node, and its children are in its namespaces from birth.
 #
 # A request is a list of fields, each followed by a NUL, and a line break at the end; the answer is one line, "ok" or "no"
@@ -28,13 +28,14 @@ use POSIX ();
 
 # perl-base, the part that every Debian has, brings no table of system calls.
 my %numbers = (
-    aarch64 => { mount => 40,  umount2 => 39,  statfs => 43 },
-    x86_64  => { mount => 165, umount2 => 166, statfs => 137 },
+    aarch64 => { mount => 40,  umount2 => 39,  statfs => 43,  prctl => 167 },
+    x86_64  => { mount => 165, umount2 => 166, statfs => 137, prctl => 157 },
 );
 my $machine = ( POSIX::uname() )[4];
 my $call    = $numbers{$machine};
 my ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_REMOUNT ) = ( 1, 2, 4, 32 );
 my ( $MS_BIND, $MS_MOVE, $MS_SHARED, $MNT_DETACH )    = ( 4096, 8192, 1 << 20, 2 );
+my $PR_SET_CHILD_SUBREAPER = 36;
 my $nook = '/sys/nook';
 my ( @entrances, %made );
 $| = 1;
@@ -177,6 +178,9 @@ my %requests = (
     },
 );
 
+# What bubblewrap has started becomes a child of this process, should it die before its time.
+syscall( $call->{prctl}, $PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 );
+
 # Opened while they can be seen.
 for my $file (@ARGV) {
     open my $entrance, '>', $file or do { answer("no: $file: $!"); exit 1 };
@@ -199,4 +203,15 @@ while ( my $line = <STDIN> ) {
     my $done = $requests{$name}->(@fields);
     if   ($done) { answer("ok $done") }
     else         { answer("no: $!") }
+}
+
+# Nobody is left who could ask. Bubblewrap would go with this process, but what it is just opening would not.
+$SIG{CHLD} = 'DEFAULT';
+for ( ;; ) {
+    open my $list, '<', "/proc/$$/task/$$/children" or last;
+    local $/;
+    my @children = split ' ', <$list> // '';
+    last if !@children;
+    kill KILL => @children;
+    waitpid $_, 0 for @children;
 }

@@ -58,6 +58,43 @@ for (const network of isRoot ? (['none', 'internet'] as const) : (['none'] as co
   });
 }
 
+test('at whatever moment of an opening the sandboxes are closed, nothing is left', async (t) => {
+  for (let pause = 0; pause < 24; pause += 2) {
+    const { sandboxes, stateDir } = await open(t, { prepare: 2 });
+    await delay(pause);
+    const helpers = descendantsOf(String(process.pid));
+    assert.ok(helpers.length >= 2, 'the workbenches are not found');
+    await sandboxes.close();
+    assert.deepEqual(helpers.filter(alive), [], `after ${pause} ms`);
+    assert.deepEqual(readdirSync(stateDir), []);
+  }
+});
+
+test('a sandbox that is only half open when the runner is killed goes with it', async () => {
+  const workbench = new URL('../../../src/runner/sandbox/workbench.ts', import.meta.url).href;
+  const user = isRoot ? 65_534 : -1;
+  // Without a control group, which would know every process. Stopped as soon as it has made the sandbox's first process.
+  const program = `
+    const { readFileSync } = await import('node:fs');
+    const { openWorkbench } = await import('${workbench}');
+    const bench = await openWorkbench({ root: ${isRoot}, ownNetwork: false, entrances: [] });
+    const { pid } = await bench.start({
+      as: { uid: ${user}, gid: ${user} },
+      pipes: { 0: { reads: '/dev/null' }, 1: { writes: '/dev/null' }, 2: { writes: '/dev/null' } },
+      command: ['bwrap', '--unshare-all', '--die-with-parent', '--ro-bind', '/', '/', 'sh', '-c', 'sleep 600; :', process.argv[1]],
+    });
+    while (readFileSync('/proc/' + pid + '/task/' + pid + '/children', 'utf8') === '');
+    process.kill(pid, 'SIGSTOP');
+    process.kill(process.pid, 'SIGKILL');`;
+  for (let turn = 0; turn < 5; turn += 1) {
+    const mark = randomUUID();
+    const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program, mark];
+    await once(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] }), 'exit');
+    for (let left = 200; named(mark).length > 0 && left > 0; left--) await delay(50);
+    assert.deepEqual(named(mark), []);
+  }
+});
+
 test('one folder serves one runner at a time', async (t) => {
   const { stateDir } = await open(t);
   await assert.rejects(
@@ -102,6 +139,17 @@ test('a machine that cannot isolate is told why', async (t) => {
 function descendantsOf(pid: string): string[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
   return children.flatMap((child) => [child, ...descendantsOf(child)]);
+}
+
+/** Processes with a word in their command line. */
+function named(word: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(word);
+    } catch {
+      return false; // gone
+    }
+  });
 }
 
 function alive(pid: string): boolean {
