@@ -37,11 +37,11 @@ interface ScriptOptions {
 
 export function script(steps: readonly Step[], options: ScriptOptions): string {
   const lines = [
+    ...(options.preamble ?? []),
     'exec 2>&1 </dev/null',
     'HEADRACE_STOPPED=', // names that no variable of a run can have
     "trap 'HEADRACE_STOPPED=1' TERM",
     `finish() { ${options.thenWait ? `read -r _ <&${NEVER_FD}; ` : ''}exit "$1"; }`,
-    ...(options.preamble ?? []),
   ];
   steps.forEach((step, index) => {
     lines.push(
@@ -64,6 +64,8 @@ export function settleIn(workspace: string, environment: Record<string, string>)
     `exec ${SCRIPT_FD}<&-`,
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
+    // Where the kernel does not pass mounts on, what lies there is not the workspace.
+    `[ -w . ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
     // A few names mean something to some shells, which refuse what does not suit them and go on.
     ...(variables.length > 0 ? ['{', ...variables, '} 2>/dev/null'] : []),
   ];
