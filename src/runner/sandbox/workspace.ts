@@ -30,7 +30,7 @@ export async function furnish(
   area.directory('home');
   await workspace(area.stage.at(PLACES.workspace));
   const mounts = (job.mounts ?? []).toSorted((a, b) => a.at.length - b.at.length); // outer ones before those inside them
-  if (mounts.length > 0) area.directory('layers');
+  if (needsLayers(mounts)) area.directory('layers');
   await area.settled();
   for (const [index, mount] of mounts.entries()) {
     const target = area.stage.at(mount.at);
@@ -99,9 +99,16 @@ export async function furnish(
   /** Where one mount lies inside another, the outer one is read-only and may lack the place for it: a layer with just that place. */
   function skeleton(mount: Mount, all: readonly Mount[], name: string): string | null {
     const inside = all.filter(({ at }) => at.startsWith(`${mount.at}/`)).map(({ at }) => relative(mount.at, at));
+    if (inside.length === 0) return null;
     const folder = join(area.directory('layers'), name);
     for (const path of inside) mkdirSync(join(folder, path), { recursive: true });
-    return inside.length > 0 ? folder : null;
+    return folder;
+  }
+
+  /** Whether something has to be put together that is not mounted as it lies. */
+  function needsLayers(mounts: readonly Mount[]): boolean {
+    if (!slot.overlay) return mounts.length > 0;
+    return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
   }
 }
 
