@@ -17,6 +17,8 @@ interface Admitted {
   params: Record<string, bigint>;
   caller: Caller | undefined;
   project: VisibleProject | undefined;
+  /** The hour in which it was found out. */
+  hour?: number;
   /** What was answered to others who were admitted just so, by the address they asked for. */
   answers?: Map<string, string>;
 }
@@ -46,21 +48,23 @@ function admit(route: Route, { db }: Services, request: Incoming): Admitted | Pr
   if (route.concerns === 'nobody') return anybody;
   const { memory } = db;
   const name = nameOf(route, request);
-  const known = memory.get(name);
-  if (known !== undefined) return known as Admitted;
+  const known = memory.get(name) as Admitted | undefined;
+  const hour = Math.floor(Date.now() / useResolution);
+  if (known?.hour === hour) return known;
   const { asOf } = memory;
   return judge(route, db, request).then((admitted) => {
+    admitted.hour = hour;
     memory.set(name, admitted, asOf);
     return admitted;
   });
 }
 
-/** Everything that the judgement depends on beside the store. */
-function nameOf(route: Route, request: Incoming): string {
-  const { headers, params } = request;
-  let name = `${route.method} ${route.path} ${String(headers.authorization)} ${tokenName(request)}`;
-  for (const value of Object.values(params)) name += ` ${value}`;
-  return `${name} ${Math.floor(Date.now() / useResolution)}`;
+/** Everything that the judgement depends on beside the store and the hour. */
+function nameOf({ method }: Route, request: Incoming): string {
+  const { headers, url } = request;
+  const queryAt = url.indexOf('?');
+  const path = queryAt < 0 ? url : url.slice(0, queryAt);
+  return `${method} ${path} ${String(headers.authorization)} ${tokenName(request)}`;
 }
 
 async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
