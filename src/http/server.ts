@@ -21,10 +21,6 @@ declare module 'fastify' {
     callback: string | undefined;
     admitted: unknown;
   }
-  interface FastifyContextConfig {
-    /** The answer is no JSON, so no callback can be wrapped around it. */
-    streams?: boolean;
-  }
 }
 
 export interface ServerOptions {
@@ -73,14 +69,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   server.addHook('onRequest', (request, reply, done) => {
     markAnswer(request, reply);
-    try {
-      if (request.query === unreadableQuery) throw unreadable();
-      const { streams } = request.routeOptions.config;
-      if (request.method === 'GET' && !streams) request.callback = readCallback((request.query as RawGroup).callback);
-      done();
-    } catch (error) {
-      done(error as ApiError);
-    }
+    if (request.query === unreadableQuery) done(unreadable());
+    else done();
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {
     server.addHook('onResponse', (request, reply, done) => {
@@ -92,7 +82,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
     });
   }
 
-  server.setNotFoundHandler((request, reply) => answerError(new ApiError('api_does_not_exists'), request, reply));
+  server.setNotFoundHandler((request, reply) => {
+    takeCallback(request);
+    return answerError(new ApiError('api_does_not_exists'), request, reply);
+  });
   server.setErrorHandler((error, request, reply) => {
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
     if (known) return answerError(known, request, reply);
@@ -123,9 +116,13 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
   server.route({
     method: endpoint.method,
     url: endpoint.path,
-    config: { streams: endpoint.streams !== undefined },
     schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
     onRequest(request, _reply, done) {
+      try {
+        if (!endpoint.streams) takeCallback(request);
+      } catch (error) {
+        return done(error as ApiError);
+      }
       const admitting = endpoint.admit(request as Incoming);
       if (admitting instanceof Promise) void admitInTime(admitting, request, done);
       else {
@@ -141,6 +138,11 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
       return reply;
     },
   });
+}
+
+/** JSON-P: only what is read can be wrapped in a call. */
+function takeCallback(request: FastifyRequest): void {
+  if (request.method === 'GET') request.callback = readCallback((request.query as RawGroup).callback);
 }
 
 async function admitInTime(

@@ -21,7 +21,7 @@ export const icon = asset('icon.svg', 'image/svg+xml');
 
 export function addAssets(server: FastifyInstance): void {
   for (const { path, type, content } of [stylesheet, icon]) {
-    server.get(path, { config: { streams: true } }, (_request, reply) =>
+    server.get(path, (_request, reply) =>
       reply.type(type).header('cache-control', 'public, max-age=31536000, immutable').send(content),
     );
   }

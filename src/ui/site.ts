@@ -90,7 +90,6 @@ export function addSite(server: FastifyInstance, places: readonly Place[], servi
       site.route({
         method: place.method,
         url: place.path,
-        config: { streams: true }, // no JSON, so no JSON-P
         handler: (request, reply) => attend(place, request, reply, services, cookies),
       });
     }
