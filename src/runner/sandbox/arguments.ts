@@ -3,8 +3,8 @@ import { ofTheMachine } from './stage.ts';
 import { BUILD_USER, PLACES, USUAL_PATH, type Job, type Network } from './types.ts';
 import { BENCH } from './workbench.ts';
 
-/** Descriptors that bubblewrap is started with, beside the standard ones; steps.ts has the others. */
-export const FDS = { status: 6 } as const;
+/** The descriptor on which bubblewrap tells of the sandbox's first process; steps.ts has the others. */
+export const STATUS_FD = 6;
 
 /**
  * What bubblewrap is told about every sandbox on this machine, but for the stage.
@@ -18,7 +18,7 @@ export function commonArguments(network: Network): string[] {
     ['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
     network === 'none' ? ['--unshare-net'] : [],
     ['--disable-userns', '--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', BUILD_USER.name],
-    ['--uid', `${BUILD_USER.uid}`, '--gid', `${BUILD_USER.gid}`, '--json-status-fd', `${FDS.status}`, '--clearenv'],
+    ['--uid', `${BUILD_USER.uid}`, '--gid', `${BUILD_USER.gid}`, '--json-status-fd', `${STATUS_FD}`, '--clearenv'],
     ofTheMachine().directories.flatMap((name) => ['--ro-bind', `/${name}`, `/${name}`]),
     ['--ro-bind', join(BENCH, 'etc'), '/etc'],
     ['--dev', '/dev', '--perms', '1777', '--tmpfs', '/dev/shm', '--remount-ro', '/dev', '--proc', '/proc'],

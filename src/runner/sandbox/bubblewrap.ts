@@ -3,12 +3,12 @@ import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { FDS } from './arguments.ts';
+import { STATUS_FD } from './arguments.ts';
 import { ignore } from './cgroup_files.ts';
 import { signalAll } from './descendants.ts';
 import { GRACE_MS } from './ending.ts';
 import type { Stage } from './stage.ts';
-import { AWAIT_SCRIPT, GO, NEVER_FD, REPORT_FD, SCRIPT_FD } from './steps.ts';
+import { announced, AWAIT_SCRIPT, NEVER_FD, REPORT_FD, SCRIPT_FD } from './steps.ts';
 import type { Identity } from './types.ts';
 import type { Workbench } from './workbench.ts';
 
@@ -83,7 +83,7 @@ export async function holdBubblewrap(holding: Holding): Promise<Bubblewrap> {
         2: { writes: path('complaint') },
         [SCRIPT_FD]: { reads: path('script') },
         [REPORT_FD]: { writes: path('report') },
-        [FDS.status]: { writes: path('status') },
+        [STATUS_FD]: { writes: path('status') },
         [NEVER_FD]: { reads: path('never'), writes: path('never') },
       },
       command: ['bwrap', '--bind', stage.root, '/', ...holding.arguments, '--', '/bin/sh', '-c', AWAIT_SCRIPT],
@@ -133,7 +133,7 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
     release: (script) => {
       if (!waiting) return; // it has ended, and says why
       waiting = false;
-      closeScript = give(scriptFd, GO + script);
+      closeScript = give(scriptFd, announced(script));
     },
     init,
     report: report.text,

@@ -23,11 +23,21 @@ export const SCRIPT_FD = 4;
 /**
  * What the shell of a sandbox is told before its run is known. It waits for a line, because that wait ends also when
  * nobody is left to write one: bubblewrap ties the sandbox to the life of the runner only at the end of its work, and a
- * runner may die before that. The rest is read as a file, because shells read their input byte by byte.
+ * runner may die before that. The rest is read as a file, because shells read their input byte by byte. Only Bash would
+ * wait for that file to end before it begins; the line tells how long it is.
  */
-export const AWAIT_SCRIPT = `read -r _ <&${SCRIPT_FD} && . /dev/fd/${SCRIPT_FD}`;
-/** The line it waits for. */
-export const GO = 'go\n';
+export const AWAIT_SCRIPT = [
+  `read -r size <&${SCRIPT_FD} || exit`,
+  'if [ -z "${BASH_VERSION-}" ]',
+  `then . /dev/fd/${SCRIPT_FD}`,
+  `else eval "$(/usr/bin/head -c "$size" <&${SCRIPT_FD})"`,
+  'fi',
+].join('\n');
+
+/** What it then reads. */
+export function announced(script: string): string {
+  return `${Buffer.byteLength(script)}\n${script}`;
+}
 
 interface ScriptOptions {
   preamble?: readonly string[];
@@ -57,16 +67,22 @@ export function script(steps: readonly Step[], options: ScriptOptions): string {
   return ['{', ...lines, 'finish 0', '}', ''].join('\n');
 }
 
+/** Variables that nobody else may set in Bash, which ends when somebody tries. */
+const OWN_TO_BASH = new Set(['UID', 'EUID', 'PPID', 'OPTIND', 'SHELLOPTS', 'BASHOPTS', 'BASH_VERSINFO']);
+
 /** How a shell that has waited becomes the one of a run. */
 export function settleIn(workspace: string, environment: Record<string, string>): string[] {
-  const variables = Object.entries(environment).map(([name, value]) => `command export ${name}=${quote(value)}`);
+  const variables = Object.entries(environment).map(([name, value]) => {
+    const unlessBash = OWN_TO_BASH.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';
+    return `${unlessBash}command export ${name}=${quote(value)}`;
+  });
   return [
     `exec ${SCRIPT_FD}<&-`,
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
     // Where the kernel does not pass mounts on, what lies there is not the workspace.
     `[ -w . ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
-    // A few names mean something to some shells, which refuse what does not suit them and go on.
+    // A few names mean something to other shells too, which refuse what does not suit them and go on.
     ...(variables.length > 0 ? ['{', ...variables, '} 2>/dev/null'] : []),
   ];
 }
