@@ -27,7 +27,7 @@ export interface Area {
   onBench(name: OwnDirectory): string;
   /** Shows the checkout as the workspace, for the run to change. */
   overlay(checkout: string): void;
-  /** Shows something else as the workspace, or nothing yet. */
+  /** Takes off a checkout that is still there from another run, to make room for something else. */
   noOverlay(): void;
   /** Settles when all of that is there. */
   settled(): Promise<void>;

@@ -1,6 +1,6 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { PLACES } from './types.ts';
+import { NO_WORKSPACE, PLACES } from './types.ts';
 import { BENCH, type Workbench } from './workbench.ts';
 
 /**
@@ -20,9 +20,9 @@ export interface Stage {
 export async function setStage(bench: Workbench, name: string): Promise<Stage> {
   const root = join(BENCH, name);
   const { directories, links } = ofTheMachine();
-  const own = ['etc', 'dev', 'proc', 'tmp', 'run', 'var', 'home', PLACES.home.slice(1), PLACES.workspace.slice(1)];
+  const own = ['/etc', '/dev', '/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
   await bench.stage(root, {
-    directories: [...own, ...directories],
+    directories: [...own, join(PLACES.workspace, NO_WORKSPACE), ...directories],
     links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
   });
   return { root, at: (place) => join(root, place) };

@@ -1,11 +1,11 @@
-import type { Step } from './types.ts';
+import { NO_WORKSPACE, type Step } from './types.ts';
 
 /**
  * The script that leads a run through its steps, inside the sandbox.
  *
  * It tells on a descriptor of its own (REPORT_FD) when a step starts and how it ends; the steps do not
- * inherit that descriptor, nor the one it waits on. Standard error joins standard output here, not in the runner, so that one pipe
- * keeps the order in which a command wrote to both.
+ * inherit that descriptor, nor the one it waits on. Standard error joins standard output here, not in the runner, so that
+ * one pipe keeps the order in which a command wrote to both.
  *
  * SIGTERM goes to every process of a cancelled run, and so to this shell too. It must outlive the command it
  * waits for, or the command would lose its time to tidy up; but it must not go on to the next step.
@@ -80,8 +80,8 @@ export function settleIn(workspace: string, environment: Record<string, string>)
     `exec ${SCRIPT_FD}<&-`,
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
-    // Where the kernel does not pass mounts on, what lies there is not the workspace.
-    `[ -w . ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
+    // It would still be seen where the kernel does not pass mounts on.
+    `[ ! -e ${NO_WORKSPACE} ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
     // A few names mean something to other shells too, which refuse what does not suit them and go on.
     ...(variables.length > 0 ? ['{', ...variables, '} 2>/dev/null'] : []),
   ];

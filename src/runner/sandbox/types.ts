@@ -89,6 +89,9 @@ export type { Command } from '../../lib/descriptors.ts';
 /** Where the sandbox has its places. */
 export const PLACES = { workspace: '/build', home: '/home/build' } as const;
 
+/** Lies where the workspace will be, and is covered by it. */
+export const NO_WORKSPACE = '.headrace-no-workspace';
+
 export const BUILD_USER = { name: 'build', uid: 1000, gid: 1000 } as const;
 
 /** Where programs are looked for when nobody says otherwise. */

@@ -3,8 +3,9 @@
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself, so
 # this small process stays for as long as its slot. It is started by unshare(1); what it mounts is
 # seen in its namespace alone and is gone, whatever happens, when it is gone. It goes when its
-# standard input closes, that is at the latest with the runner, and takes with it what it has started. It starts bubblewrap too, because a
-# fork of it costs a fraction of one of Node, and its children are in its namespaces from birth.
+# standard input closes, that is at the latest with the runner, and takes with it what it has
+# started. It starts bubblewrap too, because a fork of it costs a fraction of one of Node, and its
+# children are in its namespaces from birth.
 #
 # A request is a list of fields, each followed by a NUL, and a line break at the end; the answer is one line, "ok" or "no"
 # and why. Requests may be sent ahead of the answers; after one that failed, the others are still tried.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, symlinkSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
 import { open, tree } from './support.ts';
@@ -108,4 +108,13 @@ test('a script that is longer than a pipe holds arrives whole', async (t) => {
     command: `: ${'x'.repeat(50_000)}\necho ${index}`,
   }));
   assert.equal((await sh(steps)).text, steps.map((_, index) => `${index}\n`).join(''));
+});
+
+test('a workspace that may not be written to is one all the same', async (t) => {
+  const { sh, folder } = await open(t);
+  const directory = await tree(join(folder, 'source'), { 'a.txt': 'original\n' });
+  await chmod(directory, 0o555);
+  const { text } = await sh('cat a.txt; ls -A | wc -l', { workspace: { directory } });
+  await chmod(directory, 0o755); // or nobody but root could remove what is in it
+  assert.equal(text, 'original\n1\n');
 });
