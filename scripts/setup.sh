@@ -78,10 +78,12 @@ require_programs() {
 
 apt_install() { apt-get install -y -qq --no-install-recommends "$@" >&2 </dev/null; }
 
-# Servers live outside a person's PATH on Debian. Without a font, a browser has no letters to lay out.
+# Servers live outside a person's PATH on Debian. Without a font, a browser has no letters to lay out. A library for Debian's
+# own Python is of no use to another one.
 program_present() {
   case $1 in
     liberation-fonts) ls /usr/share/fonts/truetype/liberation*/*.ttf >/dev/null 2>&1 ;;
+    python3-seccomp) /usr/bin/python3 -c 'import seccomp' >/dev/null 2>&1 ;;
     postgres) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 ;;
     *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1 ;;
   esac

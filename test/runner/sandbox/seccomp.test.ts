@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { constants, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import { parse } from 'smol-toml';
+import { ALLOWED, filterIn, refusedWith } from './bpf.ts';
+
+const FOLDER = 'src/runner/sandbox/seccomp';
+const { errno } = constants;
+
+interface Policy {
+  architectures: Record<string, string[]>;
+  refused: Record<'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT', string[]>;
+  allowed: { calls: string[] };
+}
+const policy = parse(readFileSync(join(FOLDER, 'policy.toml'), 'utf8')) as unknown as Policy;
+
+/** As linux/audit.h has them. */
+const AUDIT: Record<string, number> = {
+  X86_64: 0xc000003e,
+  X86: 0x40000003,
+  AARCH64: 0xc00000b7,
+  ARM: 0x40000028,
+};
+
+/** The number of every call that libseccomp knows, on each architecture. */
+const NUMBERS = JSON.parse(
+  execFileSync('/usr/bin/python3', ['-c', 'import sys; exec(sys.stdin.read())'], {
+    input: `
+import json, seccomp
+def known(architecture):
+    for number in [*range(1024), *range(0xf0000, 0xf0010)]:
+        try:
+            yield seccomp.resolve_syscall(architecture, number).decode(), number
+        except ValueError:
+            pass
+print(json.dumps({name: dict(known(getattr(seccomp.Arch, name))) for name in ${JSON.stringify(Object.keys(AUDIT))}}))
+`,
+    encoding: 'utf8',
+  }),
+) as Record<string, Record<string, number>>;
+
+const WITH_CONDITIONS = ['socket', 'socketpair', 'ioctl', 'personality'];
+const families = { unix: 1n, inet: 2n, inet6: 10n, netlink: 16n };
+/** Everything that Linux has had a number for, and what it has not. */
+const OTHER_FAMILIES = Array.from({ length: 64 }, (_, family) => BigInt(family)).filter(
+  (family) => !Object.values(families).includes(family),
+);
+const UPPER_HALF = 1n << 32n;
+
+describe('the seccomp filters', () => {
+  const temporary = mkdtempSync(join(tmpdir(), 'headrace-seccomp-'));
+  after(() => rmSync(temporary, { recursive: true }));
+
+  it('are what the generator makes of the policy', () => {
+    execFileSync('scripts/make-seccomp', [temporary]);
+    for (const name of Object.keys(policy.architectures))
+      assert.deepEqual(readFileSync(join(temporary, `${name}.bpf`)), readFileSync(join(FOLDER, `${name}.bpf`)), name);
+  });
+
+  it('come from a policy that names every call once', () => {
+    const named = [...Object.values(policy.refused).flat(), ...policy.allowed.calls, ...WITH_CONDITIONS];
+    assert.deepEqual(
+      named.filter((name, index) => named.indexOf(name) !== index),
+      [],
+    );
+    const known = new Set(Object.values(NUMBERS).flatMap((numbers) => Object.keys(numbers)));
+    assert.deepEqual(new Set(named), known);
+  });
+
+  for (const [machine, architectures] of Object.entries(policy.architectures)) {
+    const filter = filterIn(join(FOLDER, `${machine}.bpf`));
+
+    for (const architecture of architectures) {
+      const numbers = NUMBERS[architecture]!;
+      const ask = (name: string, ...values: bigint[]): number =>
+        filter({ number: numbers[name]!, architecture: AUDIT[architecture]!, arguments: values });
+
+      describe(`for ${architecture} on ${machine}`, () => {
+        it('answer every call as the policy says', () => {
+          for (const name of Object.keys(numbers)) {
+            if (WITH_CONDITIONS.includes(name)) continue;
+            const error = Object.entries(policy.refused).find(([, calls]) => calls.includes(name))?.[0];
+            const expected = error === undefined ? ALLOWED : refusedWith(errno[error as 'EPERM']);
+            assert.equal(ask(name), expected, name);
+          }
+        });
+
+        it('do not know calls that nobody has thought about', () => {
+          const known = new Set(Object.values(numbers));
+          const unknown = [...Array(4096).keys(), 0x7fff_ffff, 0xffff_ffff].filter((number) => !known.has(number));
+          for (const number of unknown)
+            assert.equal(filter({ number, architecture: AUDIT[architecture]! }), refusedWith(errno.ENOSYS), `${number}`);
+        });
+
+        it('let through sockets of four families', () => {
+          for (const family of [families.unix, families.inet, families.inet6])
+            assert.equal(ask('socket', family, 1n, 0n), ALLOWED);
+          for (const family of OTHER_FAMILIES)
+            assert.equal(ask('socket', family, 1n, 0n), refusedWith(errno.EAFNOSUPPORT), `${family}`);
+          for (const family of [families.inet, families.netlink, ...OTHER_FAMILIES])
+            assert.equal(ask('socketpair', family, 1n, 0n), refusedWith(errno.EAFNOSUPPORT), `${family}`);
+          assert.equal(ask('socketpair', families.unix, 1n, 0n), ALLOWED);
+        });
+
+        it('let through two protocols of netlink', () => {
+          for (let protocol = 0n; protocol < 40n; protocol += 1n)
+            assert.equal(
+              ask('socket', families.netlink, 3n, protocol),
+              protocol === 0n || protocol === 15n ? ALLOWED : refusedWith(errno.EPROTONOSUPPORT),
+              `${protocol}`,
+            );
+        });
+
+        it('refuse to type for others', () => {
+          for (const request of [0x5412n, 0x541cn])
+            assert.equal(ask('ioctl', 0n, request), refusedWith(errno.EPERM));
+          for (let request = 0n; request < 0x10000n; request += 1n)
+            if (request !== 0x5412n && request !== 0x541cn)
+              assert.equal(ask('ioctl', 0n, request), ALLOWED, `${request}`);
+          for (const request of [0x80045430n, 0xc0189436n, 0x80005412n]) assert.equal(ask('ioctl', 0n, request), ALLOWED);
+        });
+
+        it('let through the usual personalities', () => {
+          for (const persona of [0n, 8n, 0x40000n, 0xffff_ffffn]) assert.equal(ask('personality', persona), ALLOWED);
+          for (const persona of [1n, 0x400000n, 0x440000n, 0x4000n, 0xffff_fffen])
+            assert.equal(ask('personality', persona), refusedWith(errno.EPERM), `${persona}`);
+        });
+      });
+    }
+
+    const own = architectures[0]!;
+    const ask = (name: string, ...values: bigint[]): number =>
+      filter({ number: NUMBERS[own]![name]!, architecture: AUDIT[own]!, arguments: values });
+
+    it(`look at no more of an argument than the kernel does, on ${machine}`, () => {
+      assert.equal(ask('ioctl', 0n, UPPER_HALF | 0x5412n), refusedWith(errno.EPERM));
+      assert.equal(ask('ioctl', 0n, 0xffff_ffff_8004_5430n), ALLOWED); // as C libraries that take an int pass it
+      assert.equal(ask('personality', UPPER_HALF | 0x400000n), refusedWith(errno.EPERM));
+      assert.notEqual(ask('socket', UPPER_HALF | 40n, 1n, 0n), ALLOWED);
+      assert.notEqual(ask('socket', families.netlink, 3n, UPPER_HALF | 12n), ALLOWED);
+    });
+
+    it(`do not know programs of another architecture, on ${machine}`, () => {
+      for (const architecture of [0x15, 0xc0000015, 0xc00000f3])
+        assert.equal(filter({ number: 1, architecture }), refusedWith(errno.ENOSYS));
+    });
+  }
+
+  it('do not know x32', () => {
+    const filter = filterIn(join(FOLDER, 'x86_64.bpf'));
+    for (let number = 0; number < 1024; number += 1)
+      assert.equal(filter({ number: 0x4000_0000 | number, architecture: AUDIT['X86_64']! }), refusedWith(errno.ENOSYS));
+  });
+});
