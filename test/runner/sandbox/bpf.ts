@@ -21,7 +21,11 @@ export function filterIn(file: string): (call: Call) => number {
     (call.arguments ?? []).forEach((value, index) => data.setBigUint64(16 + 8 * index, value, true));
     let accumulator = 0;
     for (let at = 0; ; at += 1) {
-      const [code, onTrue, onFalse] = [bytes.readUInt16LE(8 * at), bytes[8 * at + 2]!, bytes[8 * at + 3]!];
+      const [code, onTrue, onFalse] = [
+        bytes.readUInt16LE(8 * at),
+        bytes.readUInt8(8 * at + 2),
+        bytes.readUInt8(8 * at + 3),
+      ];
       const constant = bytes.readUInt32LE(8 * at + 4);
       const jump = (holds: boolean): number => (at += holds ? onTrue : onFalse);
       if (code === 0x20) accumulator = data.getUint32(constant, true);

@@ -4,43 +4,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { parse } from 'smol-toml';
-import { ALLOWED, filterIn, refusedWith } from './bpf.ts';
+import { ALLOWED, filterIn, refusedWith, type Call } from './bpf.ts';
+import { AUDIT, FOLDER, libseccomp, numberOf, policy, type Architecture } from './seccomp_support.ts';
 
-const FOLDER = 'src/runner/sandbox/seccomp';
 const { errno } = constants;
-
-interface Policy {
-  architectures: Record<string, string[]>;
-  refused: Record<'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT', string[]>;
-  allowed: { calls: string[] };
-}
-const policy = parse(readFileSync(join(FOLDER, 'policy.toml'), 'utf8')) as unknown as Policy;
-
-/** As linux/audit.h has them. */
-const AUDIT: Record<string, number> = {
-  X86_64: 0xc000003e,
-  X86: 0x40000003,
-  AARCH64: 0xc00000b7,
-  ARM: 0x40000028,
-};
-
-/** The number of every call that libseccomp knows, on each architecture. */
-const NUMBERS = JSON.parse(
-  execFileSync('/usr/bin/python3', ['-c', 'import sys; exec(sys.stdin.read())'], {
-    input: `
-import json, seccomp
-def known(architecture):
-    for number in [*range(1024), *range(0xf0000, 0xf0010)]:
-        try:
-            yield seccomp.resolve_syscall(architecture, number).decode(), number
-        except ValueError:
-            pass
-print(json.dumps({name: dict(known(getattr(seccomp.Arch, name))) for name in ${JSON.stringify(Object.keys(AUDIT))}}))
-`,
-    encoding: 'utf8',
-  }),
-) as Record<string, Record<string, number>>;
+const NUMBERS = libseccomp.numbers;
+/** Another version of libseccomp may know other calls, and may write the same filter in other instructions. */
+const SAME_VERSION = libseccomp.version === policy.libseccomp;
 
 const WITH_CONDITIONS = ['socket', 'socketpair', 'ioctl', 'personality'];
 const families = { unix: 1n, inet: 2n, inet6: 10n, netlink: 16n };
@@ -50,14 +20,28 @@ const OTHER_FAMILIES = Array.from({ length: 64 }, (_, family) => BigInt(family))
 );
 const UPPER_HALF = 1n << 32n;
 
+/** Every call, with arguments that matter to some. */
+function* manyCalls(architectures: readonly Architecture[]): Generator<Call> {
+  for (const architecture of architectures)
+    for (let number = 0; number < 1024; number += 1)
+      for (const value of [0n, 1n, 15n, 16n, 17n, 40n, 0x5412n, 0x40000n, UPPER_HALF | 0x5412n])
+        yield { number, architecture: AUDIT[architecture], arguments: [value, value, value] };
+}
+
+const textOf = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? `${value}` : value);
+
 describe('the seccomp filters', () => {
   const temporary = mkdtempSync(join(tmpdir(), 'headrace-seccomp-'));
   after(() => rmSync(temporary, { recursive: true }));
 
   it('are what the generator makes of the policy', () => {
     execFileSync('scripts/make-seccomp', [temporary]);
-    for (const name of Object.keys(policy.architectures))
-      assert.deepEqual(readFileSync(join(temporary, `${name}.bpf`)), readFileSync(join(FOLDER, `${name}.bpf`)), name);
+    for (const [name, architectures] of Object.entries(policy.architectures)) {
+      const [made, kept] = [join(temporary, `${name}.bpf`), join(FOLDER, `${name}.bpf`)];
+      if (SAME_VERSION) assert.deepEqual(readFileSync(made), readFileSync(kept), name);
+      const [one, other] = [filterIn(made), filterIn(kept)];
+      for (const call of manyCalls(architectures)) assert.equal(one(call), other(call), JSON.stringify(call, textOf));
+    }
   });
 
   it('come from a policy that names every call once', () => {
@@ -67,16 +51,20 @@ describe('the seccomp filters', () => {
       [],
     );
     const known = new Set(Object.values(NUMBERS).flatMap((numbers) => Object.keys(numbers)));
-    assert.deepEqual(new Set(named), known);
+    assert.deepEqual(
+      named.filter((name) => !known.has(name)),
+      [],
+    );
+    if (SAME_VERSION) assert.deepEqual(new Set(named), known);
   });
 
   for (const [machine, architectures] of Object.entries(policy.architectures)) {
     const filter = filterIn(join(FOLDER, `${machine}.bpf`));
 
     for (const architecture of architectures) {
-      const numbers = NUMBERS[architecture]!;
+      const numbers = NUMBERS[architecture];
       const ask = (name: string, ...values: bigint[]): number =>
-        filter({ number: numbers[name]!, architecture: AUDIT[architecture]!, arguments: values });
+        filter({ number: numberOf(architecture, name), architecture: AUDIT[architecture], arguments: values });
 
       describe(`for ${architecture} on ${machine}`, () => {
         it('answer every call as the policy says', () => {
@@ -92,7 +80,7 @@ describe('the seccomp filters', () => {
           const known = new Set(Object.values(numbers));
           const unknown = [...Array(4096).keys(), 0x7fff_ffff, 0xffff_ffff].filter((number) => !known.has(number));
           for (const number of unknown)
-            assert.equal(filter({ number, architecture: AUDIT[architecture]! }), refusedWith(errno.ENOSYS), `${number}`);
+            assert.equal(filter({ number, architecture: AUDIT[architecture] }), refusedWith(errno.ENOSYS), `${number}`);
         });
 
         it('let through sockets of four families', () => {
@@ -115,12 +103,12 @@ describe('the seccomp filters', () => {
         });
 
         it('refuse to type for others', () => {
-          for (const request of [0x5412n, 0x541cn])
-            assert.equal(ask('ioctl', 0n, request), refusedWith(errno.EPERM));
+          for (const request of [0x5412n, 0x541cn]) assert.equal(ask('ioctl', 0n, request), refusedWith(errno.EPERM));
           for (let request = 0n; request < 0x10000n; request += 1n)
             if (request !== 0x5412n && request !== 0x541cn)
               assert.equal(ask('ioctl', 0n, request), ALLOWED, `${request}`);
-          for (const request of [0x80045430n, 0xc0189436n, 0x80005412n]) assert.equal(ask('ioctl', 0n, request), ALLOWED);
+          for (const request of [0x80045430n, 0xc0189436n, 0x80005412n])
+            assert.equal(ask('ioctl', 0n, request), ALLOWED);
         });
 
         it('let through the usual personalities', () => {
@@ -131,9 +119,9 @@ describe('the seccomp filters', () => {
       });
     }
 
-    const own = architectures[0]!;
+    const own = architectures[0];
     const ask = (name: string, ...values: bigint[]): number =>
-      filter({ number: NUMBERS[own]![name]!, architecture: AUDIT[own]!, arguments: values });
+      filter({ number: numberOf(own, name), architecture: AUDIT[own], arguments: values });
 
     it(`look at no more of an argument than the kernel does, on ${machine}`, () => {
       assert.equal(ask('ioctl', 0n, UPPER_HALF | 0x5412n), refusedWith(errno.EPERM));
@@ -152,6 +140,6 @@ describe('the seccomp filters', () => {
   it('do not know x32', () => {
     const filter = filterIn(join(FOLDER, 'x86_64.bpf'));
     for (let number = 0; number < 1024; number += 1)
-      assert.equal(filter({ number: 0x4000_0000 | number, architecture: AUDIT['X86_64']! }), refusedWith(errno.ENOSYS));
+      assert.equal(filter({ number: 0x4000_0000 | number, architecture: AUDIT.X86_64 }), refusedWith(errno.ENOSYS));
   });
 });
