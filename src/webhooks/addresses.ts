@@ -1,44 +1,22 @@
 import { BlockList, isIP } from 'node:net';
+import { ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES } from '../lib/special-addresses.ts';
 
 /**
  * Which addresses may be called. Anybody with an account names the receivers, so without this they could have the server
- * speak to whatever it can reach and they cannot: itself, its neighbours, the metadata service of its cloud.
+ * speak to whatever it can reach and they cannot: itself, its neighbours, the metadata service of its cloud. So only
+ * what is public is called, and of that nothing that is this machine.
  *
- * Only what is public is called. For IPv4 that is everything but the blocks that the registries keep for other uses; for
- * IPv6 only what is given out for the internet at large, less what is for documentation or carries an IPv4 address that
- * somebody on the way would call instead.
+ * Addresses are judged as sockets name them. `allowed` are the ranges, in CIDR form, that the operator lets through.
  */
-const reservedV4 = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.88.99.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-];
-const publicV6 = ['2000::/3'];
-const reservedV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'];
-
-/** Judges addresses as sockets name them. `allowed` are the ranges, in CIDR form, that the operator lets through. */
 export function addressJudge(allowed: readonly string[]): (address: string) => boolean {
   const listed = rangesOf(allowed);
-  const reserved = rangesOf([...reservedV4, ...reservedV6]);
-  const open = rangesOf(publicV6);
+  const refused = rangesOf([...REFUSED_IPV4_RANGES, ...REFUSED_IPV6_RANGES]);
   return (address) => {
     const { family, plain } = unmapped(address);
     if (family === undefined) return false;
-    if (listed.check(plain, family)) return true;
-    if (reserved.check(plain, family)) return false;
-    return family === 'ipv4' || open.check(plain, family);
+    if (listed[family].check(plain, family)) return true;
+    // The machine gains and loses addresses while this runs.
+    return !refused[family].check(plain, family) && !rangesOf(ownRanges())[family].check(plain, family);
   };
 }
 
@@ -58,11 +36,13 @@ function unmapped(address: string): { family: Family | undefined; plain: string 
   return { family: 'ipv4', plain: [high >> 8, high & 255, low >> 8, low & 255].join('.') };
 }
 
-function rangesOf(ranges: readonly string[]): BlockList {
-  const list = new BlockList();
+/** Apart, because a list takes an IPv4 address for one in IPv6's clothes too, which is inside a range of its own there. */
+function rangesOf(ranges: readonly string[]): Record<Family, BlockList> {
+  const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   for (const range of ranges) {
     const [net = '', prefix = ''] = range.split('/');
-    list.addSubnet(net, Number(prefix), isIP(net) === 4 ? 'ipv4' : 'ipv6');
+    const family = isIP(net) === 4 ? 'ipv4' : 'ipv6';
+    lists[family].addSubnet(net, Number(prefix), family);
   }
-  return list;
+  return lists;
 }

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { run } from '../../src/lib/processes.ts';
 import { addressJudge } from '../../src/webhooks/addresses.ts';
 import type { Resolve } from '../../src/webhooks/resolve.ts';
 import { Receiver } from '../support/receiver.ts';
@@ -38,6 +40,7 @@ describe('the judge of addresses', () => {
       '100.127.255.255',
       '127.0.0.1',
       '127.255.255.255',
+      '168.63.129.16',
       '169.254.169.254',
       '172.16.0.1',
       '172.31.255.255',
@@ -59,16 +62,26 @@ describe('the judge of addresses', () => {
       '::ffff:7f00:1',
       '0:0:0:0:0:ffff:a00:1',
       '::FFFF:192.168.0.1',
+      '::ffff:168.63.129.16',
+      '::a83f:8110',
       '64:ff9b::7f00:1',
       '64:ff9b::8.8.8.8',
       '64:ff9b:1::1',
+      '64:ff9b::168.63.129.16',
+      '64:ff9b:1::a9fe:a9fe',
       '100::1',
+      '1fff:ffff::1',
       '2001::1',
+      '2001:0:4136:e378:8000:63bf:3fff:fdd2',
       '2001:db8::1',
       '2002:7f00:1::',
       '2002:808:808::1',
       '3fff::1',
+      '4000::1',
+      '5f00::1',
+      '8000::1',
       'fc00::1',
+      'fd00:ec2::254',
       'fd12:3456::1',
       'fe80::1',
       'fe80::1%eth0',
@@ -93,6 +106,27 @@ describe('the judge of addresses', () => {
 });
 
 const forbidden = 'the address is not public, and the operator of this service has not allowed it';
+
+test('a webhook is not sent to an address of this machine, also a public one that it gained later', async () => {
+  const machine = await run('unshare', [
+    ...['--user', '--map-root-user', '--net', process.execPath, '--disable-warning=ExperimentalWarning'],
+    fileURLToPath(new URL('own_addresses.ts', import.meta.url)),
+  ]);
+  assert.equal(machine.status, 0, machine.stderr.toString());
+  assert.deepEqual(JSON.parse(machine.stdout.toString()), {
+    results: {
+      '9.9.9.9': forbidden,
+      '[::ffff:9.9.9.9]': forbidden,
+      '[2a00:9::9]': forbidden,
+      '9.9.10.9': forbidden,
+      '9.9.11.7': forbidden,
+      '[2a00:b::7]': forbidden,
+      '9.9.9.8': 'answered 200',
+      '[2a00:9::8]': 'answered 200',
+    },
+    elsewhere: [true, true],
+  });
+});
 
 /** Names that lead somewhere else each time they are looked up. */
 const turns: Record<string, string[]> = {};
