@@ -105,10 +105,18 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
         const linked = Object.entries(links).map(([path, to]) => `${path}\x01${to}`);
         return tell('root', target, ...directories, ...linked);
       },
-      bind: (source, target, mode, mapped = undefined) => tell('bind', source, target, mode, mapped ?? ''),
+      bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
       start: async ({ as, descriptors, command }) => {
         const opened = Object.entries(descriptors).map(([number, what]) => number + signOf(what));
-        const started = await ask(name, conversation, 'start', `${as.uid}`, `${as.gid}`, opened.join('\x01'), ...command);
+        const started = await ask(
+          name,
+          conversation,
+          'start',
+          `${as.uid}`,
+          `${as.gid}`,
+          opened.join('\x01'),
+          ...command,
+        );
         const [process = '', ...ends] = started.split(' ');
         const pipes = ends.map((end) => end.split('=').map(Number) as [number, number]);
         return {

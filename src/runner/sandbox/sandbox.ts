@@ -58,7 +58,7 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
     const started = holdBubblewrap({ helper, owner: user.run, root, arguments: machine.arguments });
     started.catch(() => {}); // told below, after what failed before it
     undo.push(async () => {
-      await outside?.then(({ close }) => close()).catch(() => {});
+      await outside?.then((open) => open.close()).catch(() => {});
       const process = await started.catch(() => undefined);
       process?.kill();
       await process?.ended;
