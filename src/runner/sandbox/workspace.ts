@@ -102,7 +102,11 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   }
 }
 
+/**
+ * Copies one tree over another. Both may be foreign: a link that the first has left must not lead the files of the second
+ * astray, so what is in the way is removed, not written through.
+ */
 export async function copyTree(from: string, to: string): Promise<void> {
-  const copied = await run('cp', ['-a', '--reflink=auto', '-T', '--', from, to]);
+  const copied = await run('cp', ['-a', '--reflink=auto', '--remove-destination', '-T', '--', from, to]);
   if (copied.status !== 0) throw new Error(`could not copy a directory: ${copied.stderr.toString().trim()}`);
 }

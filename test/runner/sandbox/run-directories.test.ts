@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -90,5 +90,13 @@ test(
       });
       assert.equal(ran.text, expected);
     }
+    // A link in one layer, and a file of that name in the next.
+    const victim = join(folder, 'victim');
+    await writeFile(victim, 'untouched\n');
+    const astray = [join(folder, 'l3'), await tree(join(folder, 'l4'), { tool: 'written\n' })];
+    await mkdir(join(folder, 'l3'));
+    await symlink(victim, join(folder, 'l3', 'tool'));
+    const laidOver = await sh('cat /srv/d/tool', { mounts: [{ at: '/srv/d', layers: astray }] });
+    assert.deepEqual([laidOver.text, await readFile(victim, 'utf8')], ['written\n', 'untouched\n']);
   },
 );
