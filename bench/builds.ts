@@ -24,13 +24,13 @@ export const builds: Benchmark = {
         {
           what: 'request to first log byte, over a bare bubblewrap start',
           value: median(first) / median(bare),
-          limit: { atMost: 2.5 },
+          limit: { atMost: 2 },
           from: `${round(median(first))} ms against ${round(median(bare))} ms`,
         },
         {
           what: 'sandboxed no-op builds per second, share of bare bubblewrap starts',
           value: ours / limit,
-          limit: { atLeast: 0.35 },
+          limit: { atLeast: 0.5 },
           from: `${round(ours)}/s against ${round(limit)}/s, two executors each`,
         },
       ];
