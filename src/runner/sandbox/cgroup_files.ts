@@ -1,23 +1,31 @@
-import { readFileSync } from 'node:fs';
-import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The moves that both versions of control groups share. */
+/**
+ * The moves that both versions of control groups share. What every run asks for is done synchronously: the kernel answers
+ * from memory, quicker than a thread could be asked.
+ */
 
-export async function write(directory: string, file: string, value: string | number): Promise<void> {
-  await writeFile(`${directory}/${file}`, String(value));
+export function write(directory: string, file: string, value: string | number): void {
+  writeFileSync(`${directory}/${file}`, String(value));
 }
 
 /** For a file that not every kernel has. */
-export async function writeIfThere(directory: string, file: string, value: string | number): Promise<void> {
-  await write(directory, file, value).catch(ignore('ENOENT', 'EACCES'));
+export function writeIfThere(directory: string, file: string, value: string | number): boolean {
+  try {
+    write(directory, file, value);
+    return true;
+  } catch (error) {
+    ignore('ENOENT', 'EACCES')(error);
+    return false;
+  }
 }
 
 export function read(directory: string, file: string): Promise<string> {
   return readFile(`${directory}/${file}`, 'utf8');
 }
 
-/** Read synchronously, as every run asks: the kernel answers from memory, quicker than a thread could be asked. */
 function readNow(directory: string, file: string, ...missing: string[]): string {
   try {
     return readFileSync(`${directory}/${file}`, 'utf8');
@@ -35,8 +43,12 @@ export function counter(directory: string, file: string, name: string): number {
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(readNow(directory, file, 'ENOENT'))?.[1] ?? 0);
 }
 
-export async function makeGroup(directory: string): Promise<void> {
-  await mkdir(directory).catch(ignore('EEXIST'));
+export function makeGroup(directory: string): void {
+  try {
+    mkdirSync(directory);
+  } catch (error) {
+    ignore('EEXIST')(error);
+  }
 }
 
 export async function killAll(directory: string): Promise<void> {
@@ -45,8 +57,7 @@ export async function killAll(directory: string): Promise<void> {
     if (pids.length === 0) return;
     // Version 2 kills a whole group at one stroke. In version 1 a fork can slip between reading and killing,
     // hence the loop; it ends, because the limit on processes leaves a bomb less room with every round.
-    const atOneStroke = await write(directory, 'cgroup.kill', 1).then(() => true, ignore('ENOENT', 'EACCES'));
-    if (!atOneStroke) for (const pid of pids) kill(pid);
+    if (!writeIfThere(directory, 'cgroup.kill', 1)) for (const pid of pids) kill(pid);
     await delay(pause);
   }
 }
@@ -71,7 +82,7 @@ export async function removeGroup(directory: string): Promise<void> {
   // A group whose last process has just died stays busy until that process is reaped.
   for (let attempt = 1; ; attempt++) {
     try {
-      return await rmdir(directory);
+      return rmdirSync(directory);
     } catch (error) {
       const code = codeOf(error);
       if (code === 'ENOENT') return;

@@ -31,17 +31,17 @@ export async function findVersion1(
     pids: join(parents.pids, name),
     cpu: join(parents.cpu, name),
   });
-  const make = async (name: string): Promise<Record<Controller, string>> => {
+  const make = (name: string): Record<Controller, string> => {
     const made = directories(name);
-    for (const directory of Object.values(made)) await makeGroup(directory);
+    for (const directory of Object.values(made)) makeGroup(directory);
     return made;
   };
   return {
     description: `limits by cgroup v1 under ${parents.memory}`,
     paths: (name) => Object.values(directories(name)),
     open: async (name) => {
-      await make(name);
-      return async (run) => group(await make(join(name, run)));
+      make(name);
+      return (run) => group(make(join(name, run)));
     },
   };
 }
@@ -49,20 +49,20 @@ export async function findVersion1(
 function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   let current: Limits | undefined;
   return {
-    limit: async (limits) => {
+    limit: (limits) => {
       if (current && same(current, limits)) return;
       current = undefined; // until all of them are written
       // Memory with swap may never be below memory alone, so it is lifted before and lowered after.
-      await writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
-      await write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
-      await writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
-      await write(pids, 'pids.max', limits.processes);
-      await write(cpu, 'cpu.cfs_quota_us', limits.cpus === undefined ? -1 : Math.round(limits.cpus * CPU_PERIOD_US));
+      writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
+      write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
+      writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
+      write(pids, 'pids.max', limits.processes);
+      write(cpu, 'cpu.cfs_quota_us', limits.cpus === undefined ? -1 : Math.round(limits.cpus * CPU_PERIOD_US));
       current = limits;
     },
     entrances: [memory, pids, cpu].map((directory) => join(directory, 'cgroup.procs')),
-    add: async (pid) => {
-      await Promise.all([memory, pids, cpu].map((directory) => write(directory, 'cgroup.procs', pid)));
+    add: (pid) => {
+      for (const directory of [memory, pids, cpu]) write(directory, 'cgroup.procs', pid);
     },
     pids: () => readPids(pids),
     outOfMemoryKills: () => counter(memory, 'memory.oom_control', 'oom_kill'),

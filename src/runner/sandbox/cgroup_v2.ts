@@ -29,11 +29,11 @@ export async function findVersion2(
     paths: (name) => [join(parent, name)],
     open: async (name) => {
       const all = join(parent, name);
-      await makeGroup(all);
+      makeGroup(all);
       if (!(await handsDown(all))) throw new Error(`${all} cannot limit the groups of runs`);
-      return async (run) => {
+      return (run) => {
         const directory = join(all, run);
-        await makeGroup(directory);
+        makeGroup(directory);
         return group(directory, cpu);
       };
     },
@@ -49,9 +49,17 @@ async function findParent(top: string, own: string): Promise<string | null> {
   const delegated = process.getuid?.() !== 0 && own !== top && (await writable(own)) && (await offers(own));
   if (!delegated) return null;
   const room = join(own, MAKE_ROOM);
-  await makeGroup(room);
-  for (const pid of readPids(own)) await write(room, 'cgroup.procs', pid).catch(() => {}); // one that just ended
+  makeGroup(room);
+  for (const pid of readPids(own)) attempt(() => write(room, 'cgroup.procs', pid)); // one may just have ended
   return (await handsDown(own)) ? own : null;
+}
+
+function attempt(work: () => void): void {
+  try {
+    work();
+  } catch {
+    // what follows looks at what stands there
+  }
 }
 
 async function offers(directory: string): Promise<boolean> {
@@ -63,7 +71,7 @@ async function handsDown(directory: string): Promise<boolean> {
   if (!(await offers(directory))) return false;
   for (const controller of [...NEEDED, 'cpu']) {
     // Refused where the group has processes of its own; what counts is what stands there afterwards.
-    await write(directory, 'cgroup.subtree_control', `+${controller}`).catch(() => {});
+    attempt(() => write(directory, 'cgroup.subtree_control', `+${controller}`));
   }
   const handed = (await read(directory, 'cgroup.subtree_control')).trim().split(' ');
   return NEEDED.every((controller) => handed.includes(controller));
@@ -72,14 +80,14 @@ async function handsDown(directory: string): Promise<boolean> {
 function group(directory: string, cpu: boolean): Cgroup {
   let current: Limits | undefined;
   return {
-    limit: async (limits) => {
+    limit: (limits) => {
       if (current && same(current, limits)) return;
       current = undefined; // until all of them are written
-      await write(directory, 'memory.max', limits.memoryBytes);
-      await writeIfThere(directory, 'memory.swap.max', 0);
-      await write(directory, 'pids.max', limits.processes);
+      write(directory, 'memory.max', limits.memoryBytes);
+      writeIfThere(directory, 'memory.swap.max', 0);
+      write(directory, 'pids.max', limits.processes);
       const quota = limits.cpus === undefined ? 'max' : Math.round(limits.cpus * CPU_PERIOD_US);
-      if (cpu) await write(directory, 'cpu.max', `${quota} ${CPU_PERIOD_US}`);
+      if (cpu) write(directory, 'cpu.max', `${quota} ${CPU_PERIOD_US}`);
       current = limits;
     },
     entrances: [join(directory, 'cgroup.procs')],

@@ -14,15 +14,15 @@ export interface CgroupTree {
   /** The directories of the group of that name, known before they are made. */
   paths(name: string): string[];
   /** Makes that group; what it answers makes groups for runs inside it. */
-  open(name: string): Promise<(run: string) => Promise<Cgroup>>;
+  open(name: string): Promise<(run: string) => Cgroup>;
 }
 
 export interface Cgroup {
-  limit(limits: Limits): Promise<void>;
+  limit(limits: Limits): void;
   /** Files through which a process enters by writing 0 to them. */
   readonly entrances: readonly string[];
   /** Moves a process in; what it starts from then on is born there. */
-  add(pid: number): Promise<void>;
+  add(pid: number): void;
   pids(): number[];
   /** How many processes the kernel has killed here for want of memory. */
   outOfMemoryKills(): number;

@@ -20,7 +20,7 @@ export interface Machine {
   arguments: string[];
   /** Whether workspaces can be laid over a checkout; otherwise they are copies. */
   overlay: boolean;
-  makeCgroup(run: string): Promise<Cgroup | null>;
+  makeCgroup(run: string): Cgroup | null;
   /** Connects the network of a run to the outside; undefined where runs have no network of their own. */
   connect: ((pid: number) => Promise<Outside>) | undefined;
 }
@@ -95,7 +95,7 @@ export async function cgroupMaker(state: State, log: SandboxOptions['log']): Pro
     tree?.description ??
       'control groups cannot be written by this user: limits on memory and processes hold per process and per user, not per build',
   );
-  if (!tree) return async () => null;
+  if (!tree) return () => null;
   const name = `headrace-${state.name}`;
   await state.noteGroups(tree.paths(name)); // before they are made, or a kill in between would leave them for good
   return tree.open(name);

@@ -81,10 +81,18 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
   await self.next('prepare a mount namespace');
   let helpers = 0;
 
+  /** Requests that are made in one go are written in one. */
+  const send = (...fields: string[]): void => {
+    if (child.stdin.writableCorked === 0) {
+      child.stdin.cork();
+      process.nextTick(() => child.stdin.uncork());
+    }
+    child.stdin.write(fields.join('\0') + '\0\n');
+  };
   const ask = async (to: string, from: Conversation, ...fields: string[]): Promise<string> => {
     if (fields.some((field) => field.includes('\0')))
       throw new Error(`a path has a NUL byte in it: ${JSON.stringify(fields)}`);
-    child.stdin.write([to, ...fields].join('\0') + '\0\n');
+    send(to, ...fields);
     return from.next(fields.join(' '));
   };
 
@@ -92,9 +100,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
     const name = `${++helpers}`;
     const conversation = answers.from(name);
     const namespaces = ownNetwork ? 'mount+net' : 'mount';
-    child.stdin.write(
-      ['-', 'open', name, namespaces, owners ? `${owners.files}:${owners.run}` : '', ...entrances].join('\0') + '\0\n',
-    );
+    send('-', 'open', name, namespaces, owners ? `${owners.files}:${owners.run}` : '', ...entrances);
     const pid = Number(await conversation.next('prepare the namespaces of a run'));
     const tell = async (...fields: string[]): Promise<void> => void (await ask(name, conversation, ...fields));
     return {
@@ -127,7 +133,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
       },
       opened: () => tell('opened'),
       close: async () => {
-        child.stdin.write(`${name}\0close\0\n`);
+        send(name, 'close');
         await conversation.gone;
       },
     };

@@ -40,7 +40,7 @@ export function plainRunner(options: {
     const name = randomName();
     const folder = join(stateDir, 'runs', name);
     for (const directory of ['tmp', 'home', 'workspace']) await mkdir(join(folder, directory), { recursive: true });
-    const cgroup = await makeCgroup(name);
+    const cgroup = makeCgroup(name);
     try {
       return await runPlainly(job, folder, cgroup, disk);
     } finally {
@@ -54,7 +54,7 @@ export function plainRunner(options: {
 async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk: DiskWatch): Promise<Ended> {
   const workspace = 'directory' in job.workspace ? job.workspace.directory : join(folder, 'workspace');
   if ('checkout' in job.workspace) await copyTree(job.workspace.checkout, workspace);
-  await cgroup?.limit(job.limits);
+  cgroup?.limit(job.limits);
   const steps = join(folder, 'steps');
   // The script waits for a word on its standard input, so that it is in its control group before it starts anything.
   await writeFile(steps, 'read -r _\n' + script(job.steps, { thenWait: false }));
@@ -77,7 +77,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   }
   let report = '';
   (child.stdio as unknown as Readable[])[REPORT_FD]?.on('data', (chunk: Buffer) => (report += chunk.toString()));
-  await cgroup?.add(pid);
+  cgroup?.add(pid);
   stdin?.on('error', () => {}).end('go\n'); // a shell that is gone already is reported by its end
 
   const all = async (): Promise<number[]> => (cgroup ? cgroup.pids() : [pid, ...(await descendants(pid))]);

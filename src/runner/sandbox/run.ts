@@ -18,7 +18,7 @@ import { mountAll } from './workspace.ts';
 export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
   const { process, cgroup } = sandbox;
   await mountAll(job, sandbox, machine);
-  await cgroup?.limit(job.limits);
+  cgroup?.limit(job.limits);
   const preamble = [...settleIn(PLACES.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
   process.release(script(job.steps, { preamble, thenWait: true }));
   const ended = await follow(sandbox, job, disk);

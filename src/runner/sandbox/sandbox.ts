@@ -41,9 +41,9 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
     const folder = join(machine.stateDir, 'runs', name);
     mkdirSync(folder, { mode: 0o711 });
     undo.push(() => machine.mountHelper.removeSmall([folder]).catch(() => removeTree(folder)));
-    const cgroup = await machine.makeCgroup(name);
+    const cgroup = machine.makeCgroup(name);
     if (cgroup) undo.push(() => cgroup.remove());
-    if (limits) await cgroup?.limit(limits);
+    if (limits) cgroup?.limit(limits);
     const user = machine.users.next();
     const helper = await machine.mountHelper.open({
       ownNetwork: machine.connect !== undefined,
