@@ -1,8 +1,6 @@
 import { lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../../lib/processes.ts';
-import { rm } from 'node:fs/promises';
-import { codeOf } from './cgroup_files.ts';
+import { removeTree } from '../../lib/remove-tree.ts';
 import { PLACES, type Identity } from './types.ts';
 import { setStage, type Stage } from './stage.ts';
 import { SLOT_ON_BENCH, type Workbench } from './workbench.ts';
@@ -169,15 +167,4 @@ function identityOf(checkout: string): string {
   return [checkout, dev, ino, birthtimeNs].join(' ');
 }
 
-/** Removes everything below a folder, whatever modes a run has left on its directories. */
-export async function removeTree(folder: string): Promise<void> {
-  const options = { recursive: true, force: true } as const;
-  try {
-    await rm(folder, options);
-  } catch (error) {
-    const code = codeOf(error);
-    if (code !== 'EACCES' && code !== 'EPERM' && code !== 'ENOTEMPTY') throw error;
-    await run('chmod', ['-R', 'u+rwX', '--', folder]);
-    await rm(folder, options);
-  }
-}
+export { removeTree };
