@@ -108,6 +108,7 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
     HEADRACE_BUILD_NETWORK: config.build_network,
     HEADRACE_DEPENDENCY_CACHE: String(config.dependency_cache),
     HEADRACE_CONCURRENCY: String(config.concurrency),
+    ...(config.disk_reserve === undefined ? {} : { HEADRACE_DISK_RESERVE: String(config.disk_reserve) }),
     ...(config.ssh_config === undefined ? {} : { HEADRACE_SSH_CONFIG: config.ssh_config }),
   };
 }

@@ -18,9 +18,12 @@ export class ScriptedRunner {
   }
 
   static async start(store: Store): Promise<ScriptedRunner> {
+    const logBytes = 512 * 1024 * 1024;
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
     const unpacked = { bytes: 1, entries: 1 };
-    return new ScriptedRunner(await createDispatch({ ...store, limits, unpacked, log: pino({ level: 'silent' }) }));
+    return new ScriptedRunner(
+      await createDispatch({ ...store, limits, unpacked, logBytes, log: pino({ level: 'silent' }) }),
+    );
   }
 
   /** The same server's other runner. */
