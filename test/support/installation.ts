@@ -47,9 +47,9 @@ type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'>;
 export async function startInstallation(
   database: Place,
   settings: Record<string, string> = {},
-  options: { runner?: boolean; port?: number } = {},
+  options: { runner?: boolean; port?: number; folder?: string } = {},
 ): Promise<Installation> {
-  const folder = temporaryFolder();
+  const folder = options.folder ?? temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
   const env = {
