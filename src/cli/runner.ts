@@ -48,7 +48,7 @@ export const runner: Command = {
     process.once('SIGTERM', stop);
     process.once('SIGINT', stop);
     if (isLocal) notePid(places.folder, say);
-    const alive = isLocal ? showLife(places.alive, stop) : undefined;
+    const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
     if (isLocal) endWhenForgotten(config, running, stop);
     try {
       await running.done;
@@ -77,11 +77,15 @@ function elsewhere(flags: Record<string, string | undefined>): ServerPlace {
 }
 
 /** Whoever connects sees by that that the runner lives, for as long as the connection stands; and may tell it to stop. */
-function showLife(path: string, stop: () => void): Server {
+function showLife(path: string, stop: () => void, log: (message: string) => void): Server {
   rmSync(path, { force: true });
   const server = createServer((socket) => {
     socket.on('data', () => stop());
     socket.on('error', () => {});
+  });
+  server.on('error', (error) => {
+    log(`nobody can see that the runner lives, so it ends: ${error.message}`);
+    stop();
   });
   server.listen(path);
   server.unref();

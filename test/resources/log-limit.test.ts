@@ -37,7 +37,11 @@ describeService('a log', (service) => {
     return Buffer.concat([line, line]);
   };
   const sizeOf = async (id: bigint): Promise<number> => {
-    const rows = await service.store.db.read.selectFrom('log_chunks').select('bytes').where('log_id', '=', id).execute();
+    const rows = await service.store.db.read
+      .selectFrom('log_chunks')
+      .select('bytes')
+      .where('log_id', '=', id)
+      .execute();
     return rows.reduce((sum, { bytes }) => sum + bytes.length, 0);
   };
 
