@@ -35,6 +35,10 @@ const whole = (fallback: number, min: number, max: number): Setting<number> =>
     const number = /^[0-9]{1,15}$/.test(value) ? Number(value) : Number.NaN;
     return number >= min && number <= max ? number : undefined;
   });
+const optionalWhole = (min: number, max: number): Setting<number | undefined> => ({
+  ...whole(min, min, max),
+  fallback: undefined,
+});
 const choice = <const C extends string>(fallback: C, choices: readonly C[]): Setting<C> =>
   setting(fallback, `one of ${choices.join(', ')}`, (value) => choices.find((one) => one === value));
 
@@ -63,6 +67,8 @@ const settings = {
   build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
   build_processes: whole(4096, 8, 4_000_000),
   build_timeout: whole(3600, 1, 30 * 24 * 3600),
+  log_size: whole(512, 1, megabyte),
+  disk_reserve: optionalWhole(0, 1024 * megabyte),
   archive_size: whole(16 * 1024, 1, 16 * megabyte),
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
   dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),
@@ -178,4 +184,8 @@ export function isSocketPath(host: string): boolean {
 
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+export function diskReserveBytes({ disk_reserve: reserve }: Config): number | undefined {
+  return reserve === undefined ? undefined : reserve * megabyte;
 }

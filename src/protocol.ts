@@ -20,6 +20,10 @@
  * A log chunk carries the offset of its first byte. One that overlaps what is stored is stored from the overlap on; one
  * that leaves a gap is refused with the offset that is expected. So a resend changes nothing and nothing is missing.
  *
+ * A log has a limit, which comes with the order: at that length the runner ends the work, and reports it as cut short.
+ * The server stores nothing beyond the limit whatever a runner sends, and nothing when its disk is full: it answers why
+ * and how much it has, and the runner ends the work likewise. That the log was cut is said in it by the server.
+ *
  * What is too large for an order lies with the server as a blob, named by the SHA-256 of its bytes: source archives, and
  * the software that was compiled of them. A runner *reads* blobs from any offset on, so a transfer that broke goes on
  * where it was; it *stores* what it compiled under its claim before it reports the outcome, which names it.
@@ -109,6 +113,8 @@ export interface Order {
   work: Work;
   /** Where the log stands: more than 0 when earlier work on the same record left something. */
   logOffset: number;
+  /** So long may it become. */
+  logLimit: number;
 }
 
 /** What a commit says about itself. */
@@ -155,8 +161,13 @@ export type Outcome =
   /** It is not, and something outside must change before it can be; the log says what. */
   | { kind: 'refused' }
   | { kind: 'cancelled' }
+  /** It was ended because no more of what it said or made could be kept. */
+  | { kind: 'cut_short'; reason: CutReason }
   /** We failed, not the work: it is to be tried again. `message` is for the operator. */
   | { kind: 'lost'; message: string };
+
+/** Why work is ended that could have gone on. */
+export type CutReason = 'log_too_long' | 'disk_full';
 
 export interface LogChunk {
   claim: string;
@@ -164,8 +175,11 @@ export interface LogChunk {
   bytes: Uint8Array;
 }
 
-/** What became of a chunk or an outcome: taken, not wanted any more, or out of place. */
-export type Receipt = { taken: true } | { gone: true } | { expected: number };
+/**
+ * What became of a chunk or an outcome: taken, not wanted any more, out of place, or the end of what is taken of this
+ * log, with the size that it has.
+ */
+export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
 export interface FinishReport {
   claim: string;
@@ -193,5 +207,5 @@ export interface Link {
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
 }
 
-/** What became of a blob: it lies with the server under this name, or is not wanted any more. */
-export type Stored = { digest: string } | { gone: true };
+/** What became of a blob: it lies with the server under this name, is not wanted any more, or there is no room for it. */
+export type Stored = { digest: string } | { gone: true } | { refused: 'disk_full' };

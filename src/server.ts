@@ -10,7 +10,8 @@ import { forgetOldGuesses } from './auth/guesses.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
 import { isSocketPath, type Config } from './config.ts';
-import { isForeignKeyViolation } from './db/open.ts';
+import { watchHealth } from './db/health.ts';
+import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
 import { createDispatch, type Dispatch } from './dispatch/dispatch.ts';
 import { addDoor } from './dispatch/door.ts';
@@ -21,6 +22,7 @@ import { createMetrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
+import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
@@ -44,7 +46,7 @@ export interface RunningServer {
 
 export interface ServerParts {
   config: Config;
-  store: Services;
+  store: Services & { proveWritable(): Promise<void> };
   log: FastifyBaseLogger;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number;
@@ -69,7 +71,7 @@ export async function startServer({
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
-    translate,
+    translate: translateWith(log),
     streamPauseMs,
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
@@ -77,13 +79,23 @@ export async function startServer({
     document: openApiDocument(routes),
     metrics,
     metricsToken: config.metrics_token,
-    isHealthy: async () =>
-      (await store.db.read.selectFrom('applied_migrations').select('name').limit(1).execute()).length > 0,
+    trouble: watchHealth({
+      disk: store.disk,
+      write: () => store.proveWritable(),
+      onChange: (reason) =>
+        reason === undefined ? log.info('the service is well again') : log.error({ reason }, 'the service is not well'),
+    }),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addTokenEndpoint(server, { ...store, onTrouble });
   addPages(server, { ...store, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
-  const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
+  const dispatch = await createDispatch({
+    ...store,
+    log,
+    limits: limitsOf(config),
+    unpacked: unpackLimitsOf(config),
+    logBytes: config.log_size * 1024 * 1024,
+  });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
   const door = await openLocalDoor(config, dispatch, log);
   const courier = await startCourier({
@@ -138,7 +150,7 @@ async function openLocalDoor(
   dispatch: Dispatch,
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
-  const door = createServer({ endpoints: [], log, translate });
+  const door = createServer({ endpoints: [], log, translate: translateWith(log) });
   addDoor(door, dispatch, async () => localHolder(config));
   const path = socketPath(config.data_dir, 'door.sock');
   await rm(path, { force: true }); // a server that died could not take it down
@@ -165,11 +177,15 @@ async function tlsFor(config: Config): Promise<TlsFiles | undefined> {
 }
 
 /** What a lower layer means for a caller. */
-function translate(error: unknown): ApiError | undefined {
-  // The thing that a new one was to belong to was deleted in between.
-  if (isForeignKeyViolation(error)) return new ApiError('not_found');
-  if (error instanceof LeaseLapsedError) return new ApiError('resource_temporary_unavailable');
-  return undefined;
+function translateWith(log: FastifyBaseLogger): (error: unknown) => ApiError | undefined {
+  return (error) => {
+    // The thing that a new one was to belong to was deleted in between.
+    if (isForeignKeyViolation(error)) return new ApiError('not_found');
+    if (error instanceof LeaseLapsedError) return new ApiError('resource_temporary_unavailable');
+    if (!isDatabaseFull(error) && !isNoSpace(error)) return undefined;
+    log.error({ err: error }, 'a request was refused because the disk is full');
+    return new ApiError('resource_temporary_unavailable');
+  };
 }
 
 function addressOf(config: Config, bound: AddressInfo | string | null): string {

@@ -6,6 +6,7 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { FieldSet, ValuesOf } from '../http/fields.ts';
 import type { Page } from '../http/paging.ts';
 import type { Incoming, RouteDescription } from '../http/route.ts';
+import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 
@@ -17,6 +18,8 @@ export interface Services {
   /** Waits for what others commit. */
   hub: Hub;
   blobs: Blobs;
+  /** Whether there is room for what may be large, where the store lies. */
+  disk: DiskReserve;
 }
 
 type Method = RouteDescription['method'];

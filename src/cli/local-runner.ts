@@ -84,10 +84,13 @@ async function start(config: Config, places: RunnerPlaces, signal: AbortSignal):
   // Its own session: what is typed at the server's terminal, and the server's end, do not reach it.
   const stdio = ['ignore' as const, output, output];
   const child = spawn(program, args, { detached: true, stdio, env: environmentOf(config) });
+  let failure: Error | undefined;
+  child.once('error', (error) => (failure = error)); // a machine without room for another process, for instance
   child.unref();
   closeSync(output);
   for (;;) {
     signal.throwIfAborted();
+    if (failure) throw failure;
     const socket = await knock(places.alive);
     if (socket) return socket;
     if (child.exitCode !== null || child.signalCode !== null) {
@@ -108,6 +111,7 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
     HEADRACE_BUILD_NETWORK: config.build_network,
     HEADRACE_DEPENDENCY_CACHE: String(config.dependency_cache),
     HEADRACE_CONCURRENCY: String(config.concurrency),
+    ...(config.disk_reserve === undefined ? {} : { HEADRACE_DISK_RESERVE: String(config.disk_reserve) }),
     ...(config.ssh_config === undefined ? {} : { HEADRACE_SSH_CONFIG: config.ssh_config }),
   };
 }

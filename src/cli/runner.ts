@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
-import type { Config } from '../config.ts';
+import { diskReserveBytes, type Config } from '../config.ts';
+import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type ServerPlace } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
 import { openWorkshop } from '../runner/workshop.ts';
@@ -20,6 +21,8 @@ export const runner: Command = {
     const link = openLink(place);
     const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
     mkdirSync(folder, { recursive: true, mode: 0o711 });
+    const lock = await holdFolder(folder);
+    if (!lock) throw new Error(`another runner uses ${folder}`);
     const { concurrency } = config;
     const say = (message: string): void => log.warn(message);
     const workshop = await openWorkshop({
@@ -30,6 +33,7 @@ export const runner: Command = {
       network: config.build_network,
       shelfBytes: config.dependency_cache * 1024 * 1024,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
+      diskReserveBytes: diskReserveBytes(config),
       log: say,
     });
     const running = await startRunner({
@@ -43,18 +47,28 @@ export const runner: Command = {
     const stop = (): void => void running.stop().catch(() => {}); // how it ended is heard below
     process.once('SIGTERM', stop);
     process.once('SIGINT', stop);
-    if (isLocal) writeFileSync(join(places.folder, 'pid'), String(process.pid));
-    const alive = isLocal ? showLife(places.alive, stop) : undefined;
+    if (isLocal) notePid(places.folder, say);
+    const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
     if (isLocal) endWhenForgotten(config, running, stop);
     try {
       await running.done;
     } finally {
       alive?.close();
       link.close();
+      await lock.release();
     }
     process.exit(0);
   },
 };
+
+/** For people who look after the machine; a full disk is no reason to do without a runner. */
+function notePid(folder: string, log: (message: string) => void): void {
+  try {
+    writeFileSync(join(folder, 'pid'), String(process.pid));
+  } catch (error) {
+    log(`the file with the runner's process ID was not written: ${String(error)}`);
+  }
+}
 
 function elsewhere(flags: Record<string, string | undefined>): ServerPlace {
   const { url, token_file: tokenFile, ca_file: caFile } = flags;
@@ -63,11 +77,15 @@ function elsewhere(flags: Record<string, string | undefined>): ServerPlace {
 }
 
 /** Whoever connects sees by that that the runner lives, for as long as the connection stands; and may tell it to stop. */
-function showLife(path: string, stop: () => void): Server {
+function showLife(path: string, stop: () => void, log: (message: string) => void): Server {
   rmSync(path, { force: true });
   const server = createServer((socket) => {
     socket.on('data', () => stop());
     socket.on('error', () => {});
+  });
+  server.on('error', (error) => {
+    log(`nobody can see that the runner lives, so it ends: ${error.message}`);
+    stop();
   });
   server.listen(path);
   server.unref();

@@ -5,6 +5,7 @@ import { startServer } from '../server.ts';
 import type { Command } from './commands.ts';
 import { keepLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
+import { keepBallast, makeRoomToStart } from './room.ts';
 import { openStore, type Store } from './store.ts';
 
 /** How long a request may still take once the server has been asked to stop. */
@@ -15,6 +16,7 @@ export const serve: Command = {
   about: 'Run the service',
   async run({ config, flags }) {
     const log = createLog(config.log_level);
+    await makeRoomToStart(config, (message) => log.warn(message));
     const store = await openStore(config, (error) => log.error({ err: error }, 'the database is in trouble'));
     const server = await startServer({ config, store, log }).catch(async (error: unknown) => {
       await store.close();
@@ -24,6 +26,7 @@ export const serve: Command = {
     const first = await firstUser(store);
     if (first) introduce(server.address, first);
     console.log(`listening on ${server.address}`);
+    const ballast = keepBallast(config, store.disk);
     const local =
       flags.no_runner === undefined
         ? keepLocalRunner(config, {
@@ -35,13 +38,20 @@ export const serve: Command = {
     const stop = async (signal: NodeJS.Signals): Promise<void> => {
       log.info({ signal }, 'stopping');
       setTimeout(() => process.exit(1), drainTime).unref();
+      ballast.close();
       await local?.stop();
       await server.close();
       await store.close();
       process.exit(0);
     };
-    process.once('SIGTERM', (signal) => void stop(signal));
-    process.once('SIGINT', (signal) => void stop(signal));
+    const stopOrDie = (signal: NodeJS.Signals): void => {
+      stop(signal).catch((error: unknown) => {
+        log.error({ err: error }, 'it was not stopped in good order');
+        process.exit(1);
+      });
+    };
+    process.once('SIGTERM', stopOrDie);
+    process.once('SIGINT', stopOrDie);
   },
 };
 

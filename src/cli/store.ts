@@ -2,15 +2,18 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Services } from '../api/call.ts';
-import type { Config } from '../config.ts';
+import { diskReserveBytes, type Config } from '../config.ts';
 import { openFileBlobs } from '../db/blobs.ts';
 import { createHub } from '../db/hub.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
+import { keepReserve } from '../lib/disk-reserve.ts';
 import { createMasterKey, openVault } from '../lib/vault.ts';
 
 export interface Store extends Services {
+  /** Writes something small to the database; rejects when that is not possible. */
+  proveWritable(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -21,7 +24,8 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
     const keyFile = masterKeyFile(config);
     createMasterKey(keyFile);
     const vault = openVault(keyFile);
-    const blobs = await openFileBlobs(blobFolder(config));
+    const disk = keepReserve({ folders: [config.data_dir, blobFolder(config)], bytes: diskReserveBytes(config) });
+    const blobs = await openFileBlobs(blobFolder(config), disk);
     const lease = await leaseNode(db, onTrouble);
     const hub = createHub(db);
     return {
@@ -30,9 +34,12 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
       ids: lease.ids,
       hub,
       blobs,
+      disk,
+      proveWritable: () => lease.renew(),
       async close() {
         hub.close();
         await lease.close();
+        await blobs.close();
         await db.close();
       },
     };

@@ -1,10 +1,12 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
+import { openIncoming, type Incoming } from './incoming.ts';
 
 /** Large things, named by the SHA-256 of what they hold. A name is there whole or not at all. */
 export interface Blobs {
-  /** Stores what comes and answers its name. */
+  /** Stores what comes and answers its name. Throws a DiskFullError when there is no room for it. */
   put(content: AsyncIterable<Uint8Array>): Promise<{ digest: string; size: number }>;
   open(digest: string): Promise<Blob>;
   /**
@@ -13,6 +15,7 @@ export interface Blobs {
    * than that ever takes. Answers how many were removed.
    */
   collect(age: number, referredTo: (digests: string[]) => Promise<Set<string>>): Promise<number>;
+  close(): Promise<void>;
 }
 
 export interface Blob extends AsyncDisposable {
@@ -20,25 +23,27 @@ export interface Blob extends AsyncDisposable {
   read(offset: number, length: number): Promise<Buffer>;
 }
 
-/** Blobs as files below a folder. */
-export async function openFileBlobs(folder: string): Promise<Blobs> {
-  const incoming = join(folder, 'incoming');
-  await mkdir(incoming, { recursive: true, mode: 0o700 });
-  await sweep(incoming);
+/** Blobs as files below a folder, as long as its disk has room. */
+export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'take'>): Promise<Blobs> {
+  const incoming = openIncoming(incomingFolder(folder));
+  await mkdir(incomingFolder(folder), { recursive: true, mode: 0o700 });
+  await incoming.sweep();
   const pathOf = (digest: string): string => {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
     return join(folder, digest.slice(0, 2), digest);
   };
   return {
     async put(content) {
-      const temporary = join(incoming, randomUUID());
+      const temporary = await incoming.file();
       try {
-        const { digest, size } = await write(temporary, content);
+        const { digest, size } = await write(temporary, content, disk);
         const path = pathOf(digest);
         await mkdir(dirname(path), { recursive: true, mode: 0o700 });
         await rename(temporary, path);
         await flushFolder(dirname(path));
         return { digest, size };
+      } catch (error) {
+        throw isNoSpace(error) ? new DiskFullError({ cause: error }) : error;
       } finally {
         await rm(temporary, { force: true });
       }
@@ -53,7 +58,7 @@ export async function openFileBlobs(folder: string): Promise<Blobs> {
       };
     },
     async collect(age, referredTo) {
-      await sweep(incoming);
+      await incoming.sweep();
       let removed = 0;
       for (const shelf of await readdir(folder)) {
         if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
@@ -69,6 +74,7 @@ export async function openFileBlobs(folder: string): Promise<Blobs> {
       }
       return removed;
     },
+    close: () => incoming.close(),
   };
 }
 
@@ -81,8 +87,8 @@ async function isOlder(path: string, moment: number): Promise<boolean> {
  * The same content may be stored anew at this very moment, and must not be removed then. So it is put aside first:
  * what was put aside can be looked at without anybody changing it, and put back.
  */
-async function removeOld(path: string, incoming: string, moment: number): Promise<boolean> {
-  const aside = join(incoming, randomUUID());
+async function removeOld(path: string, incoming: Incoming, moment: number): Promise<boolean> {
+  const aside = await incoming.file();
   try {
     await rename(path, aside);
   } catch (error) {
@@ -95,16 +101,9 @@ async function removeOld(path: string, incoming: string, moment: number): Promis
   return isOld;
 }
 
-/** A file that nobody has written to for this long, nobody writes to. */
-const abandonedAfter = 24 * 60 * 60 * 1000;
-
-/** What a killed server left half-written goes; what another process writes at this moment stays. */
-async function sweep(incoming: string): Promise<void> {
-  for (const name of await readdir(incoming)) {
-    const path = join(incoming, name);
-    const file = await stat(path).catch(() => undefined); // finished in between
-    if (file && file.mtimeMs < Date.now() - abandonedAfter) await rm(path, { force: true });
-  }
+/** Where blobs lie until they are whole. */
+export function incomingFolder(folder: string): string {
+  return join(folder, 'incoming');
 }
 
 /** So much is gathered for one write: many small ones cost more than the disk does. */
@@ -114,7 +113,11 @@ const mostParts = 512;
 const flushSize = 32 * 1024 * 1024;
 
 /** While one batch is written and flushed, the next arrives and is hashed. No more than these two are held. */
-async function write(path: string, content: AsyncIterable<Uint8Array>): Promise<{ digest: string; size: number }> {
+async function write(
+  path: string,
+  content: AsyncIterable<Uint8Array>,
+  disk: Pick<DiskReserve, 'take'>,
+): Promise<{ digest: string; size: number }> {
   const hash = createHash('sha256');
   await using file = await open(path, 'wx', 0o600);
   let batch: Uint8Array[] = [];
@@ -128,6 +131,7 @@ async function write(path: string, content: AsyncIterable<Uint8Array>): Promise<
     const length = held;
     batch = [];
     held = 0;
+    await disk.take(length);
     await writing;
     writing = writeParts(file, parts, length);
     writing.catch(() => {}); // whoever waits for it next is told

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { sql, type RawBuilder } from 'kysely';
 import { createIds, nodeCount, type IdSource, type NodeIds } from '../lib/ids.ts';
-import type { Database } from './open.ts';
+import { isDatabaseFull, type Database } from './open.ts';
 
 /**
  * A node number for identifiers, leased from the database so that no two processes use one at a time.
@@ -13,6 +13,8 @@ import type { Database } from './open.ts';
  */
 export interface NodeLease {
   readonly ids: IdSource;
+  /** Renews it now; rejects when the database cannot be written to. */
+  renew(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -36,34 +38,44 @@ interface Terms {
 
 export async function leaseNode(db: Database, onTrouble: (error: unknown) => void): Promise<NodeLease> {
   const holder = randomUUID();
-  let terms = await take(db, holder);
-  let ids = idsUnder(() => terms);
+  let held: { terms: Terms; ids: NodeIds } | undefined;
   let renewal: Promise<void> | undefined;
 
-  const renew = async (): Promise<void> => {
-    try {
-      const extended = await extend(db, holder, terms);
-      if (extended) {
-        terms = extended;
-      } else {
-        terms = await take(db, holder);
-        ids = idsUnder(() => terms);
-      }
-    } catch (error) {
-      onTrouble(error);
-    } finally {
-      renewal = undefined;
-    }
+  const begin = async (): Promise<void> => {
+    const fresh = { terms: await take(db, holder) };
+    held = Object.assign(fresh, { ids: idsUnder(() => fresh.terms) });
   };
-  const timer = setInterval(() => void (renewal ??= renew()), leaseLength / 3);
+  const extendOrBegin = async (): Promise<void> => {
+    const extended = held && (await extend(db, holder, held.terms));
+    if (held && extended) held.terms = extended;
+    else await begin();
+  };
+  const renew = (): Promise<void> => {
+    renewal ??= extendOrBegin().finally(() => (renewal = undefined));
+    return renewal;
+  };
+  // A full disk must not keep a server from starting: until there is room, it makes no identifiers.
+  await renew().catch((error: unknown) => {
+    if (!isDatabaseFull(error)) throw error;
+    onTrouble(error);
+  });
+  const timer = setInterval(() => void renew().catch(onTrouble), leaseLength / 3);
   timer.unref();
 
   return {
-    ids: { next: () => ids.next() },
+    ids: {
+      next: () => {
+        if (!held) throw new LeaseLapsedError();
+        return held.ids.next();
+      },
+    },
+    renew,
     async close() {
       clearInterval(timer);
-      await renewal;
-      await db.transaction((trx) =>
+      await renewal?.catch(() => {}); // whoever asked for it is told
+      if (!held) return;
+      const { terms, ids } = held;
+      const given = db.transaction((trx) =>
         trx
           .updateTable('id_nodes')
           .set({ leased_until: 0n, used_until: BigInt(ids.lastUsed()) })
@@ -71,6 +83,7 @@ export async function leaseNode(db: Database, onTrouble: (error: unknown) => voi
           .where('holder', '=', holder)
           .execute(),
       );
+      await given.catch(onTrouble); // it lapses by itself
     },
   };
 }

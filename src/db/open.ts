@@ -121,6 +121,17 @@ export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === '23503' || /FOREIGN KEY constraint failed/.test(sqliteMessage(error));
 }
 
+/** There is no room for what was to be written. */
+export function isDatabaseFull(error: unknown): boolean {
+  return codeOf(error) === '53100' || (sqliteMessage(error) !== '' && sqliteCode(error) === sqliteFull);
+}
+
+const sqliteFull = 13;
+
+function sqliteCode(error: unknown): number {
+  return error instanceof Error && 'errcode' in error ? Number(error.errcode) % 256 : 0;
+}
+
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }

@@ -2,17 +2,18 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Services } from '../api/call.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Hub } from '../db/hub.ts';
-import type { Transaction } from '../db/open.ts';
+import { isDatabaseFull, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import * as protocol from '../protocol.ts';
 import type { Finished, FinishReport, LogChunk, Order, Receipt, Word, WorkKind } from '../protocol.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
-import { appendLog, findLog, packLog } from '../streams/logs.ts';
+import { addLine, findLog, packLog } from '../streams/logs.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { heldRequests } from './held-requests.ts';
 import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
+import { logIntake, wordsFor } from './log-intake.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
@@ -29,6 +30,8 @@ export interface DispatchParts extends Services {
   blobs: Blobs;
   limits: BuildLimits;
   unpacked: UnpackLimits;
+  /** So long may a log become. */
+  logBytes: number;
   log: FastifyBaseLogger;
 }
 
@@ -51,13 +54,21 @@ const sweepEvery = 2000;
 const smallLog = 64n * 1024n;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, hub, blobs, limits, unpacked, log } = parts;
+  const { db, ids, vault, hub, blobs, disk, limits, unpacked, logBytes, log } = parts;
+  const intake = logIntake(db, disk, logBytes);
   const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
 
-  // Nobody could extend a claim while no server was there.
-  await queue.renewAll(db, protocol.claimSeconds + protocol.holdSeconds);
+  // Nobody could extend a claim while no server was there. On a full disk it is done before any of them may lapse.
+  const renewClaims = (): Promise<void> => queue.renewAll(db, protocol.claimSeconds + protocol.holdSeconds);
+  let areRenewed = await renewClaims().then(
+    () => true,
+    (error: unknown) => {
+      if (isDatabaseFull(error)) return false;
+      throw error;
+    },
+  );
 
   /** Packing is work of its own: it is in the queue, so that a crash does not leave a log unpacked for ever. */
   const pack = async (): Promise<void> => {
@@ -94,7 +105,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         return take(trx);
       }
       const offset = (await findLog(trx, job.subject_id))?.size ?? 0n;
-      return { claim: job.claim, work, logOffset: Number(offset) };
+      return { claim: job.claim, work, logOffset: Number(offset), logLimit: logBytes };
     };
     try {
       return await db.transaction(take);
@@ -146,13 +157,21 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       log.error({ holder, kind: job.kind, why: report.outcome.message }, 'a runner could not do its work');
       await giveUp(trx, job);
     } else {
-      await kinds[job.kind as WorkKind].settle(bench(trx), job, report.outcome);
+      const { outcome } = report;
+      const kind = kinds[job.kind as WorkKind];
+      if (outcome.kind === 'cut_short') {
+        const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
+        await addLine(db, trx, job.subject_id, words);
+      }
+      await kind.settle(bench(trx), job, outcome);
       await conclude(trx, job);
     }
     return { taken: true };
   };
 
   const sweep = async (): Promise<void> => {
+    if (!areRenewed) await renewClaims();
+    areRenewed = true;
     for (const job of await queue.lapsed(db)) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
@@ -188,13 +207,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
     },
 
-    log: (holder, { claim, offset, bytes }) =>
-      db.transaction(async (trx) => {
-        const job = await queue.jobOf(trx, claim);
-        if (job?.holder !== holder) return { gone: true };
-        const appended = await appendLog(db, trx, job.subject_id, BigInt(offset), bytes);
-        return 'stored' in appended ? { taken: true } : { expected: Number(appended.expected) };
-      }),
+    log: (holder, chunk) => intake.take(holder, chunk),
 
     async extend(holder, claims, signal) {
       using watch = hub.watch(queue.claimsTopic);

@@ -30,6 +30,8 @@ export interface Kind {
   settle(bench: Bench, job: ClaimedJob, outcome: Outcome): Promise<void>;
   /** The runner is gone, or could not do its part: `retry` says whether the job stays in the queue to go on. */
   lose(bench: Bench, job: ClaimedJob): Promise<{ retry: boolean }>;
+  /** What is to be known about work that was broken off in the middle. */
+  whenCut?: string;
   /** Whether the log stays open for more once the work is over. */
   keepsLogOpen?: boolean;
 }

@@ -7,6 +7,8 @@ import { sourceOf } from './sources.ts';
 
 /** A commit goes to a branch of another repository; what that repository answers decides. */
 export const pushDeploy: Kind = {
+  whenCut: 'A push that had begun was broken off: look at the remote branch to see whether it arrived.',
+
   async order(bench, job) {
     const { trx } = bench;
     const deploy = await deployOf(bench, job.subject_id);
@@ -42,6 +44,7 @@ export const pushDeploy: Kind = {
 const endings: Partial<Record<Outcome['kind'], DeployState>> = {
   pushed: 'deployed',
   refused: 'failed',
+  cut_short: 'failed',
   cancelled: 'cancelled',
 };
 

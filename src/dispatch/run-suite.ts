@@ -85,6 +85,9 @@ function endingOf(outcome: Outcome): Ending {
       return ['cancelled', {}];
     case 'unfetchable':
       return ['errored', { failure_reason: outcome.reason }];
+    case 'cut_short':
+      // A log that is too long is the command's doing, a full disk is not.
+      return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
     case 'compiled':
     case 'uncompilable':

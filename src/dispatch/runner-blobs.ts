@@ -1,5 +1,6 @@
 import type { Blob, Blobs } from '../db/blobs.ts';
 import type { Database } from '../db/open.ts';
+import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { Stored } from '../protocol.ts';
 import { jobOf } from '../queue/queue.ts';
 
@@ -24,8 +25,13 @@ export function runnerBlobs(db: Database, blobs: Blobs): RunnerBlobs {
       // Only under a claim: what is stored for nobody would lie there until it is collected.
       const job = await jobOf(db.read, claim);
       if (job?.holder !== holder) return { gone: true };
-      const { digest } = await blobs.put(content);
-      return { digest };
+      try {
+        const { digest } = await blobs.put(content);
+        return { digest };
+      } catch (error) {
+        if (error instanceof DiskFullError) return { refused: 'disk_full' };
+        throw error;
+      }
     },
   };
 }

@@ -7,7 +7,8 @@ export interface Operations {
   document: object;
   metrics: Metrics;
   metricsToken: string | undefined;
-  isHealthy(): Promise<boolean>;
+  /** What is wrong with the service, in words for anybody. */
+  trouble(): Promise<string | undefined>;
 }
 
 /** The addresses for machines that look after the service. Their answers have no envelope. */
@@ -16,8 +17,9 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
   server.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(document));
 
   server.get('/healthz', async (_request, reply) => {
-    const healthy = await operations.isHealthy().catch(() => false);
-    return reply.status(healthy ? 200 : 503).send({ status: healthy ? 'ok' : 'unavailable' });
+    const reason = await operations.trouble().catch(() => 'the service cannot look after itself');
+    if (reason === undefined) return reply.send({ status: 'ok' });
+    return reply.status(503).send({ status: 'unavailable', reason });
   });
 
   server.get('/metrics', (request, reply) => {

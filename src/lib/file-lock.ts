@@ -32,8 +32,18 @@ export async function tryLockFile(path: string, mode: LockMode): Promise<FileLoc
   return attempt(path, [mode === 'shared' ? '-s' : '-x', '-n']);
 }
 
-async function attempt(path: string, flags: string[], signal?: AbortSignal): Promise<FileLock | undefined> {
-  const file = await openForLock(path);
+/** The same for a folder that is there already; nothing is put into it. Not every network file system can do that. */
+export async function tryLockFolder(path: string): Promise<FileLock | undefined> {
+  return attempt(path, ['-x', '-n'], undefined, (folder) => open(folder, 'r'));
+}
+
+async function attempt(
+  path: string,
+  flags: string[],
+  signal?: AbortSignal,
+  opened: (path: string) => Promise<FileHandle> = openForLock,
+): Promise<FileLock | undefined> {
+  const file = await opened(path);
   try {
     if ((await flock(file.fd, flags, signal)) && (await isStillThere(path, file))) {
       return { fd: file.fd, release: () => file.close() };

@@ -1,6 +1,6 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { removeTree } from '../lib/remove-tree.ts';
+import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
 import { packTree } from './packages.ts';
@@ -24,7 +24,7 @@ export const compileDependency: Doing<CompileOrder> = async (workshop, order, ta
     else throw error;
     return { kind: 'uncompilable' };
   } finally {
-    await removeTree(folder);
+    await sweepTree(folder, workshop.log);
   }
 };
 

@@ -33,7 +33,7 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
       response.on('error', reject);
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString();
-        if (response.statusCode === 200) resolve(JSON.parse(text));
+        if (response.statusCode === 200) answered(text).then(resolve, reject);
         else if (response.statusCode === 401)
           reject(new RefusedError('the server does not know the token of this runner'));
         else reject(new Error(`the server answered ${path} with ${response.statusCode}: ${text.slice(0, 200)}`));
@@ -68,6 +68,11 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
     }),
     close: () => agent.destroy(),
   };
+}
+
+/** Something else than our server may have answered: that is a failed call, and no reason to end. */
+async function answered(text: string): Promise<unknown> {
+  return JSON.parse(text) as unknown;
 }
 
 function addressOf(url: string): RequestOptions {

@@ -1,12 +1,16 @@
 import { createPassingBytes } from '../lib/passing-bytes.ts';
-import type { Link } from '../protocol.ts';
+import type { DiskReserve } from '../lib/disk-reserve.ts';
+import type { CutReason, Link } from '../protocol.ts';
 import { untilAnswered } from './retry.ts';
 import { createSpill } from './spill.ts';
 
 /**
  * Brings a log to the server in order and without a gap. What the work says is sent as soon as it is said: while one
  * chunk is on its way, what comes meanwhile gathers for the next. When the server is slow, the work waits a moment with
- * its output; when the server is away for longer than that, bytes gather in a file up to a bound.
+ * its output; when the server is away for longer than that, bytes gather in a file up to a bound, and while the disk has
+ * room.
+ *
+ * At the limit of the log it ends: what was said up to there is sent, and nothing after it.
  *
  * Two pieces of memory take turns, one on its way and one being filled: so a log of any length costs no more than those,
  * and leaves nothing to be cleared away after it.
@@ -14,9 +18,10 @@ import { createSpill } from './spill.ts';
 const chunkSize = 1024 * 1024;
 const firstSize = 4 * 1024;
 const mostInFile = 1024 * 1024 * 1024;
+const nothing = new Uint8Array();
 
 export interface LogSender {
-  /** Takes output; what it answers is settled when there is room for more. */
+  /** Takes output; what it answers is settled when there is room for more, and never rejects. */
   write(bytes: Uint8Array): void | Promise<void>;
   /** Resolves with the size of the whole log when the server has it all, or does not want it. */
   end(): Promise<number>;
@@ -27,18 +32,23 @@ export interface SenderOptions {
   link: Link;
   claim: string;
   offset: number;
+  /** So long may the whole log become. */
+  limit: number;
   /** Where bytes gather that memory is too small for. */
   spillFile: string;
+  disk: Pick<DiskReserve, 'allows'>;
   signal: AbortSignal;
   /** The server does not want this work any more. */
   onGone: () => void;
+  /** There is more to say than is taken. */
+  onCut: (reason: CutReason) => void;
 }
 
 export function createLogSender(options: SenderOptions): LogSender {
   const { link, claim, signal } = options;
-  const spill = createSpill(options.spillFile);
+  const spill = createSpill(options.spillFile, options.disk);
   const passing = createPassingBytes();
-  const at = { sent: options.offset, gathered: 0, gone: false };
+  const at = { sent: options.offset, said: options.offset, gathered: 0, over: false };
   let gathering = Buffer.allocUnsafe(firstSize);
   let flying = Buffer.allocUnsafe(firstSize);
   let sending: Promise<void> | undefined;
@@ -74,7 +84,7 @@ export function createLogSender(options: SenderOptions): LogSender {
 
   const sendAll = async (): Promise<void> => {
     for (;;) {
-      const bytes = at.gone ? undefined : await take();
+      const bytes = at.over ? undefined : await take();
       roomy?.resolve();
       roomy = undefined;
       if (!bytes) return;
@@ -91,15 +101,27 @@ export function createLogSender(options: SenderOptions): LogSender {
       return answer;
     });
     passing.passed(bytes.length);
-    if ('taken' in receipt || ('expected' in receipt && receipt.expected === end)) at.sent = end;
-    else giveUp(); // what the server is missing was sent, taken and let go: nobody can bring it any more
-  };
-  const giveUp = (): void => {
-    at.gone = true;
-    options.onGone();
+    if ('taken' in receipt || ('expected' in receipt && receipt.expected === end)) {
+      at.sent = end;
+    } else if ('refused' in receipt) {
+      at.over = true;
+      at.sent = receipt.size;
+      options.onCut(receipt.refused);
+    } else {
+      at.over = true; // what the server is missing was sent, taken and let go: nobody can bring it any more
+      options.onGone();
+    }
   };
 
-  const isLeft = (): boolean => !at.gone && !signal.aborted && (at.gathered > 0 || spill.size > 0);
+  const upToLimit = (bytes: Uint8Array): Uint8Array => {
+    const left = options.limit - at.said;
+    if (bytes.length > left) options.onCut('log_too_long');
+    const kept = bytes.length > left ? bytes.subarray(0, Math.max(left, 0)) : bytes;
+    at.said += kept.length;
+    return kept;
+  };
+
+  const isLeft = (): boolean => !at.over && !signal.aborted && (at.gathered > 0 || spill.size > 0);
   const start = (): void => {
     sending ??= sendAll().finally(() => {
       sending = undefined;
@@ -109,8 +131,9 @@ export function createLogSender(options: SenderOptions): LogSender {
   };
 
   return {
-    write(bytes) {
-      if (at.gone || bytes.length === 0) return undefined;
+    write(output) {
+      const bytes = at.over ? nothing : upToLimit(output);
+      if (bytes.length === 0) return undefined;
       if (!waiting && fits(bytes)) return gather(bytes);
       const turn = (waiting ?? Promise.resolve())
         .then(() => spillOrWait(bytes))
@@ -130,7 +153,7 @@ export function createLogSender(options: SenderOptions): LogSender {
       signal.throwIfAborted();
       return at.sent;
     },
-    close: () => spill.close(),
+    close: () => spill.close().catch(() => {}), // a file that stays is swept with the others at the next start
   };
 
   /** The server keeps up as a rule: it gets a moment before the disk is used. */
@@ -144,20 +167,22 @@ export function createLogSender(options: SenderOptions): LogSender {
     }
     start();
     const moment = AbortSignal.any([signal, AbortSignal.timeout(1000)]);
-    while (!fits(bytes) && spill.size === 0 && !moment.aborted && !at.gone) await room(moment);
-    if (at.gone) return;
-    if (fits(bytes)) return gather(bytes);
-    while (spill.size + bytes.length > mostInFile && !signal.aborted && !at.gone) await room(signal);
-    if (signal.aborted || at.gone) return;
-    await spill.write(bytes);
-    start();
+    while (!fits(bytes) && spill.size === 0 && !moment.aborted && !at.over) await room(moment);
+    while (!signal.aborted && !at.over) {
+      if (fits(bytes)) return gather(bytes);
+      if (spill.size + bytes.length <= mostInFile && (await spill.write(bytes))) return start();
+      await room(AbortSignal.any([signal, AbortSignal.timeout(1000)])); // the disk may have room again
+    }
   }
 
   async function room(until: AbortSignal): Promise<void> {
     if (until.aborted) return;
     roomy ??= Promise.withResolvers<void>();
     const { promise, resolve } = roomy;
-    const stop = (): void => resolve();
+    const stop = (): void => {
+      roomy = undefined; // who asks next waits anew
+      resolve();
+    };
     until.addEventListener('abort', stop, { once: true });
     await promise;
     until.removeEventListener('abort', stop);

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { Limits, Sandboxes } from './sandbox/types.ts';
 
 /**
@@ -54,5 +55,6 @@ async function run(
     },
     signal,
   });
+  if (ended.reason === 'out_of_disk') throw new DiskFullError();
   if (ended.exitStatus !== 0) throw new Error(`software was not packed or unpacked: ${ended.reason ?? said.trim()}`);
 }

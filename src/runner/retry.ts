@@ -1,9 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { DiskFullError } from '../lib/disk-reserve.ts';
 import { RefusedError } from './link.ts';
 
 const longestPause = 2000;
 
-/** Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, or to be refused. */
+/**
+ * Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, to be refused, or that there
+ * is no room for the answer.
+ */
 export async function untilAnswered<T>(
   signal: AbortSignal,
   call: () => Promise<T>,
@@ -15,7 +19,7 @@ export async function untilAnswered<T>(
       return await call();
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof RefusedError) throw error;
+      if (error instanceof RefusedError || error instanceof DiskFullError) throw error;
       onAway?.(error);
     }
     await pause(wait, undefined, { signal }).catch(() => {}); // who asks is told the signal's own reason

@@ -11,9 +11,9 @@ const mostHeard = 64 * 1024;
 export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf }, order, { id, say, signal }) => {
   const mask = createMask(order.secrets);
   // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
-  const heard: string[] = [];
+  const heard = lastHeard();
   try {
-    using checkout = await checkouts.of(order.source, order.sha, (text) => void heard.push(String(text)), signal);
+    using checkout = await checkouts.of(order.source, order.sha, heard.push, signal);
     using software = await shelf.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
@@ -32,7 +32,7 @@ export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf 
     return { kind: 'launch_failed' };
   } catch (error) {
     if (error instanceof FetchError) {
-      await say(mask.push(Buffer.from(heard.join('').slice(-mostHeard))));
+      await say(mask.push(Buffer.from(heard.text())));
       return { kind: 'unfetchable', reason: error.kind };
     }
     if (!(error instanceof CannotMountError)) throw error;
@@ -54,8 +54,21 @@ function failureOf(name: string, { exitStatus, reason }: Ended): string {
   return `\nThe launch command of the dependency ${name} ${how}.\n`;
 }
 
+/** The end of what was said, however much that was. */
+function lastHeard() {
+  let text = '';
+  return {
+    push: (piece: Buffer | string): void => {
+      text += String(piece);
+      if (text.length > 2 * mostHeard) text = text.slice(-mostHeard);
+    },
+    text: () => text.slice(-mostHeard),
+  };
+}
+
 function outcomeOf({ exitStatus, reason }: Ended): Outcome {
   if (reason === 'timed_out' || reason === 'cancelled') return { kind: reason };
+  if (reason === 'out_of_disk') return { kind: 'killed', reason: 'disk_full' };
   if (reason !== null) return { kind: 'killed', reason };
   return exitStatus === null
     ? { kind: 'lost', message: 'the sandbox ended without a word' }

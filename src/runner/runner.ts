@@ -1,10 +1,12 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isNoSpace } from '../lib/disk-reserve.ts';
 import { randomName } from '../lib/random-name.ts';
-import type { Link, Order, Outcome } from '../protocol.ts';
+import type { CutReason, Link, Order, Outcome } from '../protocol.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
+import { placesOf } from './leftovers.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
@@ -42,12 +44,21 @@ const cancelled = new Error('it was called off');
 const notOurs = new Error('somebody else has it, or nobody wants it any more');
 const stopped = new Error('the runner was stopped');
 
+/** No more of what the work says is taken. */
+class CutShort extends Error {
+  readonly reason: CutReason;
+
+  constructor(reason: CutReason) {
+    super(`it was cut short: ${reason}`);
+    this.reason = reason;
+  }
+}
+
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, workshop, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  const spool = join(folder, 'spool');
-  await rm(spool, { recursive: true, force: true });
-  await mkdir(spool, { mode: 0o700 });
+  const { spool } = placesOf(folder);
+  await mkdir(spool, { recursive: true, mode: 0o700 });
 
   const ending = new AbortController();
   const { signal } = ending;
@@ -81,15 +92,19 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       link,
       claim: order.claim,
       offset: order.logOffset,
+      limit: order.logLimit,
       spillFile: join(spool, order.claim),
+      disk: workshop.disk,
       signal: AbortSignal.any([signal, onlyFor(work.signal, notOurs)]),
       onGone: () => work.abort(notOurs),
+      onCut: (reason) => work.abort(new CutShort(reason)),
     });
     try {
       const task: Task = { id: order.claim, say: (output) => sender.write(bytesOf(output)), signal: whole };
-      const outcome = await outcomeOf(workshop, order, task, work.signal);
+      const told = await outcomeOf(workshop, order, task, work.signal);
       if (work.signal.reason === notOurs || signal.aborted) return undefined;
       const logSize = await sender.end();
+      const outcome = orCutShort(told, work.signal);
       const report = { claim: order.claim, outcome, logSize, next: options.once ? undefined : nextClaim };
       const { next } = await untilAnswered(signal, () => link.finish(report, signal).then(heard));
       return next;
@@ -176,8 +191,15 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
     }
   } catch (error) {
     if (calledOff.reason === cancelled) return { kind: 'cancelled' };
+    if (isNoSpace(error)) return { kind: 'cut_short', reason: 'disk_full' };
     return { kind: 'lost', message: messageOf(error) };
   }
+}
+
+/** However quickly the work ended by itself: what it said or made is not all there. A push cannot be undone. */
+function orCutShort(outcome: Outcome, { reason }: AbortSignal): Outcome {
+  if (!(reason instanceof CutShort) || outcome.kind === 'pushed') return outcome;
+  return { kind: 'cut_short', reason: reason.reason };
 }
 
 function messageOf(error: unknown): string {

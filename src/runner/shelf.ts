@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { removeTree } from '../lib/remove-tree.ts';
 import { run } from '../lib/processes.ts';
+import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link, Software } from '../protocol.ts';
 import { unpackTree } from './packages.ts';
 import type { Limits, Mount, Sandboxes } from './sandbox/types.ts';
@@ -31,6 +31,7 @@ export interface ShelfOptions {
   sandboxes: Sandboxes;
   /** What lies here may take up so much, as long as it is not in use. */
   mostBytes: number;
+  log: (message: string) => void;
 }
 
 interface Entry {
@@ -49,9 +50,10 @@ interface Entry {
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 60 * 60 * 1000 };
 
 export async function openShelf(options: ShelfOptions): Promise<Shelf> {
-  const { folder, link, sandboxes, mostBytes } = options;
+  const { folder, link, sandboxes, mostBytes, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  const entries = await present(folder);
+  await sweepShelf(folder, log);
+  const entries = await present(folder, log);
 
   const bring = async (entry: Entry): Promise<void> => {
     const { signal } = entry.leave;
@@ -71,7 +73,7 @@ export async function openShelf(options: ShelfOptions): Promise<Shelf> {
       entry.isReady = true;
     } catch (error) {
       entries.delete(entry.digest);
-      await removeTree(making);
+      await sweepTree(making, log);
       throw error;
     }
   };
@@ -157,23 +159,34 @@ export async function openShelf(options: ShelfOptions): Promise<Shelf> {
   };
 }
 
-/** What an earlier runner left, oldest use first; what it was just making or removing goes. */
-async function present(folder: string): Promise<Map<string, Entry>> {
+/** What an earlier runner left, oldest use first; what is not whole goes. */
+async function present(folder: string, log: (message: string) => void): Promise<Map<string, Entry>> {
   const found: { entry: Entry; used: number }[] = [];
-  for (const name of await readdir(folder)) {
-    const path = join(folder, name);
-    if (!/^[0-9a-f]{64}$/.test(name)) {
-      await removeTree(path);
-      continue;
-    }
-    const tree = join(path, 'tree');
-    const bytes = Number(await readFile(join(path, 'size'), 'utf8'));
-    const { mtimeMs: used } = await stat(path);
-    const done = { leave: new AbortController(), isReady: true, ready: Promise.resolve() };
-    found.push({ used, entry: { digest: name, tree, ...done, users: 0, bytes, places: placesIn(tree) } });
+  for (const name of (await readdir(folder)).filter(isDigest)) {
+    const one = await presentOne(join(folder, name), name).catch(() => undefined);
+    if (one) found.push(one);
+    else await sweepTree(join(folder, name), log);
   }
   found.sort((a, b) => a.used - b.used);
   return new Map(found.map(({ entry }) => [entry.digest, entry]));
+}
+
+async function presentOne(path: string, digest: string): Promise<{ entry: Entry; used: number }> {
+  const tree = join(path, 'tree');
+  const bytes = Number(await readFile(join(path, 'size'), 'utf8'));
+  const { mtimeMs: used } = await stat(path);
+  const done = { leave: new AbortController(), isReady: true, ready: Promise.resolve() };
+  return { used, entry: { digest, tree, ...done, users: 0, bytes, places: placesIn(tree) } };
+}
+
+function isDigest(name: string): boolean {
+  return /^[0-9a-f]{64}$/.test(name);
+}
+
+/** Removes what an earlier runner was just making or removing. */
+export async function sweepShelf(folder: string, log: (message: string) => void): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names) if (!isDigest(name)) await sweepTree(join(folder, name), log);
 }
 
 async function sizeOf(tree: string): Promise<number> {

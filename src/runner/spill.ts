@@ -1,7 +1,8 @@
 import { open, rm, type FileHandle } from 'node:fs/promises';
+import type { DiskReserve } from '../lib/disk-reserve.ts';
 
 /** A file that is written at its end and read from its start. */
-export function createSpill(path: string) {
+export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {
   let file: FileHandle | undefined;
   let written = 0;
   let read = 0;
@@ -9,10 +10,19 @@ export function createSpill(path: string) {
     get size(): number {
       return written - read;
     },
-    async write(bytes: Uint8Array): Promise<void> {
-      file ??= await open(path, 'w+', 0o600);
-      await file.write(bytes, 0, bytes.length, written);
+    /** Answers whether there was room on the disk for all of it; if not, it is as if nothing was written. */
+    async write(bytes: Uint8Array): Promise<boolean> {
+      if (!(await disk.allows(bytes.length))) return false;
+      try {
+        file ??= await open(path, 'w+', 0o600);
+        for (let at = 0; at < bytes.length;) {
+          at += (await file.write(bytes, at, bytes.length - at, written + at)).bytesWritten;
+        }
+      } catch {
+        return false; // the disk is full, or will not do for another reason
+      }
       written += bytes.length;
+      return true;
     },
     /** Reads as much as there is and fits; answers how much that was. */
     async read(into: Buffer): Promise<number> {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
+import { DiskFullError, isNoSpace } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol.ts';
 import { untilAnswered } from './retry.ts';
 
@@ -24,7 +25,9 @@ export async function fetchBlob(
     const content = await link.read(digest, at, signal);
     if (!content) return false;
     for await (const piece of content) {
-      await file.writeFile(piece);
+      await file.writeFile(piece).catch((error: unknown) => {
+        throw isNoSpace(error) ? new DiskFullError({ cause: error }) : error;
+      });
       hash.update(piece);
       at += piece.length;
     }
@@ -59,5 +62,6 @@ export async function storeBlob(
       await finished(content).catch(() => {}); // it was closed before its end, on purpose
     }
   });
+  if ('refused' in stored) throw new DiskFullError();
   return 'digest' in stored ? stored.digest : undefined;
 }

@@ -1,3 +1,4 @@
+import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { Link, Outcome } from '../protocol.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
@@ -16,6 +17,10 @@ export interface Workshop {
   link: Pick<Link, 'read' | 'store'>;
   /** A folder for what is thrown away when the work is done. */
   scratch: string;
+  /** Whether the runner's disk has room for what may be large. */
+  disk: DiskReserve;
+  /** For the operator. */
+  log: (message: string) => void;
 }
 
 /** One piece of work under way. */

@@ -1,16 +1,16 @@
 import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { removeTree } from '../lib/remove-tree.ts';
+import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';
+import { placesOf, sweepLeftovers } from './leftovers.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
 import { openShelf } from './shelf.ts';
 import type { Workshop } from './work.ts';
 
 export interface WorkshopOptions {
-  /** The runner's folder: mirrors, work trees and sandboxes lie in it. */
+  /** The runner's folder, which nobody else uses: mirrors, work trees and sandboxes lie in it. */
   folder: string;
   /** How many pieces of work will be done at once. */
   concurrency: number;
@@ -20,20 +20,32 @@ export interface WorkshopOptions {
   link: Link;
   /** How much compiled software is kept unpacked. */
   shelfBytes: number;
+  /** How much of the disk stays free; see lib/disk-reserve.ts. */
+  diskReserveBytes?: number | undefined;
   log: (message: string) => void;
 }
 
 /** Opens what the real doing of work needs. Refuses when the machine cannot isolate builds. */
 export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
-  const { folder, network, isolation, link, log } = options;
-  const mirrors = await openMirrors({ dir: join(folder, 'git'), sshConfig: options.sshConfig });
-  const stateDir = join(folder, 'sandboxes');
-  const sandboxes = await openSandboxes({ stateDir, network, isolation, log, prepare: options.concurrency });
-  const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, sandboxes.owner);
-  const scratch = join(folder, 'scratch');
-  await removeTree(scratch);
-  await mkdir(scratch, { mode: 0o711 });
-  const shelf = await openShelf({ folder: join(folder, 'software'), link, sandboxes, mostBytes: options.shelfBytes });
+  const { folder, network, isolation, log } = options;
+  const places = placesOf(folder);
+  await sweepLeftovers(folder, log);
+  const disk = keepReserve({ folders: [folder], bytes: options.diskReserveBytes });
+  const link = heldBack(options.link, disk);
+  const mirrors = await openMirrors({ dir: places.git, sshConfig: options.sshConfig });
+  const sandboxes = await openSandboxes({
+    stateDir: places.sandboxes,
+    network,
+    isolation,
+    log,
+    prepare: options.concurrency,
+    // Logs and blobs are stopped first: a build must not be ended because another talks too much.
+    diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
+  });
+  const checkouts = await openCheckouts(places.checkouts, mirrors, sandboxes.owner);
+  const { scratch } = places;
+  await mkdir(scratch, { recursive: true, mode: 0o711 });
+  const shelf = await openShelf({ folder: places.software, link, sandboxes, mostBytes: options.shelfBytes, log });
   return {
     mirrors,
     checkouts,
@@ -41,9 +53,28 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     shelf,
     link,
     scratch,
+    disk,
+    log,
     async close() {
       await sandboxes.close();
       await mirrors.close();
     },
+  };
+}
+
+/** What is read from the server lands on the disk, and comes only while that has room. */
+function heldBack(link: Link, disk: DiskReserve): Workshop['link'] {
+  async function* whileThereIsRoom(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const piece of content) {
+      await disk.take(piece.length);
+      yield piece;
+    }
+  }
+  return {
+    async read(digest, offset, signal) {
+      const content = await link.read(digest, offset, signal);
+      return content && whileThereIsRoom(content);
+    },
+    store: (claim, content, signal) => link.store(claim, content, signal),
   };
 }

@@ -40,8 +40,11 @@ export async function findLog(db: Queries, id: bigint): Promise<LogRow | undefin
   return log;
 }
 
-/** What became of a chunk: it is stored (perhaps it was already), or it leaves a gap after what is there. */
-export type Appended = { stored: true } | { expected: bigint };
+/**
+ * What became of a chunk: it is stored (perhaps it was already), it leaves a gap after what is there, or the log is full
+ * with a part of it or without, at this size.
+ */
+export type Appended = { stored: true } | { expected: bigint } | { full: bigint };
 
 const growLog = preparedWrite<{ id: bigint; size: bigint; before: bigint }>((db, value) =>
   db
@@ -58,19 +61,22 @@ export async function appendLog(
   id: bigint,
   offset: bigint,
   bytes: Uint8Array,
+  limit?: bigint,
 ): Promise<Appended> {
   const log = await findLog(trx, id);
   if (!log || log.complete) return { expected: log?.size ?? 0n };
   const known = log.size - offset;
   if (known < 0n) return { expected: log.size };
-  const fresh = bytes.subarray(Number(known));
-  if (fresh.length === 0) return { stored: true };
+  const unknown = bytes.subarray(Number(known));
+  if (unknown.length === 0) return { stored: true };
+  const fresh = limit === undefined ? unknown : unknown.subarray(0, Math.max(0, Number(limit - log.size)));
+  if (fresh.length === 0) return { full: log.size };
   const size = log.size + BigInt(fresh.length);
   // The guard is for two servers that take the same chunk at the same time.
   if ((await growLog(trx, { id, size, before: log.size })) !== 1n) return { expected: log.size };
   await insertRows(trx, id, log.size, fresh);
   await db.announce(trx, logTopic(id));
-  return { stored: true };
+  return fresh.length < unknown.length ? { full: size } : { stored: true };
 }
 
 /** A row is read whole, also for a part of it, and a reader holds one at a time. */

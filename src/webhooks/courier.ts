@@ -1,4 +1,4 @@
-import type { Database } from '../db/open.ts';
+import { isDatabaseFull, type Database } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import {
@@ -61,7 +61,9 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
   const closing = new AbortController();
   const underWay = new Set<Promise<void>>();
   const ofAccount = new Map<bigint, number>();
-  await errands.freeErrandsOf(db, name);
+  await errands.freeErrandsOf(db, name).catch((error: unknown) => {
+    if (!isDatabaseFull(error)) throw error; // on a full disk they are free when their claims lapse
+  });
 
   const isBusy = (account: bigint): boolean => (ofAccount.get(account) ?? 0) >= mostOfAccount;
   const takes = (account: bigint): boolean => underWay.size < mostAtOnce && !isBusy(account) && !closing.signal.aborted;

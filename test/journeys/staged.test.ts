@@ -19,7 +19,7 @@ describeService('on a stage', (service) => {
     [{ lint: 'exit 0', unit: 'exit 1' }, 'main', 'failed | lint 1 passed | unit 1 failed 1'],
     [{ unit: 'say a, timed_out' }, 'main', 'failed | unit 1 timed_out timed_out'],
     [{ unit: 'out_of_memory' }, 'main', 'failed | unit 1 failed out_of_memory'],
-    [{ unit: 'out_of_disk' }, 'main', 'failed | unit 1 failed out_of_disk'],
+    [{ unit: 'out_of_disk' }, 'main', 'failed | unit 1 failed disk_full'],
     [{ unit: 'break / exit 0' }, 'main', 'passed | unit 1 errored runner_lost | unit 2 passed'],
     [
       { unit: 'break' },

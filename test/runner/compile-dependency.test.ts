@@ -19,7 +19,7 @@ const unlimited = { memoryBytes: 512 * megabyte, processes: 100, timeoutSeconds:
 describe('compiling', () => {
   let folder: string;
   let sandboxes: Sandboxes;
-  let workshop: Pick<Workshop, 'link' | 'sandboxes' | 'shelf' | 'scratch'>;
+  let workshop: Pick<Workshop, 'link' | 'sandboxes' | 'shelf' | 'scratch' | 'log'>;
   const blobs = new Map<string, Buffer>();
   let count = 0;
   before(async () => {
@@ -36,8 +36,10 @@ describe('compiling', () => {
         return { digest: keep(Buffer.concat(pieces)) };
       },
     };
-    const shelf = await openShelf({ folder: join(folder, 'shelf'), link, sandboxes, mostBytes: 100 * megabyte });
-    workshop = { link, sandboxes, shelf, scratch };
+    const log = (): void => {};
+    const mostBytes = 100 * megabyte;
+    const shelf = await openShelf({ folder: join(folder, 'shelf'), link, sandboxes, mostBytes, log });
+    workshop = { link, sandboxes, shelf, scratch, log };
   });
   after(async () => {
     await sandboxes.close();

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import type { Link, LogChunk, Receipt } from '../../src/protocol.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { CutReason, Link, LogChunk, Receipt } from '../../src/protocol.ts';
 import { createLogSender, type LogSender } from '../../src/runner/log-sender.ts';
 import { temporaryFolder } from '../support/databases.ts';
 
@@ -31,19 +32,26 @@ let receiver: Receiver;
 let folder: string;
 let stop: AbortController;
 let wasGone: boolean;
+let cuts: CutReason[];
+let isDiskFull: boolean;
 let sender: LogSender;
 beforeEach(() => {
   folder = temporaryFolder();
   stop = new AbortController();
   receiver = new Receiver();
   wasGone = false;
+  cuts = [];
+  isDiskFull = false;
   sender = createLogSender({
     link: receiver.link(),
     claim: 'claim',
     offset: 0,
+    limit: 8 * megabyte,
+    disk: { allows: async () => !isDiskFull },
     spillFile: join(folder, 'spill'),
     signal: stop.signal,
     onGone: () => (wasGone = true),
+    onCut: (reason) => void cuts.push(reason),
   });
 });
 afterEach(async () => {
@@ -144,4 +152,74 @@ test('nobody waits for ever once the runner is told to stop', async () => {
   stop.abort(new Error('stopped'));
   await written;
   await assert.rejects(sender.end(), /stopped/);
+});
+
+test('at the limit it ends to the byte, and says so as soon as there is more', async () => {
+  const all = lines(0, 8 * megabyte);
+  await sender.write(all);
+  assert.deepEqual(cuts, [], 'a log that is as long as it may be is not cut');
+  await sender.write(lines(0, 1));
+  assert.deepEqual(cuts, ['log_too_long']);
+  await sender.write(lines(0, megabyte));
+  assert.equal(await sender.end(), 8 * megabyte);
+  assert.ok(receiver.stored.equals(all));
+});
+
+test('a piece that goes beyond the limit is taken up to it', async () => {
+  const all = lines(0, 9 * megabyte);
+  await sender.write(all);
+  assert.deepEqual(cuts, ['log_too_long']);
+  await sender.end();
+  assert.ok(receiver.stored.equals(all.subarray(0, 8 * megabyte)));
+});
+
+test('a server that takes no more says why and what it has, and is sent nothing after that', async () => {
+  let asked = 0;
+  receiver.answer = (chunk) => {
+    asked += 1;
+    if (asked === 1) return receiver.take(chunk);
+    return { refused: 'disk_full', size: receiver.stored.length };
+  };
+  await sender.write(lines(0, 1000));
+  await sender.end();
+  await sender.write(lines(1, 5 * megabyte));
+  assert.equal(await sender.end(), 1000);
+  assert.deepEqual(cuts, ['disk_full']);
+  await sender.write(lines(2, megabyte));
+  assert.equal(await sender.end(), 1000);
+  assert.equal(asked, 2);
+  assert.ok(!wasGone);
+});
+
+/** Says a lot while the server is away; answers how that goes on once it is back. */
+async function waiting(): Promise<() => Promise<void>> {
+  let isAway = true;
+  receiver.answer = async (chunk) => {
+    if (isAway) throw new Error('nobody answers');
+    return receiver.take(chunk);
+  };
+  const all = lines(0, 4 * megabyte);
+  const written = Promise.resolve(sender.write(all));
+  const first = await Promise.race([written.then(() => 'written'), pause(2500, 'waiting')]);
+  assert.equal(first, 'waiting');
+  return async () => {
+    isAway = false;
+    await written;
+    await sender.end();
+    assert.ok(receiver.stored.equals(all));
+  };
+}
+
+test('while the disk is full nothing is put there: the work waits, and nothing is lost', async () => {
+  isDiskFull = true;
+  const goOn = await waiting();
+  assert.ok(!existsSync(join(folder, 'spill')));
+  await goOn();
+});
+
+test('a disk that refuses what was promised makes the work wait too, and nothing is lost', async () => {
+  rmSync(folder, { recursive: true }); // to write there fails
+  const goOn = await waiting();
+  mkdirSync(folder);
+  await goOn();
 });

@@ -67,7 +67,7 @@ describe('the shelf of compiled software', () => {
     return path;
   };
   const open = (link: Store, at: string, mostBytes = 100 * megabyte): Promise<Shelf> =>
-    openShelf({ folder: at, link, sandboxes, mostBytes });
+    openShelf({ folder: at, link, sandboxes, mostBytes, log: () => {} });
   const take = (shelf: Shelf, digest: string, signal = patient): Promise<Taken> =>
     shelf.take([{ digest, prefix: '/opt/x' }], signal);
   const contentOf = ({ mounts }: Taken): string =>

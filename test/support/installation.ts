@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Answer } from './client.ts';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
@@ -18,6 +19,8 @@ export interface Installation {
   project(name?: string): Promise<Project>;
   /** The API as it is now: a server that was started again has another address. */
   api(): Caller;
+  /** Any answer, also one that refuses; a form makes it a POST. */
+  ask(path: string, form?: Record<string, string>): Promise<Answer>;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
@@ -47,9 +50,9 @@ type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'>;
 export async function startInstallation(
   database: Place,
   settings: Record<string, string> = {},
-  options: { runner?: boolean; port?: number } = {},
+  options: { runner?: boolean; port?: number; folder?: string } = {},
 ): Promise<Installation> {
-  const folder = temporaryFolder();
+  const folder = options.folder ?? temporaryFolder();
   const host = await startGitHost();
   const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
   const env = {
@@ -75,8 +78,14 @@ export async function startInstallation(
     rmSync(folder, { recursive: true, force: true });
   });
   const api = (): Caller => callerOf(serving, key);
+  const ask = (path: string, form?: Record<string, string>): Promise<Answer> =>
+    serving.api.ask(form ? 'POST' : 'GET', path, {
+      as: { email: 'admin@localhost', api_key: key },
+      ...(form && { form }),
+    });
   return {
     api,
+    ask,
     host,
     folder,
     address: () => serving.address,

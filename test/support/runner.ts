@@ -17,10 +17,12 @@ export class ScriptedRunner {
     this.name = name;
   }
 
-  static async start(store: Store): Promise<ScriptedRunner> {
+  static async start(store: Store, logBytes = 512 * 1024 * 1024): Promise<ScriptedRunner> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
     const unpacked = { bytes: 1, entries: 1 };
-    return new ScriptedRunner(await createDispatch({ ...store, limits, unpacked, log: pino({ level: 'silent' }) }));
+    return new ScriptedRunner(
+      await createDispatch({ ...store, limits, unpacked, logBytes, log: pino({ level: 'silent' }) }),
+    );
   }
 
   /** The same server's other runner. */
@@ -66,11 +68,12 @@ export class Task<W extends Work = Work> {
   }
 
   finish(outcome: Outcome): Promise<Receipt> {
-    return this.#runner.dispatch.finish(this.#runner.name, {
-      claim: this.order.claim,
-      outcome,
-      logSize: this.#size,
-    });
+    return this.finishAt(this.#size, outcome);
+  }
+
+  /** Where not everything was taken that was sent. */
+  finishAt(logSize: number, outcome: Outcome): Promise<Receipt> {
+    return this.#runner.dispatch.finish(this.#runner.name, { claim: this.order.claim, outcome, logSize });
   }
 
   async exit(status: number): Promise<void> {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { keepReserve } from '../../src/lib/disk-reserve.ts';
 import type { Link } from '../../src/protocol.ts';
 import { FetchError } from '../../src/runner/git/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
@@ -98,6 +99,8 @@ export class Stage {
       shelf: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
       link: { read: unused, store: unused },
       scratch: '/nowhere',
+      disk: keepReserve({ folders: [] }),
+      log: () => {},
       close: async () => {},
     };
   }

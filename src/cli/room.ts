@@ -1,0 +1,67 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { rename, rm, statfs, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../config.ts';
+import { incomingFolder } from '../db/blobs.ts';
+import { sweepIncoming } from '../db/incoming.ts';
+import type { DiskReserve } from '../lib/disk-reserve.ts';
+import { runnerPlaces } from './local-runner.ts';
+import { blobFolder } from './store.ts';
+
+/**
+ * A full disk must not keep a server from starting: without it nobody could see what is wrong, or delete anything. To
+ * open the database takes a little room. So before that, what is rubbish goes: uploads that were broken off, and what a
+ * killed runner left. Where that is not enough, the ballast goes: a file that takes up room on the disk for nothing but
+ * this, laid there while there was enough.
+ */
+const megabyte = 1024 * 1024;
+const ballastSize = 8 * megabyte;
+const enough = ballastSize / 2;
+const layEveryMs = 60_000;
+
+export async function makeRoomToStart(config: Config, log: (message: string) => void): Promise<void> {
+  const isRoomy = async (): Promise<boolean> => (await freeAt(config.data_dir)) >= enough;
+  if (await isRoomy()) return;
+  log('the disk is full: what is left over from earlier is removed before the start');
+  await sweepIncoming(incomingFolder(blobFolder(config))).catch((error: unknown) => log(String(error)));
+  await sweepRunner(runnerPlaces(config).folder, log).catch((error: unknown) => log(String(error)));
+  if (!(await isRoomy())) await rm(ballastOf(config), { force: true });
+}
+
+/** A runner outlives its server; what one uses that lives is left alone. */
+async function sweepRunner(folder: string, log: (message: string) => void): Promise<void> {
+  if (!existsSync(folder)) return;
+  const { holdFolder, sweepLeftovers } = await import('../runner/leftovers.ts'); // as a rule a server does without
+  const lock = await holdFolder(folder);
+  if (!lock) return;
+  await sweepLeftovers(folder, log);
+  await lock.release();
+}
+
+/** A folder that is not there yet has all the room that it needs. */
+async function freeAt(folder: string): Promise<number> {
+  const found = await statfs(folder).catch(() => undefined);
+  return found ? found.bavail * found.bsize : Infinity;
+}
+
+function ballastOf(config: Config): string {
+  return join(config.data_dir, 'ballast');
+}
+
+/** Lays the ballast as soon as there is room for it. */
+export function keepBallast(config: Config, disk: DiskReserve): { close(): void } {
+  const path = ballastOf(config);
+  const lay = async (): Promise<void> => {
+    if (existsSync(path) || !(await disk.allows(ballastSize))) return;
+    const part = `${path}.part`;
+    // Not zeros: some file systems would not give them any room.
+    await writeFile(part, randomBytes(ballastSize), { mode: 0o600 });
+    await rename(part, path);
+  };
+  const tryToLay = (): void => void lay().catch(() => rm(`${path}.part`, { force: true }).catch(() => {}));
+  const timer = setInterval(tryToLay, layEveryMs);
+  timer.unref();
+  tryToLay();
+  return { close: () => clearInterval(timer) };
+}

@@ -1,0 +1,66 @@
+import { isDatabaseFull, type Database, type Queries } from '../db/open.ts';
+import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
+import type { CutReason, LogChunk, Receipt } from '../protocol.ts';
+import { jobOf } from '../queue/queue.ts';
+import { appendLog, findLog } from '../streams/logs.ts';
+
+/**
+ * Takes the chunks of logs. Runners are told the limit of a log and keep to it; what one sends beyond it all the same
+ * is not stored. Nor is anything when the disk is full, but for logs that are short: they are among the small things
+ * that the reserve is kept for, so that whoever fills the disk with a long one does not end everybody else's work.
+ */
+const shortLog = 1024 * 1024;
+
+export interface LogIntake {
+  take(holder: string, chunk: LogChunk): Promise<Receipt>;
+}
+
+export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIntake {
+  /** A chunk cannot make a log longer than where the chunk ends, whatever a runner says its offset is. */
+  const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
+    try {
+      await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');
+      return true;
+    } catch (error) {
+      if (error instanceof DiskFullError) return false;
+      throw error;
+    }
+  };
+
+  const store = (holder: string, chunk: LogChunk, isRoomy: boolean): Promise<Receipt> =>
+    db.transaction(async (trx) => {
+      const job = await jobOf(trx, chunk.claim);
+      if (job?.holder !== holder) return { gone: true };
+      const id = job.subject_id;
+      if (!isRoomy) return { refused: 'disk_full', size: await sizeOf(trx, id) };
+      const appended = await appendLog(db, trx, id, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
+      if ('stored' in appended) return { taken: true };
+      if ('full' in appended) return { refused: 'log_too_long', size: Number(appended.full) };
+      return { expected: Number(appended.expected) };
+    });
+
+  return {
+    async take(holder, chunk) {
+      try {
+        return await store(holder, chunk, await hasRoom(chunk));
+      } catch (error) {
+        if (!isDatabaseFull(error) && !isNoSpace(error)) throw error;
+        const job = await jobOf(db.read, chunk.claim);
+        if (job?.holder !== holder) return { gone: true };
+        return { refused: 'disk_full', size: await sizeOf(db.read, job.subject_id) };
+      }
+    },
+  };
+}
+
+async function sizeOf(queries: Queries, id: bigint): Promise<number> {
+  return Number((await findLog(queries, id))?.size ?? 0n);
+}
+
+/** What is said in the log itself when it ends before its time. */
+export function wordsFor(reason: CutReason, limit: number): string {
+  if (reason === 'disk_full') {
+    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. Whoever runs the service has to make room on it.';
+  }
+  return `The log was cut here and the work was ended, because a log may have at most ${Math.floor(limit / 1024 / 1024)} MB. Say less, or write what is long into a file.`;
+}

@@ -1,0 +1,121 @@
+import { statfs } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
+
+/**
+ * Keeps a part of a disk free. What can be large (logs, archives, software) is written only while that part is
+ * untouched; so what is small and must go on, such as a change of state in the database, always finds room.
+ *
+ * Something else may fill the disk for a moment, and be ended or removed the next: whoever wants to write waits for a
+ * while before it is told that there is no room.
+ */
+export interface DiskReserve {
+  /** Whether so much more may be written at this moment. */
+  allows(bytes: number, share?: Share): Promise<boolean>;
+  /** Resolves when so much more may be written; rejects with a DiskFullError when there was no room for a while. */
+  take(bytes: number, share?: Share): Promise<void>;
+  /** What is wrong, in words; undefined when nothing is. */
+  shortage(): Promise<string | undefined>;
+}
+
+/** What is `small` by itself may use half of what is kept free: it cannot use up all of it, however many there are. */
+export type Share = 'large' | 'small';
+
+export class DiskFullError extends Error {
+  override name = 'DiskFullError';
+
+  constructor(options?: ErrorOptions) {
+    super('the disk is full', options);
+  }
+}
+
+/** A file system that has no room, or no room for this user. */
+export function isNoSpace(error: unknown): boolean {
+  if (error instanceof DiskFullError) return true;
+  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT');
+}
+
+const megabyte = 1024 * 1024;
+const patienceMs = 5000;
+const lookAgainMs = 200;
+/** In between, what is written is counted; a database writes what it is given about twice. */
+const countedUpTo = 4 * megabyte;
+const writtenTwice = 2;
+
+export interface ReserveOptions {
+  /** They may lie on different file systems: each has a reserve. */
+  folders: readonly string[];
+  /** Unless somebody says otherwise, a twentieth of the disk and at most 1 GiB. */
+  bytes?: number | undefined;
+  patienceMs?: number;
+}
+
+/** What is left above the reserve of one file system. */
+interface Room {
+  free: number;
+  reserve: number;
+  lacksFiles: boolean;
+}
+
+export function keepReserve(options: ReserveOptions): DiskReserve {
+  let rooms: Room[] = [];
+  let lookedAt = -Infinity;
+  let counted = 0;
+  let looking: Promise<void> | undefined;
+
+  const look = async (): Promise<void> => {
+    const found = await Promise.all(options.folders.map((folder) => roomOf(folder, options.bytes)));
+    rooms = found.filter((room) => room !== undefined);
+    lookedAt = performance.now();
+    counted = 0;
+  };
+  const fits = (bytes: number, share: Share): boolean =>
+    rooms.every(({ free, reserve, lacksFiles }) => {
+      const kept = share === 'small' ? reserve / 2 : reserve;
+      return free - counted - bytes * writtenTwice >= kept && (share === 'small' || !lacksFiles);
+    });
+  const allows = async (bytes: number, share: Share = 'large'): Promise<boolean> => {
+    const isKnown = performance.now() - lookedAt < lookAgainMs && counted < countedUpTo;
+    if (!isKnown || !fits(bytes, share)) await (looking ??= look().finally(() => (looking = undefined)));
+    if (!fits(bytes, share)) return false;
+    counted += bytes * writtenTwice;
+    return true;
+  };
+  return {
+    allows,
+    async take(bytes, share) {
+      const givenUp = performance.now() + (options.patienceMs ?? patienceMs);
+      while (!(await allows(bytes, share))) {
+        if (performance.now() >= givenUp) throw new DiskFullError();
+        await pause(lookAgainMs);
+      }
+    },
+    async shortage() {
+      await look();
+      const short = rooms.find(({ free, reserve, lacksFiles }) => free < reserve || lacksFiles);
+      if (!short) return undefined;
+      if (short.lacksFiles) return 'the disk has hardly any room for more files';
+      return `the disk is full: ${inMegabytes(short.free)} MB are free, of ${inMegabytes(short.reserve)} MB that are kept in reserve`;
+    },
+  };
+}
+
+/** So much is kept free on the file system of a folder. */
+export async function reserveOf(folder: string, bytes?: number): Promise<number> {
+  const { blocks, bsize } = await statfs(folder);
+  return bytes ?? Math.min(1024 * megabyte, (blocks * bsize) / 20);
+}
+
+/** A look that fails says nothing about the space. */
+async function roomOf(folder: string, bytes: number | undefined): Promise<Room | undefined> {
+  try {
+    const { bavail, bsize, files, ffree } = await statfs(folder);
+    // Some file systems make room for files as they go, and count none.
+    return { free: bavail * bsize, reserve: await reserveOf(folder, bytes), lacksFiles: ffree < files / 20 };
+  } catch {
+    return undefined;
+  }
+}
+
+function inMegabytes(bytes: number): number {
+  return Math.floor(bytes / megabyte);
+}

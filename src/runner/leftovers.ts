@@ -1,0 +1,34 @@
+import { join } from 'node:path';
+import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
+import { sweepTree } from '../lib/remove-tree.ts';
+import { sweepShelf } from './shelf.ts';
+
+/** The parts of a runner's folder. */
+export function placesOf(folder: string) {
+  const place = (name: string): string => join(folder, name);
+  return {
+    git: place('git'),
+    sandboxes: place('sandboxes'),
+    checkouts: place('checkouts'),
+    /** What is thrown away when the work is done. */
+    scratch: place('scratch'),
+    /** Logs on their way. */
+    spool: place('spool'),
+    software: place('software'),
+  };
+}
+
+/** A runner has its folder to itself for as long as it lives; undefined while another has it. */
+export async function holdFolder(folder: string): Promise<FileLock | undefined> {
+  return tryLockFile(join(folder, 'lock'), 'exclusive');
+}
+
+/**
+ * Removes what a runner that was killed left behind and no other can use. Only for those who hold the folder. What
+ * cannot be removed stops nothing.
+ */
+export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
+  const { sandboxes, checkouts, scratch, spool, software } = placesOf(folder);
+  for (const path of [spool, scratch, checkouts, join(sandboxes, 'runs')]) await sweepTree(path, log);
+  await sweepShelf(software, log);
+}

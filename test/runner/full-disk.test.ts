@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { DiskFullError } from '../../src/lib/disk-reserve.ts';
+import type { FinishReport, Link, SuiteOrder } from '../../src/protocol.ts';
+import { startRunner } from '../../src/runner/runner.ts';
+import type { Workshop } from '../../src/runner/work.ts';
+import { openWorkshop } from '../../src/runner/workshop.ts';
+import { temporaryFolder } from '../support/databases.ts';
+import { archiveOf } from '../support/software.ts';
+
+const patient = new AbortController().signal;
+
+describe('a runner on a disk without room above its reserve', () => {
+  let folder: string;
+  let workshop: Workshop;
+  let bytes: Buffer;
+  const reports: FinishReport[] = [];
+  const orders: SuiteOrder[] = [];
+  const link: Link = {
+    async next(claim) {
+      const work = orders.shift();
+      return work && { claim, work, logOffset: 0, logLimit: 1_000_000 };
+    },
+    log: async () => ({ taken: true }),
+    extend: async (_, signal) => pause(100, {}, { signal }),
+    async finish(report) {
+      reports.push(report);
+      return { taken: true };
+    },
+    read: async () =>
+      (async function* content() {
+        yield bytes;
+      })(),
+    store: async () => ({ gone: true }),
+  };
+  before(async () => {
+    folder = temporaryFolder();
+    bytes = await archiveOf({ 'bin/tool': 'tool\n' }, 'tar.zst');
+    workshop = await openWorkshop({
+      folder,
+      link,
+      concurrency: 1,
+      network: 'none',
+      isolation: 'off',
+      shelfBytes: 1e9,
+      diskReserveBytes: 1e15,
+      log: () => {},
+    });
+  });
+  after(() => rmSync(folder, { recursive: true, force: true }));
+  const software = (): SuiteOrder['software'] => [
+    { digest: createHash('sha256').update(bytes).digest('hex'), prefix: '/srv/tool' },
+  ];
+
+  test('does not fetch software, and leaves nothing of it', async () => {
+    await assert.rejects(workshop.shelf.take(software(), patient), DiskFullError);
+    assert.deepEqual(readdirSync(join(folder, 'software')), []);
+  });
+
+  test('says so of the work that needs it', async () => {
+    orders.push({
+      kind: 'run_suite',
+      source: { projectId: '1', repositoryUrl: '', privateKey: '' },
+      sha: '',
+      command: 'true',
+      environment: {},
+      secrets: [],
+      limits: { memoryBytes: 1e9, processes: 100, timeoutSeconds: 60 },
+      software: software(),
+      prefixes: [],
+      launches: [],
+    });
+    const checkouts = { of: async () => ({ path: folder, [Symbol.dispose]: () => {} }) };
+    const runner = await startRunner({
+      link,
+      folder,
+      workshop: { ...workshop, checkouts },
+      concurrency: 1,
+      log: () => {},
+      once: true,
+    });
+    await runner.done;
+    assert.deepEqual(
+      reports.map(({ outcome }) => outcome),
+      [{ kind: 'cut_short', reason: 'disk_full' }],
+    );
+  });
+});

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { closeSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { run } from '../../src/lib/processes.ts';
+import { temporaryFolder, type TestDatabase } from './databases.ts';
+
+const megabyte = 1024 * 1024;
+
+/** A real file system of a size of its own, which a test can fill. */
+export interface SmallDisk {
+  folder: string;
+  freeBytes(): number;
+  /** Takes up room until so much is left. */
+  fillTo(bytes: number): void;
+  /** Gives that room back. */
+  empty(): void;
+}
+
+/** Why there cannot be one here, or false. */
+export async function noSmallDisk(): Promise<string | false> {
+  if (process.getuid?.() !== 0) return 'only root can mount a small disk';
+  const folder = temporaryFolder();
+  const mounted = await mount(folder, 1);
+  if (mounted === '') await run('umount', [folder]);
+  rmSync(folder, { recursive: true });
+  return mounted === '' ? false : `a small disk cannot be mounted here: ${mounted}`;
+}
+
+export async function smallDisk({ afterwards }: Pick<TestDatabase, 'afterwards'>, size: number): Promise<SmallDisk> {
+  const folder = temporaryFolder();
+  assert.equal(await mount(folder, size), '');
+  afterwards(async () => {
+    await run('umount', ['--lazy', folder]);
+    rmSync(folder, { recursive: true });
+  });
+  const filler = join(folder, 'filler');
+  const freeBytes = (): number => {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  };
+  return {
+    folder,
+    freeBytes,
+    fillTo(bytes) {
+      const file = openSync(filler, 'a');
+      try {
+        for (let left = freeBytes() - bytes; left > 0; left = freeBytes() - bytes) {
+          writeSync(file, Buffer.alloc(Math.min(left, megabyte), 'x'));
+        }
+      } catch (error) {
+        assert.equal((error as NodeJS.ErrnoException).code, 'ENOSPC');
+      } finally {
+        closeSync(file);
+      }
+    },
+    empty: () => rmSync(filler, { force: true }),
+  };
+}
+
+/** What is wrong, or nothing. */
+async function mount(folder: string, size: number): Promise<string> {
+  const mounted = await run('mount', ['-t', 'tmpfs', '-o', `size=${size}m,mode=700`, 'tmpfs', folder]);
+  return mounted.status === 0 ? '' : mounted.stderr.toString().trim() || 'mount failed';
+}
