@@ -108,6 +108,7 @@ export const routes = [
     answer: createdAnswer,
     verify: ({ db, caller }, values) => check(db, caller.id, values),
     verifyNames: ({ db, caller }, values) => checkName(db, 'dependencies', { within: caller.id, name: values.name }),
+    audit: { action: 'dependency.created' },
     handle: async (call) => createdView(await create(lifeOf(call), call.caller.id, call.input)),
   }),
   accountRoute({
@@ -132,6 +133,7 @@ export const routes = [
     verify: ({ db, caller, dependency }, values) => check(db, caller.id, values, dependency),
     verifyNames: ({ db, caller, dependency }, values) =>
       checkName(db, 'dependencies', { within: caller.id, name: values.name, except: dependency.id }),
+    audit: { action: 'dependency.updated', subject: ({ dependency }) => dependency },
     async handle({ db, ids, dependency, input }) {
       const { 'related_dependencies[]': related, ...described } = input;
       if (Object.keys(described).length > 0) {
@@ -149,6 +151,7 @@ export const routes = [
     summary: 'Delete a dependency that no suite and no other dependency uses',
     answer: destroyedAnswer,
     load: loadDependency,
+    audit: { action: 'dependency.deleted', subject: ({ dependency }) => dependency },
     async handle(call) {
       await remove(lifeOf(call), call.dependency.id);
       return destroyed;

@@ -1,12 +1,12 @@
 import { projectRoute } from '../api/route.ts';
-import type { DependencyRow } from '../db/schema.ts';
+import type { DependencyRow, SuiteRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { requiredIdentifier } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
 import { orTaken } from './names.ts';
-import { loadSuite } from './suites.ts';
+import { inSuite, loadSuite } from './suites.ts';
 
 const answer = schema.record({
   id: schema.id,
@@ -19,6 +19,19 @@ const answer = schema.record({
 function view({ id, name, prefix, launch_command }: Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command'>) {
   return { id, id_ref: String(id), name, prefix, launch_command };
 }
+
+async function loadAttached(call: AttachedInPath): Promise<{ suite: SuiteRow; dependency: DependencyRow }> {
+  const { suite } = await loadSuite(call);
+  const attached = call.db
+    .selectFrom('suite_dependencies')
+    .innerJoin('dependencies', 'dependencies.id', 'suite_dependencies.dependency_id')
+    .selectAll('dependencies')
+    .where('suite_dependencies.suite_id', '=', suite.id)
+    .where('suite_dependencies.dependency_id', '=', call.params.dependency_id);
+  return { suite, dependency: orNotFound(await attached.executeTakeFirst()) };
+}
+
+type AttachedInPath = Parameters<typeof loadSuite>[0] & { params: { dependency_id: bigint } };
 
 export const routes = [
   projectRoute({
@@ -54,6 +67,7 @@ export const routes = [
       if (id === undefined || (await usableBy(db, project.owner_id, [id])).has(id)) return {};
       return { dependency_id: ['not_found'] };
     },
+    audit: { action: 'dependency.attached', details: inSuite },
     async handle({ db, suite, ids, input }) {
       const query = db.selectFrom('dependencies').selectAll().where('id', '=', input.dependency_id);
       const dependency = orNotFound(await query.executeTakeFirst(), 'dependency_id');
@@ -69,12 +83,13 @@ export const routes = [
     scope: 'suites',
     summary: 'Detach a dependency from a suite',
     answer: destroyedAnswer,
-    load: loadSuite,
-    async handle({ db, suite, params }) {
+    load: loadAttached,
+    audit: { action: 'dependency.detached', subject: ({ dependency }) => dependency, details: inSuite },
+    async handle({ db, suite, dependency }) {
       const { numDeletedRows } = await db
         .deleteFrom('suite_dependencies')
         .where('suite_id', '=', suite.id)
-        .where('dependency_id', '=', params.dependency_id)
+        .where('dependency_id', '=', dependency.id)
         .executeTakeFirst();
       orNotFound(numDeletedRows === 1n ? numDeletedRows : undefined);
       return destroyed;

@@ -30,7 +30,7 @@ describe('the routes', () => {
 
   test('page the lists that grow without end', () => {
     const paged = routes.filter((route) => route.paged).map(({ path }) => path.split('/').at(-1));
-    const endless = ['build_requests', 'builds', 'commits', 'deliveries', 'deploys', 'marketplace'];
+    const endless = ['audit', 'build_requests', 'builds', 'commits', 'deliveries', 'deploys', 'marketplace'];
     assert.deepEqual(new Set(paged), new Set(endless));
   });
 });
@@ -41,6 +41,9 @@ describe('a token', () => {
     email: 'a@example.org',
     kind: 'user',
     unpaid: false,
+    isOperator: false,
+    via: 'token',
+    application: 'Build lamp',
     scopes: new Set(allowed),
   });
 

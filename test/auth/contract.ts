@@ -4,7 +4,7 @@
  */
 export interface Entry {
   call: string;
-  access: 'none' | 'authenticated' | 'users' | 'both';
+  access: 'none' | 'authenticated' | 'users' | 'both' | 'operators';
   scope: string;
 }
 
@@ -94,6 +94,7 @@ export const contract = entries(`
   POST   /dependencies/ID/share                                     users         dependencies
   POST   /dependencies/ID/unshare                                   users         dependencies
   GET    /marketplace                                               users         dependencies
+  GET    /audit                                                     operators     user
 `);
 
 /** In the table, and not among the routes: whoever adds such an endpoint takes it off here. */
