@@ -28,9 +28,9 @@ export interface Subject {
 export interface Audit<Context> {
   action: Action;
   /** By default what the answer shows. Where nothing changed it answers nothing, and nothing is written down. */
-  subject?(call: Context): Subject | undefined;
+  subject?: (call: Context) => Subject | undefined;
   /** Beside the names of the fields that a PUT changed, which are always there. */
-  details?(call: Context): Facts;
+  details?: (call: Context) => Facts;
 }
 
 /** What changes something says what is written down about it, or that it is nothing. */

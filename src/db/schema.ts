@@ -13,6 +13,7 @@ export interface Schema {
   environment_variables: EnvironmentVariableRow;
   dependencies: DependencyRow;
   dependency_relations: DependencyRelationRow;
+  dependency_pins: DependencyPinRow;
   dependency_events: DependencyEventRow;
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
@@ -139,6 +140,22 @@ export interface DependencyRelationRow {
   id: bigint;
   dependency_id: bigint;
   related_id: bigint;
+}
+
+/**
+ * One layer of what another account's dependency was when a suite or a dependency began to use it. What lies below comes
+ * first, the dependency itself last.
+ */
+export interface DependencyPinRow {
+  /** Whose it is: the one or the other. */
+  suite_dependency_id: bigint | null;
+  relation_id: bigint | null;
+  position: number;
+  dependency_id: bigint;
+  name: string;
+  digest: string | null;
+  prefix: string;
+  launch_command: string;
 }
 
 /** Every state that a dependency came to, in order. */

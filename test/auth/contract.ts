@@ -59,6 +59,7 @@ export const contract = entries(`
   GET    /projects/ID/suites/ID/dependencies                        both          suites
   POST   /projects/ID/suites/ID/dependencies                        both          suites
   DELETE /projects/ID/suites/ID/dependencies/ID                     both          suites
+  POST   /projects/ID/suites/ID/dependencies/ID/update              both          suites
   GET    /projects/ID/suites/ID/environment_variables               both          suites
   POST   /projects/ID/suites/ID/environment_variables               both          suites
   PUT    /projects/ID/suites/ID/environment_variables/ID            both          suites

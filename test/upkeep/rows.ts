@@ -81,6 +81,16 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('dependency_relations', { id: 1n, dependency_id: 1n, related_id: 2n });
     await put('dependency_relations', { id: 2n, dependency_id: 2n, related_id: 1n });
     await put('suite_dependencies', { id: 1n, suite_id: suite, dependency_id: 1n });
+    const pinned = {
+      dependency_id: 2n,
+      name: awkward,
+      digest: 'a'.repeat(64),
+      prefix: '/srv/x',
+      launch_command: awkward,
+    };
+    await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 0, ...pinned, digest: null });
+    await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 1, ...pinned });
+    await put('dependency_pins', { suite_dependency_id: null, relation_id: 2n, position: 0, ...pinned });
     const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main' };
     await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
     const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
