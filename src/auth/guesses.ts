@@ -112,6 +112,17 @@ export async function forgive(trx: Transaction, guess: Guess): Promise<void> {
 
 const hour = 60 * 60 * 1000;
 
+interface Refusal {
+  /** Whose account it is, if it is anybody's. */
+  user: Person | undefined;
+  /** Who is signed in already. */
+  actor?: Person | null;
+  action: Action;
+  reason: string;
+}
+
+type Person = { id: bigint; email: string };
+
 /**
  * Writes a refusal down for whoever reads the audit log: once an hour for an account and once an hour for an address, or
  * who guesses could fill the disk. What was typed is not written down where it names nobody: it may be a password in the
@@ -121,7 +132,7 @@ export async function noteRefusal(
   db: Database,
   ids: IdSource,
   guess: Guess,
-  { user, action, reason }: { user: { id: bigint; email: string } | undefined; action: Action; reason: string },
+  { user, actor = null, action, reason }: Refusal,
 ): Promise<void> {
   await db.transaction(async (trx) => {
     const news = new Set<Kind>();
@@ -129,7 +140,7 @@ export async function noteRefusal(
     // The same work whether there is such an account or not.
     if (!news.has('address') && !(news.has('account') && user)) return;
     const subject = { id: user?.id ?? null, name: user?.email ?? '' };
-    await recordAudit(trx, ids, inBrowser(null, guess.address), { action, subject, details: { reason } });
+    await recordAudit(trx, ids, inBrowser(actor, guess.address), { action, subject, details: { reason } });
   });
 }
 

@@ -68,7 +68,12 @@ export async function changePassword(
   const seconds = await beginGuess(db, ids, guess);
   if (seconds > 0) return { refused: 'wait', seconds };
   if (!(await verifyPassword(current, person.password_hash ?? matchesNothing))) {
-    await noteRefusal(db, ids, guess, { user: person, action: 'user.password_refused', reason: 'wrong' });
+    await noteRefusal(db, ids, guess, {
+      user: person,
+      actor: person,
+      action: 'user.password_refused',
+      reason: 'wrong',
+    });
     return { refused: 'wrong' };
   }
   const hashed = await hashPassword(password);
