@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { Queries } from '../db/open.ts';
 import type { DependencyRow, SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { requiredIdentifier } from '../http/fields.ts';
@@ -54,17 +54,12 @@ async function loadAttached(call: AttachedInPath): Promise<{ suite: SuiteRow; de
 
 type AttachedInPath = Parameters<typeof loadSuite>[0] & { params: { dependency_id: bigint } };
 
-/** With what the suite gets of it now, and what it would get; neither where it follows the owner's own. */
-async function loadPinned(
-  call: AttachedInPath & { db: Transaction; database: Database; project: { owner_id: bigint } },
-) {
+/** With what the suite gets of it, and whether it would get something else now; one's own are always followed. */
+async function loadPinned(call: AttachedInPath) {
   const { suite, dependency } = await loadAttached(call);
-  const { db, database, project } = call;
-  const isForeign = await holdForeign({ db: database, trx: db }, project.owner_id, [dependency.id]);
-  const pin = (await pinsOf(db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);
-  const now = isForeign ? await stackNow(db, dependency.id) : undefined;
-  const isBehind = now !== undefined && (!pin || !isSameStack(pin, now));
-  return { suite, dependency, pin, now, isBehind };
+  const pin = (await pinsOf(call.db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);
+  const isBehind = pin !== undefined && !isSameStack(pin, await stackNow(call.db, dependency.id));
+  return { suite, dependency, pin, isBehind };
 }
 
 const path = '/projects/:project_id/suites/:suite_id/dependencies';
@@ -128,9 +123,12 @@ export const routes = [
       subject: ({ dependency, isBehind }) => (isBehind ? dependency : undefined),
       details: inSuite,
     },
-    async handle({ db, dependency, pin, now, isBehind }) {
-      if (!now || !isBehind) return view(dependency, pin);
+    async handle(call) {
+      const { db, project, dependency, pin, isBehind } = call;
+      if (!isBehind) return view(dependency, pin);
       if (dependency.shared !== 1) throw new ApiError('not_found'); // it was taken back, with whatever is new
+      await holdForeign(lifeOf(call), project.owner_id, [dependency.id]);
+      const now = await stackNow(db, dependency.id);
       await pinTo(db, { suite_dependency_id: dependency.use_id }, now);
       return view(dependency, now);
     },

@@ -48,9 +48,8 @@ describe('the command line', () => {
       await user('billing', alice, 'overdue');
       await user('reset', alice);
       const link = await user('password-link', alice);
-      const app = await done(
-        ...['admin', 'app', 'create', '--user', alice, '--name', 'Lamp', '--redirect-uri', 'https://lamp.example/back'],
-      );
+      const registered = ['--user', alice, '--name', 'Lamp', '--redirect-uri', 'https://lamp.example/back'];
+      const app = await done('admin', 'app', 'create', ...registered);
       await done('admin', 'app', 'delete', String(app.client_id));
       const runner = await done('admin', 'runner', 'create', 'far-away');
       await done('admin', 'master-key', 'rotate');

@@ -160,6 +160,8 @@ describeService('another account’s dependency', (service) => {
       assert.equal((await mallory.post(`${path}/${dependency.id}/update`)).record.update_available, false);
     }
     assertNotFound(await alice.post(`${path}/17/update`));
+    const odd = await alice.post(`${path}/${collaborators.dependency.id}/update`, { nonsense: 'x' });
+    assertRefused(odd, 403, { nonsense: ['invalid_format'] });
   });
 
   test('is pinned where one’s own is compiled against it, and naming it again lets nothing in', async () => {
