@@ -7,8 +7,9 @@ const commands: Record<string, () => Promise<Command[]>> = {
   admin: async () => {
     const { admin, runnerAdmin } = await import('./cli/admin.ts');
     const { appAdmin } = await import('./cli/apps.ts');
+    const { auditCommand } = await import('./cli/audit.ts');
     const { rotateMasterKey } = await import('./cli/master-key.ts');
-    return [...admin, ...appAdmin, runnerAdmin, rotateMasterKey];
+    return [...admin, ...appAdmin, runnerAdmin, rotateMasterKey, auditCommand];
   },
   migrate: async () => [(await import('./cli/migrate.ts')).migrateCommand],
   backup: async () => [(await import('./cli/backup.ts')).backup],

@@ -66,8 +66,9 @@ export async function startServer({
 }: ServerParts): Promise<RunningServer> {
   const metrics = createMetrics();
   const tls = await tlsFor(config);
+  const isBehindProxy = tls === undefined;
   const server = createServer({
-    endpoints: endpointsOf(routes, store),
+    endpoints: endpointsOf(routes, { ...store, isBehindProxy }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -87,7 +88,7 @@ export async function startServer({
     }),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
-  addTokenEndpoint(server, { ...store, onTrouble });
+  addTokenEndpoint(server, { ...store, isBehindProxy, onTrouble });
   addPages(server, { ...store, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({
     ...store,

@@ -2,13 +2,14 @@ import { admitToAccount, admitToProject, type VisibleProject } from '../auth/pro
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { tokenName, useResolution } from '../auth/tokens.ts';
-import type { Database, Queries } from '../db/open.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
 import { readFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
 import { parseId } from '../lib/ids.ts';
+import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import type { Route } from './route.ts';
@@ -23,8 +24,14 @@ interface Admitted {
   answers?: Map<string, string>;
 }
 
+/** What endpoints have beside what they hand to handlers. */
+export interface EndpointServices extends Services {
+  /** Whether a proxy on this machine says where requests come from. */
+  isBehindProxy: boolean;
+}
+
 /** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
-export function endpointsOf(routes: readonly Route[], services: Services): Endpoint[] {
+export function endpointsOf(routes: readonly Route[], services: EndpointServices): Endpoint[] {
   return routes.map((route) => ({
     ...route,
     admit: (request: Incoming) => admit(route, services, request),
@@ -104,7 +111,7 @@ function readParams(raw: Readonly<Record<string, string>>): Record<string, bigin
 
 async function perform(
   route: Route,
-  services: Services,
+  { isBehindProxy, ...services }: EndpointServices,
   { request, signal }: { request: Incoming; signal: AbortSignal },
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
@@ -130,14 +137,22 @@ async function perform(
     const found = await verified(route, call, input);
     throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found, ...errors });
   }
+  const note = (trx: Transaction, call: AnyCall, answer: unknown): Promise<void> =>
+    noteDone(route, { trx, ids: services.ids, request, isBehindProxy, call, answer });
   if (route.uploads) {
-    const call = Object.assign(callOn(services.db.read), { upload: arriving(request.raw) });
-    return handle(route, call, input);
+    const call = callOn(services.db.read);
+    const take = (work: (trx: Transaction) => Promise<unknown>): Promise<unknown> =>
+      services.db.transaction(async (trx) => {
+        const answer = await work(trx);
+        await note(trx, call, answer);
+        return answer;
+      });
+    return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw), take }), input));
   }
   if (route.method === 'GET') {
     const { memory } = services.db;
     const { asOf } = memory;
-    const answer = await handle(route, callOn(services.db.read), input);
+    const answer = toAnswer(route, await handle(route, callOn(services.db.read), input));
     if (!isKept(route) || !('record' in answer)) return answer;
     const keep = (text: string): void => {
       if (text.length > longestKept || memory.asOf !== asOf) return;
@@ -150,10 +165,16 @@ async function perform(
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
   return services.db.transaction(async (trx) => {
-    if (key === undefined || !caller) return handle(route, callOn(trx), input);
+    const work = async (): Promise<Answer> => {
+      const call = callOn(trx);
+      const answer = await handle(route, call, input);
+      await note(trx, call, answer);
+      return toAnswer(route, answer);
+    };
+    if (key === undefined || !caller) return work();
     const asked = [route.method, request.params, route.path, request.body];
     const attempt = { userId: caller.id, key, status: route.status, asked };
-    return onlyOnce(trx, services, attempt, () => handle(route, callOn(trx), input));
+    return onlyOnce(trx, services, attempt, work);
   });
 }
 
@@ -168,13 +189,13 @@ interface AnyCall extends Admitted {
 }
 
 /** Most routes neither load nor verify anything: they are spared the detours. */
-async function handle(route: Route, call: AnyCall, input: unknown): Promise<Answer> {
+async function handle(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
   if (route.load) await loaded(route, call);
   if (route.verify) {
     const found = await verified(route, call, input);
     if (Object.keys(found).length > 0) throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found });
   }
-  return toAnswer(route, await route.handle(call as never));
+  return route.handle(call as never);
 }
 
 async function loaded(route: Route, call: AnyCall): Promise<AnyCall> {

@@ -1,3 +1,4 @@
+import type { Action, Facts } from '../auth/audit.ts';
 import type { FieldErrors } from '../errors.ts';
 import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
 import type { RouteDescription } from '../http/route.ts';
@@ -13,7 +14,27 @@ export interface Route extends RouteDescription {
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
   handle(call: never): Promise<unknown>;
+  /** What the audit log is told; only what reads has nothing to say here. */
+  audit?: Audit<never> | 'nothing';
 }
+
+/** What a change was made to: for a PUT, the record as it was. */
+export interface Subject {
+  id: bigint;
+  name: string;
+}
+
+/** What the audit log says of a change. */
+export interface Audit<Context> {
+  action: Action;
+  /** By default what the answer shows. Where nothing changed it answers nothing, and nothing is written down. */
+  subject?: (call: Context) => Subject | undefined;
+  /** Beside the names of the fields that a PUT changed, which are always there. */
+  details?: (call: Context) => Facts;
+}
+
+/** What changes something says what is written down about it, or that it is nothing. */
+type Audited<M extends Method, Context> = M extends 'GET' ? object : { audit: Audit<Context> | 'nothing' };
 
 type Method = RouteDescription['method'];
 
@@ -55,7 +76,8 @@ interface RouteConstructor<Context> {
     Query extends FieldSet = NoFields,
     Loaded extends object = object,
   >(
-    definition: Definition<M, Path, Body, Query, Context, Loaded>,
+    definition: Definition<M, Path, Body, Query, Context, Loaded> &
+      Audited<M, Call<M, Path, Body, Query> & Context & Loaded>,
   ): Route;
 }
 
@@ -73,6 +95,7 @@ export const projectRoute: RouteConstructor<WithProject> = (definition) => compl
 export function uploadRoute<Path extends string, Loaded extends object = object>(
   definition: Omit<Definition<'GET', Path, NoFields, NoFields, WithCaller & WithUpload, Loaded>, 'method'> & {
     uploads: readonly string[];
+    audit: Audit<Call<'GET', Path> & WithCaller & Loaded> | 'nothing';
   },
 ): Route {
   return complete({ ...definition, method: 'POST' }, 'account');

@@ -3,6 +3,7 @@ import type { Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { Incoming, RouteScope, Scope } from '../http/route.ts';
 import { secretMatches } from '../lib/passwords.ts';
+import type { Via } from './audit.ts';
 import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
 import { findUserByEmail, normalizeEmail } from './users.ts';
 
@@ -13,7 +14,12 @@ export interface Caller {
   readonly kind: 'user' | 'collaborator';
   /** Trial ended or invoices overdue: nothing owned can be used, what is shared with them can. */
   readonly unpaid: boolean;
+  /** May see what concerns the whole installation. */
+  readonly isOperator: boolean;
   readonly scopes: 'all' | ReadonlySet<Scope>;
+  readonly via: Via;
+  /** The name of the application that acts for them. */
+  readonly application: string | null;
 }
 
 /** Finds out who calls. Whatever is wrong with the credentials themselves is one and the same answer. */
@@ -28,25 +34,26 @@ async function byApiKey({ headers }: Incoming, db: Database): Promise<Caller> {
   if (!basic || !email) throw new ApiError('unauthorized');
   const [user] = await findUserByEmail(db.read, { email });
   if (!user?.api_key_hash || !secretMatches(basic.password, user.api_key_hash)) throw new ApiError('unauthorized');
-  return callerFor(user, 'all');
+  return callerFor(user, { scopes: 'all', via: 'api_key', application: null });
 }
 
 async function byToken(token: unknown, db: Database): Promise<Caller> {
-  const { user, scopes, token: row } = await findTokenHolder(db.read, token);
-  const caller = callerFor(user, scopes);
+  const { user, scopes, application, token: row } = await findTokenHolder(db.read, token);
+  const caller = callerFor(user, { scopes, via: 'token', application });
   await noteUse(db, row);
   return caller;
 }
 
 /** Only someone who proved who they are learns that their account is suspended. */
-function callerFor(user: UserRow, allowed: Caller['scopes']): Caller {
+function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'application'>): Caller {
   if (user.suspended) throw new ApiError('account_suspended');
   return {
     id: user.id,
     email: user.email,
     kind: user.kind === 'collaborator' ? 'collaborator' : 'user',
     unpaid: user.billing !== 'ok',
-    scopes: allowed,
+    isOperator: user.operator === 1,
+    ...proof,
   };
 }
 

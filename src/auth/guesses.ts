@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Database, Transaction } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { inBrowser, recordAudit, type Action } from './audit.ts';
 
 /**
  * Slows down who guesses passwords: for one account, from wherever, and from one address, for whichever account. Some
@@ -71,7 +72,7 @@ class Refused extends Error {
 }
 
 async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: string): Promise<number> {
-  const first = { id: ids.next(), subject, failures: 1, last_at: BigInt(Date.now()), refused_until: 0n };
+  const first = { id: ids.next(), subject, failures: 1, last_at: BigInt(Date.now()), refused_until: 0n, noted_at: 0n };
   const counted = await trx
     .insertInto('sign_in_failures')
     .values(first)
@@ -107,6 +108,51 @@ export async function forgive(trx: Transaction, guess: Guess): Promise<void> {
         .execute();
     }
   }
+}
+
+const hour = 60 * 60 * 1000;
+
+interface Refusal {
+  /** Whose account it is, if it is anybody's. */
+  user: Person | undefined;
+  /** Who is signed in already. */
+  actor?: Person | null;
+  action: Action;
+  reason: string;
+}
+
+type Person = { id: bigint; email: string };
+
+/**
+ * Writes a refusal down for whoever reads the audit log: once an hour for an account and once an hour for an address, or
+ * who guesses could fill the disk. What was typed is not written down where it names nobody: it may be a password in the
+ * wrong field.
+ */
+export async function noteRefusal(
+  db: Database,
+  ids: IdSource,
+  guess: Guess,
+  { user, actor = null, action, reason }: Refusal,
+): Promise<void> {
+  await db.transaction(async (trx) => {
+    const news = new Set<Kind>();
+    for (const [kind, subject] of subjectsOf(guess)) if (await isNews(trx, subject)) news.add(kind);
+    // The same work whether there is such an account or not.
+    if (!news.has('address') && !(news.has('account') && user)) return;
+    const subject = { id: user?.id ?? null, name: user?.email ?? '' };
+    await recordAudit(trx, ids, inBrowser(actor, guess.address), { action, subject, details: { reason } });
+  });
+}
+
+async function isNews(trx: Transaction, subject: string): Promise<boolean> {
+  const now = BigInt(Date.now());
+  const { numUpdatedRows } = await trx
+    .updateTable('sign_in_failures')
+    .set({ noted_at: now })
+    .where('subject', '=', subject)
+    .where('noted_at', '<', now - BigInt(hour))
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
 }
 
 export async function forgetOldGuesses(db: Database): Promise<void> {

@@ -37,8 +37,9 @@ export async function admitToProject(db: Queries, caller: Caller, id: bigint, ac
   return { ...found, owned };
 }
 
-/** What belongs to an account and not to a project: for users alone, and for those who pay. */
+/** What belongs to an account and not to a project: for users alone, and for those who pay. Operators see what is nobody's. */
 export function admitToAccount(caller: Caller, access: Access): void {
+  if (access === 'operators' && !caller.isOperator) throw new ApiError('unauthorized');
   if (access !== 'users') return;
   if (caller.kind === 'collaborator') throw new ApiError('unauthorized');
   if (caller.unpaid) throw new ApiError('payment_required');

@@ -33,8 +33,10 @@ export async function personOf(db: Queries, token: string): Promise<Readonly<Use
   return found && found.expires_at > BigInt(Date.now()) && found.suspended === 0 ? found : undefined;
 }
 
-export async function endSession(trx: Transaction, token: string): Promise<void> {
-  await trx.deleteFrom('sessions').where('token_hash', '=', hashSecret(token)).execute();
+/** Whether it was there. */
+export async function endSession(trx: Transaction, token: string): Promise<boolean> {
+  const ended = await trx.deleteFrom('sessions').where('token_hash', '=', hashSecret(token)).executeTakeFirst();
+  return ended.numDeletedRows === 1n;
 }
 
 /** In every browser. */

@@ -2,7 +2,8 @@ import type { Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashPassword, matchesNothing, verifyPassword } from '../lib/passwords.ts';
-import { beginGuess, forgive } from './guesses.ts';
+import { inBrowser, recordAudit, type Deed } from './audit.ts';
+import { beginGuess, forgive, noteRefusal } from './guesses.ts';
 import { ownerOfLink, useUpLink } from './password-links.ts';
 import { beginSession } from './sessions.ts';
 import type { SignedIn } from './sign-in.ts';
@@ -20,13 +21,29 @@ export function weaknessOf(password: string, email: string): string | undefined 
   return undefined;
 }
 
+function passwordSet({ id, email }: Readonly<UserRow>, how: string): Deed {
+  return { action: 'user.password_set', subject: { id, name: email }, details: { how, sessions: 'ended' } };
+}
+
+interface Setting {
+  token: string;
+  password: string;
+  /** Where the request comes from. */
+  address: string;
+}
+
 /** Sets the password of the person that the link is for; false when the link works no more. */
-export async function setPasswordByLink(db: Database, token: string, password: string): Promise<boolean> {
+export async function setPasswordByLink(
+  { db, ids }: { db: Database; ids: IdSource },
+  { token, password, address }: Setting,
+): Promise<boolean> {
   const owner = await ownerOfLink(db.read, token);
   if (!owner) return false;
   const hashed = await hashPassword(password);
   return db.transaction(async (trx) => {
     if (!(await useUpLink(trx, token))) return false;
+    // Whoever has the link acts, and need not be the one it was made for.
+    await recordAudit(trx, ids, inBrowser(null, address), passwordSet(owner, 'link'));
     return updateUser(trx, owner.email, { password_hash: hashed });
   });
 }
@@ -50,11 +67,20 @@ export async function changePassword(
   const guess = { email: person.email, address };
   const seconds = await beginGuess(db, ids, guess);
   if (seconds > 0) return { refused: 'wait', seconds };
-  if (!(await verifyPassword(current, person.password_hash ?? matchesNothing))) return { refused: 'wrong' };
+  if (!(await verifyPassword(current, person.password_hash ?? matchesNothing))) {
+    await noteRefusal(db, ids, guess, {
+      user: person,
+      actor: person,
+      action: 'user.password_refused',
+      reason: 'wrong',
+    });
+    return { refused: 'wrong' };
+  }
   const hashed = await hashPassword(password);
   return db.transaction(async (trx) => {
     await forgive(trx, guess);
     await updateUser(trx, person.email, { password_hash: hashed });
+    await recordAudit(trx, ids, inBrowser(person, address), passwordSet(person, 'changed'));
     return { session: await beginSession(trx, ids, person.id) };
   });
 }

@@ -1,7 +1,8 @@
 import type { Database } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { matchesNothing, verifyPassword } from '../lib/passwords.ts';
-import { beginGuess, forgive } from './guesses.ts';
+import { inBrowser, recordAudit } from './audit.ts';
+import { beginGuess, forgive, noteRefusal } from './guesses.ts';
 import { beginSession, endSession } from './sessions.ts';
 import { findUser, normalizeEmail } from './users.ts';
 
@@ -30,11 +31,16 @@ export async function signIn({ db, ids }: { db: Database; ids: IdSource }, attem
   const email = normalizeEmail(attempt.email);
   const user = email === undefined ? undefined : await findUser(db.read, email);
   const isRight = await verifyPassword(attempt.password, user?.password_hash ?? matchesNothing);
-  if (!user || !isRight) return { refused: 'wrong' };
-  if (user.suspended === 1) return { refused: 'suspended' };
+  if (!user || !isRight || user.suspended === 1) {
+    const refused = user && isRight ? 'suspended' : 'wrong';
+    await noteRefusal(db, ids, guess, { user, action: 'user.sign_in_refused', reason: refused });
+    return { refused };
+  }
   return db.transaction(async (trx) => {
     await forgive(trx, guess);
     if (session !== undefined) await endSession(trx, session);
+    const subject = { id: user.id, name: user.email };
+    await recordAudit(trx, ids, inBrowser(user, address), { action: 'user.signed_in', subject });
     return { session: await beginSession(trx, ids, user.id) };
   });
 }

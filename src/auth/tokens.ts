@@ -37,19 +37,21 @@ export function tokenName({ query }: Pick<Incoming, 'query'>): string {
 
 const findByHash = prepared<
   { hash: string },
-  UserRow & { token_id: bigint; scopes: string; last_used_at: bigint | null }
+  UserRow & { token_id: bigint; scopes: string; last_used_at: bigint | null; application: string }
 >((db, value) =>
   db
     .selectFrom('access_tokens as t')
     .innerJoin('users as u', 'u.id', 't.user_id')
+    .innerJoin('oauth_clients as c', 'c.id', 't.client_id')
     .selectAll('u')
-    .select(['t.id as token_id', 't.scopes', 't.last_used_at'])
+    .select(['t.id as token_id', 't.scopes', 't.last_used_at', 'c.name as application'])
     .where('t.token_hash', '=', value('hash')),
 );
 
 export interface TokenHolder {
   user: UserRow;
   scopes: ReadonlySet<Scope>;
+  application: string;
   token: Pick<AccessTokenRow, 'id' | 'last_used_at'>;
 }
 
@@ -61,6 +63,7 @@ export async function findTokenHolder(db: Queries, token: unknown): Promise<Toke
   return {
     user: found,
     scopes: new Set(splitScopes(found.scopes)),
+    application: found.application,
     token: { id: found.token_id, last_used_at: found.last_used_at },
   };
 }
@@ -88,7 +91,7 @@ export async function insertToken(
   ids: IdSource,
   { clientId, userId, scopes: allowed }: Grant,
   codeHash: string | null,
-): Promise<string> {
+): Promise<{ id: bigint; token: string }> {
   const token = randomSecret('hrt');
   const row: AccessTokenRow = {
     id: ids.next(),
@@ -101,16 +104,27 @@ export async function insertToken(
     last_used_at: null,
   };
   await trx.insertInto('access_tokens').values(row).execute();
-  return token;
+  return { id: row.id, token };
 }
 
-/** A code that comes again has been in the wrong hands: what it gave is worth nothing any more. */
-export async function revokeTokenOfCode(trx: Transaction, codeHash: string, clientId: bigint): Promise<void> {
-  await trx.deleteFrom('access_tokens').where('code_hash', '=', codeHash).where('client_id', '=', clientId).execute();
+/** A code that comes again has been in the wrong hands: what it gave is worth nothing any more. Answers what that was. */
+export async function revokeTokenOfCode(
+  trx: Transaction,
+  codeHash: string,
+  clientId: bigint,
+): Promise<Pick<AccessTokenRow, 'id' | 'user_id'> | undefined> {
+  return trx
+    .deleteFrom('access_tokens')
+    .where('code_hash', '=', codeHash)
+    .where('client_id', '=', clientId)
+    .returning(['id', 'user_id'])
+    .executeTakeFirst();
 }
 
-export async function revokeTokensOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<void> {
-  await trx.deleteFrom('access_tokens').where('user_id', '=', userId).where('client_id', '=', clientId).execute();
+/** Answers how many there were. */
+export async function revokeTokensOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
+  const tokens = trx.deleteFrom('access_tokens').where('user_id', '=', userId).where('client_id', '=', clientId);
+  return Number((await tokens.executeTakeFirst()).numDeletedRows);
 }
 
 /** Those that this program knows: one that a newer program had is not granted by an older one. */

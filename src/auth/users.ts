@@ -63,9 +63,13 @@ export interface NewUser {
 
 export async function insertUser(trx: Transaction, ids: IdSource, { email, kind, secrets }: NewUser): Promise<bigint> {
   const id = ids.next();
+  const operator = kind === 'user' && (await isFirstUser(trx)) ? 1 : 0;
   const row = { id, email, kind, ...secrets, suspended: 0, billing: 'ok', created_at: BigInt(Date.now()) };
   try {
-    await trx.insertInto('users').values(row).execute();
+    await trx
+      .insertInto('users')
+      .values({ ...row, operator })
+      .execute();
   } catch (error) {
     if (isUniqueViolation(error)) throw new ApiError('already_exists', 'email');
     throw error;
@@ -73,10 +77,32 @@ export async function insertUser(trx: Transaction, ids: IdSource, { email, kind,
   return id;
 }
 
+/** Who comes first runs the place. */
+async function isFirstUser(trx: Transaction): Promise<boolean> {
+  const users = trx.selectFrom('users').select('id').where('kind', '=', 'user');
+  return (await users.limit(1).executeTakeFirst()) === undefined;
+}
+
+/**
+ * Gives an account of its own to somebody who was only invited to projects of others so far; those stay. Answers their
+ * identifier, or nothing when there is nobody like that.
+ */
+export async function promoteInvited(
+  trx: Transaction,
+  email: string,
+  secrets: StoredSecrets,
+): Promise<bigint | undefined> {
+  const invited = await findUser(trx, email);
+  if (invited?.kind !== 'collaborator') return undefined;
+  const operator = (await isFirstUser(trx)) ? 1 : invited.operator;
+  await updateUser(trx, email, { kind: 'user', operator, ...secrets });
+  return invited.id;
+}
+
 export async function updateUser(
   trx: Transaction,
   email: string,
-  change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'password_hash' | 'api_key_hash'>>,
+  change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'operator' | 'password_hash' | 'api_key_hash'>>,
 ): Promise<boolean> {
   const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
   // Whoever got in with the old password is out again.

@@ -1,22 +1,38 @@
-import { billingStates, findUser, insertUser, makeCredentials, normalizeEmail, updateUser } from '../auth/users.ts';
+import { recordAudit, type Action, type Facts } from '../auth/audit.ts';
+import {
+  billingStates,
+  findUser,
+  insertUser,
+  makeCredentials,
+  normalizeEmail,
+  promoteInvited,
+  updateUser,
+} from '../auth/users.ts';
 import { insertLink } from '../auth/password-links.ts';
 import { insertRunner } from '../auth/runners.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import type { UserRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import type { Command } from './commands.ts';
+import { onTheMachine } from './machine.ts';
 import { openStore, type Store } from './store.ts';
 
 /** What an operator does to accounts. Each prints one JSON object, and works beside a running server. */
 export const admin: Command[] = [
   {
     usage: 'admin user create EMAIL [--collaborator]',
-    about: 'Create an account and print its password and API key, once',
+    about: 'Create an account, or make one of an invitation, and print its password and API key, once',
     run: ({ config, values: [email = ''], flags }) =>
       print(config, async ({ db, ids }) => {
         const { credentials, stored } = await makeCredentials(readEmail(email));
         const kind = flags.collaborator ? 'collaborator' : 'user';
-        await db.transaction((trx) => insertUser(trx, ids, { email: credentials.email, kind, secrets: stored }));
+        await db.transaction(async (trx) => {
+          const user = { email: credentials.email, kind, secrets: stored } as const;
+          const promoted = kind === 'user' ? await promoteInvited(trx, user.email, stored) : undefined;
+          const subject = { id: promoted ?? (await insertUser(trx, ids, user)), name: user.email };
+          const details = { kind, ...(promoted === undefined ? {} : { was: 'collaborator' }) };
+          await recordAudit(trx, ids, onTheMachine(), { action: 'user.created', subject, details });
+        });
         return credentials;
       }),
   },
@@ -26,7 +42,7 @@ export const admin: Command[] = [
     run: ({ config, values: [email = ''] }) =>
       print(config, async (store) => {
         const { credentials, stored } = await makeCredentials(readEmail(email));
-        await change(store, credentials.email, stored);
+        await change(store, credentials.email, 'user.credentials_reset', stored);
         return credentials;
       }),
   },
@@ -38,7 +54,11 @@ export const admin: Command[] = [
         const page = new URL('/ui/password', addressOf(config));
         const user = await findUser(db.read, readEmail(email));
         if (!user) throw new Error(`there is no account ${email}`);
-        const { token, expiresAt } = await db.transaction((trx) => insertLink(trx, ids, user.id));
+        const { token, expiresAt } = await db.transaction(async (trx) => {
+          const subject = { id: user.id, name: user.email };
+          await recordAudit(trx, ids, onTheMachine(), { action: 'user.password_link_created', subject });
+          return insertLink(trx, ids, user.id);
+        });
         page.searchParams.set('token', token);
         return { email: user.email, url: page.href, expires_at: timestamp(expiresAt) };
       }),
@@ -47,13 +67,13 @@ export const admin: Command[] = [
     usage: 'admin user suspend EMAIL',
     about: 'Refuse an account everything',
     run: ({ config, values: [email = ''] }) =>
-      print(config, (store) => change(store, readEmail(email), { suspended: 1 })),
+      print(config, (store) => change(store, readEmail(email), 'user.suspended', { suspended: 1 })),
   },
   {
     usage: 'admin user resume EMAIL',
     about: 'Let a suspended account in again',
     run: ({ config, values: [email = ''] }) =>
-      print(config, (store) => change(store, readEmail(email), { suspended: 0 })),
+      print(config, (store) => change(store, readEmail(email), 'user.resumed', { suspended: 0 })),
   },
   {
     usage: 'admin user billing EMAIL STATE',
@@ -62,7 +82,18 @@ export const admin: Command[] = [
       print(config, async (store) => {
         const billing = billingStates.find((one) => one === state);
         if (!billing) throw new Error(`${state} is none of ${billingStates.join(', ')}`);
-        return change(store, readEmail(email), { billing });
+        return change(store, readEmail(email), 'user.billing_changed', { billing }, { billing });
+      }),
+  },
+  {
+    usage: 'admin user operator EMAIL on|off',
+    about: 'Say whether a person may see what concerns the whole installation: the audit log, the runners',
+    run: ({ config, values: [email = '', state = ''] }) =>
+      print(config, async (store) => {
+        if (state !== 'on' && state !== 'off') throw new Error(`${state} is neither on nor off`);
+        const operator = state === 'on' ? 1 : 0;
+        const facts = { operator: operator === 1 };
+        return change(store, readEmail(email), 'user.operator_changed', { operator }, facts);
       }),
   },
 ];
@@ -74,7 +105,11 @@ export const runnerAdmin: Command = {
   run: ({ config, values: [name = ''] }) =>
     print(config, async ({ db, ids }) => {
       if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
-      return db.transaction((trx) => insertRunner(trx, ids, name));
+      return db.transaction(async (trx) => {
+        const runner = await insertRunner(trx, ids, name);
+        await recordAudit(trx, ids, onTheMachine(), { action: 'runner.created', subject: { id: null, name } });
+        return runner;
+      });
     }),
 };
 
@@ -95,15 +130,29 @@ function addressOf({ base_url: baseUrl, tls, host, port }: Config): string {
   return `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-async function change(store: Store, email: string, values: Parameters<typeof updateUser>[2]): Promise<object> {
-  const changed = await store.db.transaction((trx) => updateUser(trx, email, values));
-  const user = changed ? await findUser(store.db.read, email) : undefined;
-  if (!user) throw new Error(`there is no account ${email}`);
-  return stateOf(user);
+type Change = Parameters<typeof updateUser>[2];
+
+/** Changes an account and writes it down, if that makes a difference. */
+async function change(
+  { db, ids }: Store,
+  email: string,
+  action: Action,
+  values: Change,
+  details: Facts = {},
+): Promise<object> {
+  return db.transaction(async (trx) => {
+    const user = await findUser(trx, email);
+    if (!user) throw new Error(`there is no account ${email}`);
+    if (Object.entries(values).some(([name, value]) => user[name as keyof UserRow] !== value)) {
+      await updateUser(trx, email, values);
+      await recordAudit(trx, ids, onTheMachine(), { action, subject: { id: user.id, name: email }, details });
+    }
+    return stateOf({ ...user, ...values });
+  });
 }
 
-function stateOf({ email, kind, suspended, billing }: UserRow): object {
-  return { email, kind, suspended: suspended === 1, billing };
+function stateOf({ email, kind, suspended, billing, operator }: UserRow): object {
+  return { email, kind, suspended: suspended === 1, billing, operator: operator === 1 };
 }
 
 export function readEmail(text: string): string {

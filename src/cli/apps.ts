@@ -1,7 +1,17 @@
+import { recordAudit } from '../auth/audit.ts';
 import { findUser } from '../auth/users.ts';
-import { allClients, deleteClient, findClient, insertClient, mistakesIn, type Client } from '../oauth/clients.ts';
+import {
+  allClients,
+  applicationCreated,
+  deleteClient,
+  findClient,
+  insertClient,
+  mistakesIn,
+  type Client,
+} from '../oauth/clients.ts';
 import { print, readEmail } from './admin.ts';
 import { UsageError, type Command } from './commands.ts';
+import { onTheMachine } from './machine.ts';
 
 const usage = 'admin app create --user EMAIL --name N --redirect-uri R... [--public]';
 
@@ -23,9 +33,12 @@ export const appAdmin: Command[] = [
         if (mistake !== undefined) throw new Error(mistake);
         const owner = await findUser(db.read, email);
         if (!owner) throw new Error(`there is no account ${email}`);
-        const { clientId, secret } = await db.transaction((trx) =>
-          insertClient(trx, ids, { ...form, ownerId: owner.id }),
-        );
+        const { clientId, secret } = await db.transaction(async (trx) => {
+          const registration = { ...form, ownerId: owner.id };
+          const made = await insertClient(trx, ids, registration);
+          await recordAudit(trx, ids, onTheMachine(), applicationCreated(made.clientId, registration));
+          return made;
+        });
         return { client_id: String(clientId), ...(secret === undefined ? {} : { client_secret: secret }) };
       });
     },
@@ -39,10 +52,13 @@ export const appAdmin: Command[] = [
     usage: 'admin app delete CLIENT_ID',
     about: 'Delete an application; every token that people gave it stops working',
     run: ({ config, values: [id = ''] }) =>
-      print(config, async ({ db }) => {
+      print(config, async ({ db, ids }) => {
         const client = await findClient(db.read, id);
         if (!client) throw new Error(`there is no application ${id}`);
-        await db.transaction((trx) => deleteClient(trx, client));
+        await db.transaction(async (trx) => {
+          await deleteClient(trx, client);
+          await recordAudit(trx, ids, onTheMachine(), { action: 'application.deleted', subject: client });
+        });
         return { client_id: id, name: client.name, deleted: true };
       }),
   },

@@ -1,12 +1,16 @@
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
+import { recordAudit } from '../auth/audit.ts';
 import { dumpTables } from '../db/dump.ts';
+import { leaseNode } from '../db/node-lease.ts';
+import { openDatabase } from '../db/open.ts';
 import { openSnapshot, type Snapshot } from '../db/snapshot.ts';
 import { lockUpkeep } from '../db/upkeep-lock.ts';
 import { writeArchive } from '../lib/archive.ts';
 import { fileLines, filesToKeep } from './backup-files.ts';
 import type { Command } from './commands.ts';
+import { onTheMachine } from './machine.ts';
 import { databaseUrl } from './store.ts';
 
 /** The first line of a backup. */
@@ -39,6 +43,7 @@ export const backup: Command = {
       } finally {
         await snapshot.close();
       }
+      await noteBackup(url, file, withKeys);
     } finally {
       await lock.release();
     }
@@ -57,6 +62,25 @@ export const backup: Command = {
     if (config.blob_url !== undefined) console.log('What is stored at blob_url is not in it.');
   },
 };
+
+/** A copy of everything was made, so it is written down; a database from before there was a log is left as it is. */
+async function noteBackup(url: string, file: string, withKeys: boolean): Promise<void> {
+  const db = await openDatabase({ url });
+  try {
+    const tables = await db.read.introspection.getTables();
+    if (!tables.some(({ name }) => name === 'audit_entries')) return;
+    const lease = await leaseNode(db, (error) => console.error(error));
+    const deed = {
+      action: 'backup.created',
+      subject: { id: null, name: file },
+      details: { with_keys: withKeys },
+    } as const;
+    await db.transaction((trx) => recordAudit(trx, lease.ids, onTheMachine(), deed));
+    await lease.close();
+  } finally {
+    await db.close();
+  }
+}
 
 const withoutKeysNote =
   'It holds no keys: keep the master key elsewhere, without it no stored secret can be read again.';

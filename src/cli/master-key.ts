@@ -1,10 +1,14 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Database } from '../db/open.ts';
+import { recordAudit } from '../auth/audit.ts';
+import { leaseNode } from '../db/node-lease.ts';
+import type { Database, Transaction } from '../db/open.ts';
 import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../db/reseal.ts';
 import { lockUpkeep } from '../db/upkeep-lock.ts';
 import { addMasterKey, dropOldMasterKeys, masterKeyNumbers, openVault, type Vault } from '../lib/vault.ts';
+import type { IdSource } from '../lib/ids.ts';
 import type { Command } from './commands.ts';
+import { onTheMachine } from './machine.ts';
 import { databaseUrl, masterKeyFile, openMigrated } from './store.ts';
 
 export const rotateMasterKey: Command = {
@@ -17,7 +21,12 @@ export const rotateMasterKey: Command = {
     try {
       const lock = await lockUpkeep(databaseUrl(config));
       try {
-        console.log(JSON.stringify(await rotate(db, file)));
+        const lease = await leaseNode(db, (error) => console.error(error));
+        try {
+          console.log(JSON.stringify(await rotate({ db, ids: lease.ids }, file)));
+        } finally {
+          await lease.close();
+        }
       } finally {
         await lock.release();
       }
@@ -31,18 +40,22 @@ export const rotateMasterKey: Command = {
  * Can be interrupted anywhere: until the last step the file holds every key that any value is sealed with, and a file
  * with more than one key is a rotation to be finished, not a reason to add another.
  */
-async function rotate(db: Database, file: string): Promise<object> {
+async function rotate({ db, ids }: { db: Database; ids: IdSource }, file: string): Promise<object> {
   if (masterKeyNumbers(file).length === 1) addMasterKey(file);
   const [current, ...old] = masterKeyNumbers(file);
   const vault = openVault(file);
   await olderTransactionsEnded(db);
-  const resealed = await untilNothingIsStale(db, vault, () => dropOldMasterKeys(file));
+  const resealed = await untilNothingIsStale(db, vault, async (trx) => {
+    const subject = { id: null, name: String(current) };
+    await recordAudit(trx, ids, onTheMachine(), { action: 'master_key.rotated', subject });
+    dropOldMasterKeys(file);
+  });
   return { master_key: current, resealed, forgotten: old };
 }
 
 const mostTries = 60;
 
-async function untilNothingIsStale(db: Database, vault: Vault, then: () => void): Promise<number> {
+async function untilNothingIsStale(db: Database, vault: Vault, then: (trx: Transaction) => unknown): Promise<number> {
   let resealed = 0;
   for (let tries = 0; tries < mostTries; tries += 1) {
     resealed += await resealAll(db, vault);

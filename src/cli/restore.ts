@@ -4,12 +4,15 @@ import { parse as parseToml } from 'smol-toml';
 import type { Config } from '../config.ts';
 import { readRow } from '../db/dump.ts';
 import { startLoading, tablesOf, tryMasterKey, type Loader } from '../db/load.ts';
-import { openDatabase, type Database } from '../db/open.ts';
+import { recordAudit } from '../auth/audit.ts';
+import { openDatabase, type Database, type Transaction } from '../db/open.ts';
 import { readArchive } from '../lib/archive.ts';
+import { firstIdAt } from '../lib/ids.ts';
 import { openVault } from '../lib/vault.ts';
 import { FilePlacer, masterKeyName, placeOf, settingsName } from './backup-files.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
 import type { Command } from './commands.ts';
+import { onTheMachine } from './machine.ts';
 import { databaseUrl, makeDataFolder, masterKeyFile } from './store.ts';
 
 export const restore: Command = {
@@ -94,11 +97,23 @@ async function apply(db: Database, plan: Plan): Promise<void> {
       placer.end();
       await loader.finish();
       await tryMasterKey(trx, openVault(masterKeyFile(plan.config)));
+      await noteRestore(trx, plan);
     });
   } catch (error) {
     placer.undo();
     throw error;
   }
+}
+
+/** Nobody else can have this database yet, so the identifier need only be above all that came with the backup. */
+async function noteRestore(trx: Transaction, { file, contents }: Plan): Promise<void> {
+  const newest = trx.selectFrom('audit_entries').select('id').orderBy('id', 'desc').limit(1);
+  const { id = -1n } = (await newest.executeTakeFirst()) ?? {};
+  const now = firstIdAt(Date.now());
+  const ids = { next: () => (id < now ? now : id + 1n) };
+  const subject = { id: null, name: file };
+  const details = { made_at: contents.header.created_at };
+  await recordAudit(trx, ids, onTheMachine(), { action: 'backup.restored', subject, details });
 }
 
 async function takeRecord(record: BackupRecord, loader: Loader, placer: FilePlacer, plan: Plan): Promise<void> {

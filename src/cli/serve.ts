@@ -1,10 +1,12 @@
 import { isSocketPath } from '../config.ts';
 import { ApiError } from '../errors.ts';
+import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
 import type { Command } from './commands.ts';
 import { keepLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
+import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -62,7 +64,11 @@ async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
   const email = 'admin@localhost';
   const { credentials, stored } = await makeCredentials(email);
   try {
-    await db.transaction((trx) => insertUser(trx, ids, { email, kind: 'user', secrets: stored }));
+    await db.transaction(async (trx) => {
+      const id = await insertUser(trx, ids, { email, kind: 'user', secrets: stored });
+      const deed = { action: 'user.created', subject: { id, name: email }, details: { kind: 'user' } } as const;
+      await recordAudit(trx, ids, onTheMachine(), deed);
+    });
   } catch (error) {
     if (error instanceof ApiError) return undefined; // a server that started beside this one was first
     throw error;

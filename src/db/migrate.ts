@@ -4,7 +4,7 @@ import { migrations } from './migrations/index.ts';
 
 export interface MigrationStep {
   name: string;
-  apply(trx: Transaction, types: ColumnTypes): Promise<void>;
+  apply(trx: Transaction, types: ColumnTypes, kind: Database['kind']): Promise<void>;
 }
 
 /** The only column type that the two databases do not spell alike. */
@@ -41,7 +41,7 @@ export async function migrateWithin(
   }
   const missing = migrations.filter((step) => wanted(step.name) && !applied.has(step.name));
   for (const step of missing) {
-    await step.apply(trx, { bytes: kind === 'postgres' ? 'bytea' : 'blob' });
+    await step.apply(trx, { bytes: kind === 'postgres' ? 'bytea' : 'blob' }, kind);
     await trx
       .insertInto('applied_migrations')
       .values({ name: step.name, applied_at: BigInt(Date.now()) })

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Vault } from '../lib/vault.ts';
-import type { Database, Queries } from './open.ts';
+import type { Database, Queries, Transaction } from './open.ts';
 import { sealedColumns, sealedPlace } from './schema.ts';
 
 /**
@@ -79,7 +79,11 @@ async function findStale(
 }
 
 /** Runs `then` at a moment at which no value is stale and nobody can write one; false when some still are. */
-export async function whenNothingIsStale(db: Database, vault: Vault, then: () => void): Promise<boolean> {
+export async function whenNothingIsStale(
+  db: Database,
+  vault: Vault,
+  then: (trx: Transaction) => unknown,
+): Promise<boolean> {
   return db.transaction(async (trx) => {
     if (db.kind === 'postgres') {
       const tables = [...new Set(sealedColumns.map((place) => place.table))].map((table) => sql.table(table));
@@ -91,7 +95,7 @@ export async function whenNothingIsStale(db: Database, vault: Vault, then: () =>
       const stale = await findStale(trx, vault, place, { after: -1n, limit: 1 });
       if (stale.length > 0) return false;
     }
-    then();
+    await then(trx);
     return true;
   });
 }

@@ -13,6 +13,7 @@ export interface Schema {
   environment_variables: EnvironmentVariableRow;
   dependencies: DependencyRow;
   dependency_relations: DependencyRelationRow;
+  dependency_pins: DependencyPinRow;
   dependency_events: DependencyEventRow;
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
@@ -36,6 +37,7 @@ export interface Schema {
   sessions: SessionRow;
   password_links: PasswordLinkRow;
   sign_in_failures: SignInFailureRow;
+  audit_entries: AuditEntryRow;
   id_nodes: IdNodeRow;
   applied_migrations: AppliedMigrationRow;
 }
@@ -52,6 +54,8 @@ export interface UserRow {
   suspended: number;
   billing: string;
   created_at: bigint;
+  /** Whether the person may see what concerns the whole installation. */
+  operator: number;
 }
 
 export interface ProjectRow {
@@ -136,6 +140,22 @@ export interface DependencyRelationRow {
   id: bigint;
   dependency_id: bigint;
   related_id: bigint;
+}
+
+/**
+ * One layer of what another account's dependency was when a suite or a dependency began to use it. What lies below comes
+ * first, the dependency itself last.
+ */
+export interface DependencyPinRow {
+  /** Whose it is: the one or the other. */
+  suite_dependency_id: bigint | null;
+  relation_id: bigint | null;
+  position: number;
+  dependency_id: bigint;
+  name: string;
+  digest: string | null;
+  prefix: string;
+  launch_command: string;
 }
 
 /** Every state that a dependency came to, in order. */
@@ -394,6 +414,27 @@ export interface SignInFailureRow {
   failures: number;
   last_at: bigint;
   refused_until: bigint;
+  /** When the audit log was last told of it. */
+  noted_at: bigint;
+}
+
+/** Who did what. Rows are only ever added; triggers in the database refuse anything else. */
+export interface AuditEntryRow {
+  id: bigint;
+  created_at: bigint;
+  /** The kind of thing, a dot, and what was done to it. */
+  action: string;
+  /** As they were then; null for an operator on the machine, and where nobody proved to be anybody. */
+  actor_id: bigint | null;
+  actor_email: string | null;
+  via: string;
+  application: string | null;
+  address: string | null;
+  subject_id: bigint | null;
+  subject_name: string;
+  project_id: bigint | null;
+  /** An object, as JSON. */
+  details: string;
 }
 
 export interface IdNodeRow {

@@ -60,6 +60,7 @@ const accessInWords = {
   authenticated: 'anybody with valid credentials',
   users: 'users',
   both: 'users and collaborators',
+  operators: 'operators',
 } satisfies Record<RouteDescription['access'], string>;
 
 function operationId({ method, path }: RouteDescription): string {

@@ -7,13 +7,13 @@ import type { JsonSchema } from './schema.ts';
 
 /**
  * Who may call a route: anybody; anybody with valid credentials; users alone (the owner, where a project is
- * concerned); or users and collaborators.
+ * concerned); users and collaborators; or those who run the place.
  */
-export type Access = 'none' | 'authenticated' | 'users' | 'both';
+export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators';
 
 /** What a token must allow, and how a person is told about it. */
 export const scopes = {
-  user: 'See your e-mail address',
+  user: 'See your e-mail address and, if you are an operator, the audit log and the runners',
   projects: 'See, create, change and delete your projects and their collaborators',
   build_requests: 'See build requests and their logs',
   build_requests_create: 'Start, cancel and repeat builds',

@@ -1,6 +1,9 @@
+import { inBrowser, recordAudit, type Deed } from '../auth/audit.ts';
 import { revokeTokensOf, splitScopes } from '../auth/tokens.ts';
-import type { Queries, Transaction } from '../db/open.ts';
+import type { Database, Queries } from '../db/open.ts';
 import type { Scope } from '../http/route.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { findClient } from './clients.ts';
 import { dropCodesOf } from './codes.ts';
 
 /** An application that a person allowed to act for them; it may hold several tokens. */
@@ -42,7 +45,17 @@ export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApp
 }
 
 /** Every token that the application has of this person, and every code it has not yet exchanged, stops working. */
-export async function revoke(trx: Transaction, userId: bigint, clientId: bigint): Promise<void> {
-  await dropCodesOf(trx, userId, clientId);
-  await revokeTokensOf(trx, userId, clientId);
+export async function revoke(
+  { db, ids, address }: { db: Database; ids: IdSource; address: string },
+  person: { id: bigint; email: string },
+  clientId: bigint,
+): Promise<void> {
+  await db.transaction(async (trx) => {
+    const codes = await dropCodesOf(trx, person.id, clientId);
+    const tokens = await revokeTokensOf(trx, person.id, clientId);
+    if (codes + tokens === 0) return;
+    const subject = { id: clientId, name: (await findClient(trx, clientId))?.name ?? '' };
+    const deed: Deed = { action: 'application.revoked', subject, details: { tokens_revoked: tokens } };
+    await recordAudit(trx, ids, inBrowser(person, address), deed);
+  });
 }

@@ -1,10 +1,11 @@
 import type { Database, Queries } from '../db/open.ts';
+import { inBrowser, recordAudit, type Deed } from '../auth/audit.ts';
 import { insertToken } from '../auth/tokens.ts';
 import type { Scope } from '../http/route.ts';
 import { repeated, type RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { findClient, type Client } from './clients.ts';
-import { insertCode } from './codes.ts';
+import { insertCode, tokenIssued } from './codes.ts';
 import { OauthError, parametersOf, readScopes, refuseRepeated, type Parameters } from './parameters.ts';
 import { isChallenge } from './pkce.ts';
 import { outOfBand, withAnswer } from './redirects.ts';
@@ -124,19 +125,32 @@ export function denied(request: Request): string | undefined {
 
 /** The person said yes: the browser goes to the application with the answer, or the person copies the code. */
 export async function allowed(
-  { db, ids }: { db: Database; ids: IdSource },
+  { db, ids, address }: { db: Database; ids: IdSource; address: string },
   request: Request,
-  userId: bigint,
+  person: { id: bigint; email: string },
 ): Promise<{ goTo: string } | { code: string }> {
   const { client, redirectUri, redirectUriSent, responseType, scopes, challenge } = request;
-  const grant = { clientId: client.id, userId, scopes };
+  const grant = { clientId: client.id, userId: person.id, scopes };
+  const by = inBrowser(person, address);
+  const deed: Deed = {
+    action: 'application.allowed',
+    subject: { id: client.id, name: client.name },
+    details: { scopes },
+  };
   if (responseType === 'token') {
-    const token = await db.transaction((trx) => insertToken(trx, ids, grant, null));
+    const token = await db.transaction(async (trx) => {
+      const issued = await insertToken(trx, ids, grant, null);
+      await recordAudit(trx, ids, by, deed);
+      await recordAudit(trx, ids, by, tokenIssued(issued.id, client, scopes));
+      return issued.token;
+    });
     const answer = { access_token: token, token_type: 'bearer', scope: scopes.join(' ') };
     return { goTo: locationOf(request, answer) ?? unreachable() };
   }
-  const given = { ...grant, redirectUri, redirectUriSent, challenge };
-  const code = await db.transaction((trx) => insertCode(trx, ids, given));
+  const code = await db.transaction(async (trx) => {
+    await recordAudit(trx, ids, by, deed);
+    return insertCode(trx, ids, { ...grant, redirectUri, redirectUriSent, challenge });
+  });
   const goTo = locationOf(request, { code });
   return goTo === undefined ? { code } : { goTo };
 }

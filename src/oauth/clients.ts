@@ -1,3 +1,4 @@
+import type { Deed } from '../auth/audit.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { OauthClientRow } from '../db/schema.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
@@ -73,6 +74,24 @@ export async function insertClient(
   };
   await trx.insertInto('oauth_clients').values(row).execute();
   return { clientId, secret };
+}
+
+/** For the audit log. */
+export function applicationCreated(id: bigint, { name, redirectUris, isPublic }: NewClient): Deed {
+  return {
+    action: 'application.created',
+    subject: { id, name: name.trim() },
+    details: { public: isPublic, redirect_uris: redirectUris },
+  };
+}
+
+/** What a form would change about an application. */
+export function changesIn(client: Client, form: ClientForm): string[] {
+  const addresses = [...new Set(form.redirectUris)].join('\n');
+  return [
+    ...(form.name.trim() === client.name ? [] : ['name']),
+    ...(addresses === client.redirectUris.join('\n') ? [] : ['redirect_uris']),
+  ];
 }
 
 export async function findClient(db: Queries, clientId: string | bigint): Promise<Client | undefined> {

@@ -1,6 +1,8 @@
 import type { Database, Transaction } from '../db/open.ts';
 import type { OauthCodeRow } from '../db/schema.ts';
+import { recordAudit, type Deed, type Doer } from '../auth/audit.ts';
 import { insertToken, revokeTokenOfCode, splitScopes, type Grant } from '../auth/tokens.ts';
+import { findUserById } from '../auth/users.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
 import type { Scope } from '../http/route.ts';
@@ -41,6 +43,8 @@ export interface Redemption {
   code: string;
   redirectUri: string | undefined;
   verifier: string | undefined;
+  /** Where the request comes from. */
+  address: string;
 }
 
 export interface Redeemed {
@@ -64,12 +68,12 @@ export async function redeem(
       .selectFrom('oauth_codes as c')
       .innerJoin('users as u', 'u.id', 'c.user_id')
       .selectAll('c')
-      .select('u.suspended')
+      .select(['u.suspended', 'u.email'])
       .where('c.code_hash', '=', codeHash)
       .executeTakeFirst();
     // RFC 6749 section 4.1.2: used more than once, a code takes back what it gave.
     if (!found) {
-      await revokeTokenOfCode(trx, codeHash, client.id);
+      await takeBack(trx, ids, client, { codeHash, address: redemption.address });
       return undefined;
     }
     if (found.suspended === 1 || !isFit(found, client, redemption)) return undefined;
@@ -79,13 +83,39 @@ export async function redeem(
       .executeTakeFirst();
     // Somebody else redeemed it between the two statements.
     if (deleted !== 1n) {
-      await revokeTokenOfCode(trx, codeHash, client.id);
+      await takeBack(trx, ids, client, { codeHash, address: redemption.address });
       return undefined;
     }
     const scopes = splitScopes(found.scopes);
     const grant = { clientId: client.id, userId: found.user_id, scopes };
-    return { token: await insertToken(trx, ids, grant, codeHash), scopes };
+    const { id, token } = await insertToken(trx, ids, grant, codeHash);
+    const person = { id: found.user_id, email: found.email };
+    await recordAudit(trx, ids, acting(client, person, redemption.address), tokenIssued(id, client, scopes));
+    return { token, scopes };
   });
+}
+
+/** An application acts for a person. */
+function acting({ name }: Client, actor: { id: bigint; email: string }, address: string): Doer {
+  return { actor, via: 'token', application: name, address };
+}
+
+export function tokenIssued(id: bigint, { name }: Client, scopes: readonly Scope[]): Deed {
+  return { action: 'token.issued', subject: { id, name }, details: { scopes } };
+}
+
+async function takeBack(
+  trx: Transaction,
+  ids: IdSource,
+  client: Client,
+  { codeHash, address }: { codeHash: string; address: string },
+): Promise<void> {
+  const revoked = await revokeTokenOfCode(trx, codeHash, client.id);
+  const person = revoked && (await findUserById(trx, revoked.user_id));
+  if (!person) return;
+  const subject = { id: revoked.id, name: client.name };
+  const by = acting(client, { id: person.id, email: person.email }, address);
+  await recordAudit(trx, ids, by, { action: 'token.revoked', subject, details: { reason: 'code_used_twice' } });
 }
 
 function isFit(code: OauthCodeRow, client: Client, { redirectUri, verifier }: Redemption): boolean {
@@ -101,8 +131,9 @@ function isFit(code: OauthCodeRow, client: Client, { redirectUri, verifier }: Re
 }
 
 /** What a person takes back from an application holds also for what it has not fetched yet. */
-export async function dropCodesOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<void> {
-  await trx.deleteFrom('oauth_codes').where('user_id', '=', userId).where('client_id', '=', clientId).execute();
+export async function dropCodesOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
+  const codes = trx.deleteFrom('oauth_codes').where('user_id', '=', userId).where('client_id', '=', clientId);
+  return Number((await codes.executeTakeFirst()).numDeletedRows);
 }
 
 export async function forgetOldCodes(db: Database): Promise<void> {

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { parseForm } from '../http/bodies.ts';
+import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { clientWithSecret, type Client } from './clients.ts';
@@ -11,6 +12,8 @@ import { OauthError, parametersOf, refuseRepeated, type Parameters } from './par
 export interface TokenServices {
   db: Database;
   ids: IdSource;
+  /** Whether a proxy on this machine says where requests come from. */
+  isBehindProxy: boolean;
   /** What an error that is ours is written to. */
   onTrouble: (error: unknown, requestId: string) => void;
 }
@@ -34,7 +37,8 @@ export function addTokenEndpoint(server: FastifyInstance, services: TokenService
       refuseRepeated(sent, names);
       const parameters = parametersOf(sent);
       const client = await identify(request.headers.authorization, parameters, services.db);
-      const { token, scopes } = await exchange(client, parameters, services);
+      const address = addressOf(request.raw, services.isBehindProxy);
+      const { token, scopes } = await exchange(client, parameters, address, services);
       return send(reply, 200, { access_token: token, token_type: 'bearer', scope: scopes.join(' ') });
     });
   });
@@ -70,14 +74,15 @@ function formDecoded(text: string): string {
   }
 }
 
-async function exchange(client: Client, parameters: Parameters, { db, ids }: TokenServices) {
+async function exchange(client: Client, parameters: Parameters, address: string, { db, ids }: TokenServices) {
   const [grantType, code] = [parameters('grant_type'), parameters('code')];
   if (grantType === undefined) throw new OauthError('invalid_request', 'grant_type is missing');
   if (grantType !== 'authorization_code') {
     throw new OauthError('unsupported_grant_type', 'the only grant type is authorization_code');
   }
   if (code === undefined) throw new OauthError('invalid_request', 'code is missing');
-  const redemption = { code, redirectUri: parameters('redirect_uri'), verifier: parameters('code_verifier') };
+  const [redirectUri, verifier] = [parameters('redirect_uri'), parameters('code_verifier')];
+  const redemption = { code, redirectUri, verifier, address };
   const redeemed = await redeem(db, ids, client, redemption).catch((error: unknown) => {
     if (isForeignKeyViolation(error)) return undefined; // the application was deleted in this very moment
     throw error;

@@ -82,6 +82,7 @@ export const routes = [
     body: { commit_ref: required(commitRef()) },
     creates: true,
     answer,
+    audit: 'nothing',
     async handle(call) {
       const { project, caller, ids, input } = call;
       const row: BuildRequestRow = {
@@ -117,6 +118,7 @@ export const routes = [
     scope: 'build_requests_create',
     summary: 'Stop a build request: its fetch, and every build of it that is not over',
     answer,
+    audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
       await cancelRequest(lifeOf(call), await findRequest(db, project.id, params.build_request_id));
@@ -131,6 +133,7 @@ export const routes = [
     summary: 'Run a build request that is over once more: all its suites, or those that did not pass',
     body: { failed_only: flag() },
     answer,
+    audit: 'nothing',
     async handle(call) {
       const { db, project, params, input } = call;
       const life = lifeOf(call);

@@ -76,6 +76,7 @@ export const routes = [
     scope: 'build_requests_create',
     summary: 'Stop a build',
     answer,
+    audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
       await cancelBuild(lifeOf(call), await findBuild(db, project.id, params.build_id));
@@ -90,6 +91,7 @@ export const routes = [
     summary: 'Make another attempt at the suite of a build that is over',
     creates: true,
     answer,
+    audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
       const life = lifeOf(call);

@@ -1,5 +1,6 @@
 import { projectRoute } from '../api/route.ts';
 import { findUser, insertUser, longestEmail, normalizeEmail } from '../auth/users.ts';
+import type { Queries } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, text } from '../http/fields.ts';
@@ -15,6 +16,24 @@ function view(collaborator: CollaboratorRow & { email: string }): object {
   return { ...twin('id', id), email, created_at: timestamp(createdAt) };
 }
 
+function collaboratorsOf(db: Queries, projectId: bigint) {
+  return db
+    .selectFrom('collaborators')
+    .innerJoin('users', 'users.id', 'collaborators.user_id')
+    .selectAll('collaborators')
+    .select('users.email')
+    .where('collaborators.project_id', '=', projectId);
+}
+
+async function loadCollaborator(call: {
+  db: Queries;
+  project: { id: bigint };
+  params: { collaborator_id: bigint };
+}): Promise<{ collaborator: CollaboratorRow & { email: string } }> {
+  const named = collaboratorsOf(call.db, call.project.id).where('collaborators.id', '=', call.params.collaborator_id);
+  return { collaborator: orNotFound(await named.executeTakeFirst()) };
+}
+
 const email = text({ max: longestEmail, check: (value) => normalizeEmail(value) !== undefined });
 
 export const routes = [
@@ -26,15 +45,7 @@ export const routes = [
     summary: 'List the people who work on a project with you',
     answer: schema.listOf(answer),
     async handle({ db, project }) {
-      const rows = await db
-        .selectFrom('collaborators')
-        .innerJoin('users', 'users.id', 'collaborators.user_id')
-        .selectAll('collaborators')
-        .select('users.email')
-        .where('collaborators.project_id', '=', project.id)
-        .orderBy('collaborators.id')
-        .execute();
-      return rows.map(view);
+      return (await collaboratorsOf(db, project.id).orderBy('collaborators.id').execute()).map(view);
     },
   }),
   projectRoute({
@@ -46,6 +57,7 @@ export const routes = [
     body: { email: required(email) },
     creates: true,
     answer,
+    audit: { action: 'collaborator.invited' },
     async handle({ db, project, caller, ids, input }) {
       const address = normalizeEmail(input.email) ?? input.email;
       if (address === caller.email) throw new ApiError('already_exists', 'email'); // the owner is on it already
@@ -68,13 +80,14 @@ export const routes = [
     scope: 'projects',
     summary: 'Take a person off a project',
     answer: destroyedAnswer,
-    async handle({ db, project, params }) {
-      const result = await db
-        .deleteFrom('collaborators')
-        .where('id', '=', params.collaborator_id)
-        .where('project_id', '=', project.id)
-        .executeTakeFirst();
-      orNotFound(result.numDeletedRows === 1n ? result : undefined);
+    load: loadCollaborator,
+    audit: {
+      action: 'collaborator.removed',
+      subject: ({ collaborator: { id, email: name } }) => ({ id, name }),
+    },
+    async handle({ db, collaborator }) {
+      const gone = await db.deleteFrom('collaborators').where('id', '=', collaborator.id).executeTakeFirst();
+      orNotFound(gone.numDeletedRows === 1n ? gone : undefined);
       return destroyed;
     },
   }),

@@ -77,6 +77,7 @@ export const routes = [
     summary: 'Send a delivery again, under its own identifier',
     answer,
     load: loadNotification,
+    audit: 'nothing',
     async handle(call) {
       const { db, project, notification, params } = call;
       const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', notification.id);

@@ -6,6 +6,7 @@ import type { ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { dependencyHappened, dropCompile } from '../lifecycle/dependencies.ts';
 import type { Life } from '../lifecycle/life.ts';
+import { holdForeign } from '../lifecycle/pins.ts';
 import { dependencyMachine } from '../lifecycle/states.ts';
 import { destroyed, destroyedAnswer, lifeOf } from './common.ts';
 import { dependencyFields as fields, namesPrefix } from './dependency-fields.ts';
@@ -15,6 +16,7 @@ import {
   createdAnswer,
   createdView,
   loadDependency,
+  loadUsableDependency,
   viewsWithRelated,
   viewWithRelated,
 } from './dependency-views.ts';
@@ -50,8 +52,9 @@ async function create(life: Life, ownerId: bigint, input: ValuesOf<typeof fields
     shared: 0,
     last_event: 0n,
   };
+  await holdForeign(life, ownerId, related);
   await orTaken(trx.insertInto('dependencies').values(dependency).execute());
-  await relate(trx, ids, dependency.id, related);
+  await relate(life, dependency, related);
   await dependencyHappened(life, dependency, dependencyMachine.initial);
   return dependency;
 }
@@ -108,6 +111,7 @@ export const routes = [
     answer: createdAnswer,
     verify: ({ db, caller }, values) => check(db, caller.id, values),
     verifyNames: ({ db, caller }, values) => checkName(db, 'dependencies', { within: caller.id, name: values.name }),
+    audit: { action: 'dependency.created' },
     handle: async (call) => createdView(await create(lifeOf(call), call.caller.id, call.input)),
   }),
   accountRoute({
@@ -115,9 +119,9 @@ export const routes = [
     path: '/dependencies/:dependency_id',
     access: 'users',
     scope: 'dependencies',
-    summary: 'Fetch a dependency',
+    summary: 'Fetch a dependency of yours, or one that is shared',
     answer,
-    load: loadDependency,
+    load: loadUsableDependency,
     handle: ({ db, dependency }) => viewWithRelated(db, dependency),
   }),
   accountRoute({
@@ -132,12 +136,15 @@ export const routes = [
     verify: ({ db, caller, dependency }, values) => check(db, caller.id, values, dependency),
     verifyNames: ({ db, caller, dependency }, values) =>
       checkName(db, 'dependencies', { within: caller.id, name: values.name, except: dependency.id }),
-    async handle({ db, ids, dependency, input }) {
+    audit: { action: 'dependency.updated', subject: ({ dependency }) => dependency },
+    async handle(call) {
+      const { db, dependency, input } = call;
       const { 'related_dependencies[]': related, ...described } = input;
+      if (related) await holdForeign(lifeOf(call), dependency.owner_id, related);
       if (Object.keys(described).length > 0) {
         await orTaken(db.updateTable('dependencies').set(described).where('id', '=', dependency.id).execute());
       }
-      if (related) await relate(db, ids, dependency.id, related);
+      if (related) await relate(lifeOf(call), dependency, related);
       return viewWithRelated(db, { ...dependency, ...described });
     },
   }),
@@ -149,6 +156,7 @@ export const routes = [
     summary: 'Delete a dependency that no suite and no other dependency uses',
     answer: destroyedAnswer,
     load: loadDependency,
+    audit: { action: 'dependency.deleted', subject: ({ dependency }) => dependency },
     async handle(call) {
       await remove(lifeOf(call), call.dependency.id);
       return destroyed;

@@ -56,10 +56,11 @@ export const routes = [
     uploads: Object.values(archiveTypes),
     answer: uploadedAnswer,
     load: loadDependency,
-    async handle({ database, ids, blobs, headers, upload, dependency }) {
+    audit: { action: 'dependency.uploaded' },
+    async handle({ database, ids, blobs, headers, upload, take, dependency }) {
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
       const archive = await store(blobs, upload, headers);
-      return database.transaction(async (trx) => {
+      return take(async (trx) => {
         // What arrived while another was taken, nobody refers to; it is collected in time.
         if (!(await takeArchive({ db: database, trx, ids }, dependency, archive)))
           throw new ApiError('resource_temporary_unavailable');

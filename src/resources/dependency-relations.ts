@@ -1,17 +1,45 @@
-import type { Queries, Transaction } from '../db/open.ts';
+import type { Queries } from '../db/open.ts';
+import type { DependencyRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import type { IdSource } from '../lib/ids.ts';
+import type { Life } from '../lifecycle/life.ts';
+import { foreignAmong, pinTo, stackNow } from '../lifecycle/pins.ts';
+import { pinsOf, type Stack } from '../lifecycle/software.ts';
 import { relatedTo } from '../views/dependency.ts';
 
 /* Dependencies are compiled against others. Nothing may come to depend on itself that way. */
 
-export async function relate(trx: Transaction, ids: IdSource, dependencyId: bigint, related: bigint[]): Promise<void> {
-  await trx.deleteFrom('dependency_relations').where('dependency_id', '=', dependencyId).execute();
-  const rows = related.map((relatedId) => ({ id: ids.next(), dependency_id: dependencyId, related_id: relatedId }));
+type Relating = Pick<DependencyRow, 'id' | 'owner_id'>;
+
+/**
+ * Says what a dependency is compiled against. Another account's is pinned to what it is now; one that was named before
+ * keeps its pin, so that naming it again lets nothing in. Who wants what is new takes it off and names it anew.
+ */
+export async function relate(
+  { trx, ids }: Life,
+  { id, owner_id: ownerId }: Relating,
+  related: bigint[],
+): Promise<void> {
+  const kept = await pinsByRelated(trx, id);
+  await trx.deleteFrom('dependency_relations').where('dependency_id', '=', id).execute();
+  const rows = related.map((relatedId) => ({ id: ids.next(), dependency_id: id, related_id: relatedId }));
   if (rows.length > 0) await trx.insertInto('dependency_relations').values(rows).execute();
+  const foreign = await foreignAmong(trx, ownerId, related);
+  for (const { id: relationId, related_id: relatedId } of rows) {
+    if (!foreign.has(relatedId)) continue;
+    await pinTo(trx, { relation_id: relationId }, kept.get(relatedId) ?? (await stackNow(trx, relatedId)));
+  }
 }
 
-/** Every one must be the account's own or shared, and none may lead back to the dependency itself. */
+async function pinsByRelated(db: Queries, dependencyId: bigint): Promise<Map<bigint, Stack>> {
+  const query = db.selectFrom('dependency_relations').select(['id', 'related_id']);
+  const relations = await query.where('dependency_id', '=', dependencyId).execute();
+  const ids = relations.map((relation) => relation.id);
+  const pins = await pinsOf(db, 'relation_id', ids);
+  const found = relations.map(({ id, related_id: relatedId }) => [relatedId, pins.get(id)] as const);
+  return new Map(found.flatMap(([id, pin]) => (pin ? [[id, pin] as const] : [])));
+}
+
+/** Every one must be the account's own, shared, or named before, and none may lead back to the dependency itself. */
 export async function checkRelated(
   db: Queries,
   ownerId: bigint,
@@ -20,7 +48,9 @@ export async function checkRelated(
 ): Promise<FieldErrors> {
   if (!related || related.length === 0) return {};
   const usable = await usableBy(db, ownerId, related);
-  if (usable.size < related.length) return { related_dependencies: ['not_found'] };
+  const before = dependencyId === undefined ? [] : await relatedTo(db, [dependencyId]);
+  for (const { related_id: id } of before) usable.add(id);
+  if (related.some((id) => !usable.has(id))) return { related_dependencies: ['not_found'] };
   const circular = dependencyId !== undefined && (await reachable(db, related)).has(dependencyId);
   return circular ? { related_dependencies: ['invalid_format'] } : {};
 }

@@ -63,6 +63,13 @@ export async function loadDependency(call: DependencyInPath): Promise<{ dependen
   return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
 }
 
+/** The one that the path names, if it is the caller's own or shared with everybody. */
+export async function loadUsableDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
+  const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
+  const usable = query.where((where) => where.or([where('owner_id', '=', call.caller.id), where('shared', '=', 1)]));
+  return { dependency: orNotFound(await usable.executeTakeFirst()) };
+}
+
 /** The same again, as it stands now. */
 export async function reloaded(db: Queries, { id }: Pick<DependencyRow, 'id'>): Promise<DependencyRow> {
   return db.selectFrom('dependencies').selectAll().where('id', '=', id).executeTakeFirstOrThrow();

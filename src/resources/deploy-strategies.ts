@@ -85,6 +85,13 @@ export const routes = [
     answer,
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
+    audit: {
+      action: 'deploy_strategy.created',
+      details: ({ input }) => ({
+        repository_url: input['options[repository_url]'],
+        remote_branch: input['options[remote_branch]'],
+      }),
+    },
     async handle({ db, project, ids, input }) {
       const strategy = {
         id: ids.next(),
@@ -120,6 +127,13 @@ export const routes = [
     load: loadStrategy,
     verifyNames: ({ db, strategy }, values) =>
       checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),
+    audit: {
+      action: 'deploy_strategy.updated',
+      subject: ({ strategy }) => strategy,
+      details({ strategy: { repository_url: from }, input: { 'options[repository_url]': to = from } }) {
+        return from === to ? {} : { repository_url: { from, to } };
+      },
+    },
     async handle({ db, strategy, input }) {
       const changed = columns(input);
       if (Object.keys(changed).length > 0) {
@@ -136,6 +150,7 @@ export const routes = [
     summary: 'Delete a deploy strategy; deploys that used it stay',
     answer: destroyedAnswer,
     load: loadStrategy,
+    audit: { action: 'deploy_strategy.deleted', subject: ({ strategy }) => strategy },
     async handle({ db, strategy }) {
       await db.deleteFrom('deploy_strategies').where('id', '=', strategy.id).execute();
       return destroyed;

@@ -9,6 +9,7 @@ import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
+import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
 import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
@@ -54,6 +55,14 @@ function deploysOf(db: Queries, projectId: bigint) {
 
 async function findDeploy(db: Queries, projectId: bigint, id: bigint): Promise<Shown> {
   return orNotFound(await deploysOf(db, projectId).where('deploys.id', '=', id).executeTakeFirst());
+}
+
+async function loadDeploy(call: {
+  db: Queries;
+  project: { id: bigint };
+  params: { deploy_id: bigint };
+}): Promise<{ deploy: Shown }> {
+  return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 
 /** The commit that was named, or the newest that passed. */
@@ -128,6 +137,10 @@ export const routes = [
     creates: true,
     answer,
     verify: ({ db, project }, values) => checkReferences(db, project.id, values),
+    audit: {
+      action: 'deploy.started',
+      details: ({ input }) => ({ deploy_strategy_id_str: String(input.deploy_strategy_id) }),
+    },
     async handle(call) {
       const { db, project, caller, ids, input } = call;
       const strategy = orNotFound(await findStrategy(db, project.id, input.deploy_strategy_id), 'deploy_strategy_id');
@@ -167,10 +180,16 @@ export const routes = [
     scope: 'deploys',
     summary: 'Stop a deploy; what has arrived already stays where it is',
     answer,
+    load: loadDeploy,
+    audit: {
+      action: 'deploy.cancelled',
+      subject: ({ deploy: { id, state } }) =>
+        isFinal(deployMachine, state as DeployState) ? undefined : { id, name: '' },
+    },
     async handle(call) {
-      const { db, project, params } = call;
-      await cancelDeploy(lifeOf(call), await findDeploy(db, project.id, params.deploy_id));
-      return view(await findDeploy(db, project.id, params.deploy_id));
+      const { db, project, deploy } = call;
+      await cancelDeploy(lifeOf(call), deploy);
+      return view(await findDeploy(db, project.id, deploy.id));
     },
   }),
   ...logRoutes(logged),

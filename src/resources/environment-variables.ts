@@ -1,12 +1,12 @@
 import { projectRoute } from '../api/route.ts';
-import { sealedPlace, type EnvironmentVariableRow } from '../db/schema.ts';
+import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, takingBlank, text, type Field } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import type { Vault } from '../lib/vault.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
-import { loadSuite } from './suites.ts';
+import { inSuite, loadSuite } from './suites.ts';
 
 const answer = schema.record({ ...idTwin, name: schema.string, content: schema.string });
 
@@ -17,11 +17,11 @@ function view(variable: EnvironmentVariableRow, vault: Vault): object {
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
 
-async function loadVariable(call: VariableInPath): Promise<{ variable: EnvironmentVariableRow }> {
+async function loadVariable(call: VariableInPath): Promise<{ suite: SuiteRow; variable: EnvironmentVariableRow }> {
   const { suite } = await loadSuite(call);
   const query = call.db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id);
   const found = query.where('id', '=', call.params.environment_variable_id).executeTakeFirst();
-  return { variable: orNotFound(await found) };
+  return { suite, variable: orNotFound(await found) };
 }
 
 type VariableInPath = Parameters<typeof loadSuite>[0] & { params: { environment_variable_id: bigint } };
@@ -67,6 +67,7 @@ export const routes = [
     load: loadSuite,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'environment_variables', { within: suite.id, name: values.name }),
+    audit: { action: 'environment_variable.created', details: inSuite },
     async handle({ db, suite, ids, vault, input }) {
       const id = ids.next();
       const content = vault.seal(input.content, contentPlace(id));
@@ -86,6 +87,7 @@ export const routes = [
     load: loadVariable,
     verifyNames: ({ db, variable }, values) =>
       checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),
+    audit: { action: 'environment_variable.updated', subject: ({ variable }) => variable, details: inSuite },
     async handle({ db, variable, vault, input }) {
       const content = input.content === undefined ? undefined : vault.seal(input.content, contentPlace(variable.id));
       const changed = sentColumns({ name: input.name, content });
@@ -103,6 +105,7 @@ export const routes = [
     summary: 'Remove an environment variable',
     answer: destroyedAnswer,
     load: loadVariable,
+    audit: { action: 'environment_variable.deleted', subject: ({ variable }) => variable, details: inSuite },
     async handle({ db, variable }) {
       await db.deleteFrom('environment_variables').where('id', '=', variable.id).execute();
       return destroyed;

@@ -1,4 +1,5 @@
 import type { Route } from '../api/route.ts';
+import * as audit from './audit.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
 import * as collaborators from './collaborators.ts';
@@ -38,4 +39,5 @@ export const routes: readonly Route[] = [
   dependencyArchives,
   dependencyLogs,
   marketplace,
+  audit,
 ].flatMap((resource) => resource.routes);

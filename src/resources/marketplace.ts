@@ -18,6 +18,10 @@ export const routes = [
     summary: 'Offer a compiled dependency to every account',
     answer,
     load: loadDependency,
+    audit: {
+      action: 'dependency.shared',
+      subject: ({ dependency }) => (dependency.shared === 1 ? undefined : dependency),
+    },
     async handle(call) {
       const { db, dependency } = call;
       if (!(await share(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
@@ -32,6 +36,10 @@ export const routes = [
     summary: 'Take a shared dependency back: no other account can attach it any more; suites that have it keep it',
     answer,
     load: loadDependency,
+    audit: {
+      action: 'dependency.unshared',
+      subject: ({ dependency }) => (dependency.shared === 1 ? dependency : undefined),
+    },
     async handle(call) {
       const { db, dependency } = call;
       if (!(await unshare(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');

@@ -56,6 +56,9 @@ const fields = {
   'options[url]': required(text({ max: 2048, check: isWebAddress })),
 };
 
+/** Of an address the audit log gets the host alone: many receivers know their callers by a secret in the path. */
+const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
+
 /** In the form that the Standard Webhooks libraries take. */
 function randomWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
@@ -83,6 +86,7 @@ export const routes = [
     body: fields,
     creates: true,
     answer: createdAnswer,
+    audit: { action: 'notification.created', details: ({ input }) => hostOf(input['options[url]']) },
     async handle(call) {
       const { db, project, ids, vault, input } = call;
       const id = ids.next();
@@ -120,6 +124,11 @@ export const routes = [
     body: fields,
     answer,
     load: loadNotification,
+    audit: {
+      action: 'notification.updated',
+      subject: ({ notification }) => notification,
+      details: ({ notification, input }) => hostOf(input['options[url]'] ?? notification.url),
+    },
     async handle(call) {
       const { db, notification, input } = call;
       const { name, notifiable_type, 'options[url]': url } = input;
@@ -140,6 +149,11 @@ export const routes = [
     summary: 'Delete a notification; nothing more is sent',
     answer: destroyedAnswer,
     load: loadNotification,
+    audit: {
+      action: 'notification.deleted',
+      subject: ({ notification }) => notification,
+      details: ({ notification }) => hostOf(notification.url),
+    },
     async handle(call) {
       const { db, notification } = call;
       await dropLine(lifeOf(call), notification.id);

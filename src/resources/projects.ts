@@ -73,6 +73,10 @@ export const routes = [
     creates: true,
     answer,
     verifyNames: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
+    audit: {
+      action: 'project.created',
+      details: ({ input }) => ({ repository_url: input.repository_url, ssh_key: 'made' }),
+    },
     async handle({ db, caller, ids, vault, input }) {
       const id = ids.next();
       const keys = generateSshKeyPair(`headrace-${id}`);
@@ -109,6 +113,14 @@ export const routes = [
     answer,
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),
+    audit: {
+      action: 'project.updated',
+      subject: ({ project }) => project,
+      // Whoever says where the code comes from says what runs with the project's secrets.
+      details({ project: { repository_url: from }, input: { repository_url: to = from } }) {
+        return from === to ? {} : { repository_url: { from, to } };
+      },
+    },
     async handle({ db, project, vault, input }) {
       if (Object.keys(input).length > 0) {
         await orTaken(db.updateTable('projects').set(input).where('id', '=', project.id).execute());
@@ -123,6 +135,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Delete a project and everything in it',
     answer: destroyedAnswer,
+    audit: { action: 'project.deleted', subject: ({ project }) => project },
     async handle(call) {
       const { db, project } = call;
       await dropWork(lifeOf(call), project.id);

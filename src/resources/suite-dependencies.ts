@@ -1,12 +1,15 @@
 import { projectRoute } from '../api/route.ts';
-import type { DependencyRow } from '../db/schema.ts';
-import type { FieldErrors } from '../errors.ts';
+import type { Queries } from '../db/open.ts';
+import type { DependencyRow, SuiteRow } from '../db/schema.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
 import { requiredIdentifier } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound } from './common.ts';
+import { holdForeign, isSameStack, pinTo, stackNow } from '../lifecycle/pins.ts';
+import { dependenciesNow, pinsOf, type Stack } from '../lifecycle/software.ts';
+import { destroyed, destroyedAnswer, lifeOf, orNotFound } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
 import { orTaken } from './names.ts';
-import { loadSuite } from './suites.ts';
+import { inSuite, loadSuite } from './suites.ts';
 
 const answer = schema.record({
   id: schema.id,
@@ -14,38 +17,77 @@ const answer = schema.record({
   name: schema.string,
   prefix: schema.string,
   launch_command: schema.string,
+  update_available: schema.boolean,
 });
 
-function view({ id, name, prefix, launch_command }: Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command'>) {
-  return { id, id_ref: String(id), name, prefix, launch_command };
+type Shown = Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command' | 'shared'>;
+
+/** What is pinned shows what the suite gets, and whether the owner has something newer that may be had. */
+function view({ id, name, prefix, launch_command, shared }: Shown, pin?: Stack, now: Stack | undefined = pin) {
+  const own = { id, id_ref: String(id), name, prefix, launch_command, update_available: false };
+  if (!pin || !now) return own;
+  return {
+    ...own,
+    prefix: pin.itself.digest === null ? prefix : pin.itself.prefix,
+    launch_command: pin.itself.launchCommand,
+    update_available: shared === 1 && !isSameStack(pin, now),
+  };
 }
+
+function attachedTo(db: Queries, suiteId: bigint) {
+  return db
+    .selectFrom('suite_dependencies')
+    .innerJoin('dependencies', 'dependencies.id', 'suite_dependencies.dependency_id')
+    .selectAll('dependencies')
+    .select('suite_dependencies.id as use_id')
+    .where('suite_dependencies.suite_id', '=', suiteId)
+    .orderBy('suite_dependencies.id');
+}
+
+type Attached = DependencyRow & { use_id: bigint };
+
+async function loadAttached(call: AttachedInPath): Promise<{ suite: SuiteRow; dependency: Attached }> {
+  const { suite } = await loadSuite(call);
+  const named = attachedTo(call.db, suite.id).where('dependencies.id', '=', call.params.dependency_id);
+  return { suite, dependency: orNotFound(await named.executeTakeFirst()) };
+}
+
+type AttachedInPath = Parameters<typeof loadSuite>[0] & { params: { dependency_id: bigint } };
+
+/** With what the suite gets of it, and whether it would get something else now; one's own are always followed. */
+async function loadPinned(call: AttachedInPath) {
+  const { suite, dependency } = await loadAttached(call);
+  const pin = (await pinsOf(call.db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);
+  const isBehind = pin !== undefined && !isSameStack(pin, await stackNow(call.db, dependency.id));
+  return { suite, dependency, pin, isBehind };
+}
+
+const path = '/projects/:project_id/suites/:suite_id/dependencies';
 
 export const routes = [
   projectRoute({
     method: 'GET',
-    path: '/projects/:project_id/suites/:suite_id/dependencies',
+    path,
     access: 'both',
     scope: 'suites',
     summary: 'List the dependencies of a suite, in the order in which they were attached',
     answer: schema.listOf(answer),
     load: loadSuite,
     async handle({ db, suite }) {
-      const rows = await db
-        .selectFrom('suite_dependencies')
-        .innerJoin('dependencies', 'dependencies.id', 'suite_dependencies.dependency_id')
-        .select(['dependencies.id', 'dependencies.name', 'dependencies.prefix', 'dependencies.launch_command'])
-        .where('suite_dependencies.suite_id', '=', suite.id)
-        .orderBy('suite_dependencies.id')
-        .execute();
-      return rows.map(view);
+      const attached = await attachedTo(db, suite.id).execute();
+      const useIds = attached.map(({ use_id: useId }) => useId);
+      const pins = await pinsOf(db, 'suite_dependency_id', useIds);
+      const pinned = attached.filter(({ use_id: useId }) => pins.has(useId)).map(({ id }) => id);
+      const now = new Map((await dependenciesNow(db, pinned)).map((stack) => [stack.itself.id, stack]));
+      return attached.map((one) => view(one, pins.get(one.use_id), now.get(one.id)));
     },
   }),
   projectRoute({
     method: 'POST',
-    path: '/projects/:project_id/suites/:suite_id/dependencies',
+    path,
     access: 'both',
     scope: 'suites',
-    summary: 'Attach a dependency of the project’s owner, or a shared one',
+    summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to what it is now',
     body: { dependency_id: requiredIdentifier() },
     creates: true,
     answer,
@@ -54,27 +96,56 @@ export const routes = [
       if (id === undefined || (await usableBy(db, project.owner_id, [id])).has(id)) return {};
       return { dependency_id: ['not_found'] };
     },
-    async handle({ db, suite, ids, input }) {
+    audit: { action: 'dependency.attached', details: inSuite },
+    async handle(call) {
+      const { db, project, suite, ids, input } = call;
+      const isForeign = await holdForeign(lifeOf(call), project.owner_id, [input.dependency_id]);
       const query = db.selectFrom('dependencies').selectAll().where('id', '=', input.dependency_id);
       const dependency = orNotFound(await query.executeTakeFirst(), 'dependency_id');
       const row = { id: ids.next(), suite_id: suite.id, dependency_id: dependency.id };
       await orTaken(db.insertInto('suite_dependencies').values(row).execute(), 'dependency_id');
-      return view(dependency);
+      if (!isForeign) return view(dependency);
+      const pin = await stackNow(db, dependency.id);
+      await pinTo(db, { suite_dependency_id: row.id }, pin);
+      return view(dependency, pin);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: `${path}/:dependency_id/update`,
+    access: 'both',
+    scope: 'suites',
+    summary: 'Move on to what another account’s dependency is now; the owner’s own are followed by themselves',
+    answer,
+    load: loadPinned,
+    audit: {
+      action: 'dependency.pin_updated',
+      subject: ({ dependency, isBehind }) => (isBehind ? dependency : undefined),
+      details: inSuite,
+    },
+    async handle(call) {
+      const { db, project, dependency, pin, isBehind } = call;
+      if (!isBehind) return view(dependency, pin);
+      if (dependency.shared !== 1) throw new ApiError('not_found'); // it was taken back, with whatever is new
+      await holdForeign(lifeOf(call), project.owner_id, [dependency.id]);
+      const now = await stackNow(db, dependency.id);
+      await pinTo(db, { suite_dependency_id: dependency.use_id }, now);
+      return view(dependency, now);
     },
   }),
   projectRoute({
     method: 'DELETE',
-    path: '/projects/:project_id/suites/:suite_id/dependencies/:dependency_id',
+    path: `${path}/:dependency_id`,
     access: 'both',
     scope: 'suites',
     summary: 'Detach a dependency from a suite',
     answer: destroyedAnswer,
-    load: loadSuite,
-    async handle({ db, suite, params }) {
+    load: loadAttached,
+    audit: { action: 'dependency.detached', subject: ({ dependency }) => dependency, details: inSuite },
+    async handle({ db, dependency }) {
       const { numDeletedRows } = await db
         .deleteFrom('suite_dependencies')
-        .where('suite_id', '=', suite.id)
-        .where('dependency_id', '=', params.dependency_id)
+        .where('id', '=', dependency.use_id)
         .executeTakeFirst();
       orNotFound(numDeletedRows === 1n ? numDeletedRows : undefined);
       return destroyed;

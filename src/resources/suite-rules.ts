@@ -1,11 +1,11 @@
 import { projectRoute } from '../api/route.ts';
-import type { SuiteRuleRow } from '../db/schema.ts';
+import type { SuiteRow, SuiteRuleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { oneOf, required, text, type ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { LONGEST_VALUE, operators, subjects, wrongFields } from '../lifecycle/rules.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
-import { loadSuite } from './suites.ts';
+import { inSuite, loadSuite } from './suites.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -18,11 +18,14 @@ function view({ id, subject, operator, value }: SuiteRuleRow) {
   return { ...twin('id', id), subject, operator, value };
 }
 
-async function loadRule(call: RuleInPath): Promise<{ rule: SuiteRuleRow }> {
+async function loadRule(call: RuleInPath): Promise<{ suite: SuiteRow; rule: SuiteRuleRow }> {
   const { suite } = await loadSuite(call);
   const query = call.db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id);
-  return { rule: orNotFound(await query.where('id', '=', call.params.rule_id).executeTakeFirst()) };
+  return { suite, rule: orNotFound(await query.where('id', '=', call.params.rule_id).executeTakeFirst()) };
 }
+
+/** A rule has no name: it is called by what it looks at. */
+const asSubject = ({ rule }: { rule: SuiteRuleRow }) => ({ ...rule, name: rule.subject });
 
 type RuleInPath = Parameters<typeof loadSuite>[0] & { params: { rule_id: bigint } };
 
@@ -64,6 +67,7 @@ export const routes = [
     answer,
     load: loadSuite,
     verify: (_, values) => checkValue(values),
+    audit: { action: 'suite_rule.created', details: inSuite },
     async handle({ db, suite, ids, input }) {
       const rule = { id: ids.next(), suite_id: suite.id, ...input };
       await db.insertInto('suite_rules').values(rule).execute();
@@ -80,6 +84,7 @@ export const routes = [
     answer,
     load: loadRule,
     verify: ({ rule }, values) => checkValue(values, rule),
+    audit: { action: 'suite_rule.updated', subject: asSubject, details: inSuite },
     async handle({ db, rule, input }) {
       if (Object.keys(input).length > 0) {
         await db.updateTable('suite_rules').set(input).where('id', '=', rule.id).execute();
@@ -95,6 +100,7 @@ export const routes = [
     summary: 'Remove a rule',
     answer: destroyedAnswer,
     load: loadRule,
+    audit: { action: 'suite_rule.deleted', subject: asSubject, details: inSuite },
     async handle({ db, rule }) {
       await db.deleteFrom('suite_rules').where('id', '=', rule.id).execute();
       return destroyed;

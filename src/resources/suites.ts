@@ -32,6 +32,11 @@ interface SuiteInPath {
   params: { suite_id: bigint };
 }
 
+/** What the audit log says of something in a suite. */
+export function inSuite({ suite }: { suite: SuiteRow }) {
+  return { suite: suite.name, suite_id_str: String(suite.id) };
+}
+
 const insertSuite = prepared<SuiteRow, unknown>((db, value) =>
   db.insertInto('suites').values({
     id: value('id'),
@@ -72,6 +77,7 @@ export const routes = [
     creates: true,
     answer,
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
+    audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...input };
       await orTaken(insertSuite(db, suite));
@@ -99,6 +105,7 @@ export const routes = [
     load: loadSuite,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
+    audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle({ db, suite, input }) {
       if (Object.keys(input).length > 0) {
         await orTaken(db.updateTable('suites').set(input).where('id', '=', suite.id).execute());
@@ -114,6 +121,7 @@ export const routes = [
     summary: 'Delete a suite; what it built stays',
     answer: destroyedAnswer,
     load: loadSuite,
+    audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
     async handle({ db, suite }) {
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       return destroyed;

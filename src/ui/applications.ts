@@ -1,3 +1,4 @@
+import { inBrowser, recordAudit } from '../auth/audit.ts';
 import { renewApiKey } from '../auth/users.ts';
 import { scopes } from '../http/route.ts';
 import { parseId } from '../lib/ids.ts';
@@ -104,8 +105,12 @@ export const places: Place[] = [
     method: 'POST',
     path: '/ui/applications/key',
     async visit(visit) {
-      const { db, person } = visit;
-      const key = await db.transaction((trx) => renewApiKey(trx, person.email));
+      const { db, ids, person, address } = visit;
+      const key = await db.transaction(async (trx) => {
+        const subject = { id: person.id, name: person.email };
+        await recordAudit(trx, ids, inBrowser(person, address), { action: 'user.api_key_renewed', subject });
+        return renewApiKey(trx, person.email);
+      });
       const shown = notice('good', html`Your new API key. It is shown this once: copy it now.`);
       const message = html`${shown}
         <p><code class="secret" id="api-key">${key}</code></p>`;
@@ -118,7 +123,7 @@ export const places: Place[] = [
     async visit(visit) {
       const clientId = parseId(visit.param('client_id'));
       if (clientId === undefined) return notFound;
-      await visit.db.transaction((trx) => revoke(trx, visit.person.id, clientId));
+      await revoke(visit, visit.person, clientId);
       return applicationsPage(visit, notice('good', 'It can no longer act for you.'));
     },
   }),

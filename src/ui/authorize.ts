@@ -110,13 +110,14 @@ export const places: Place[] = [
   },
 ];
 
-async function decide({ db, ids, visitor, form, formText }: Visit, request: Request): Promise<Response> {
+async function decide(visit: Visit, request: Request): Promise<Response> {
+  const { visitor, form, formText } = visit;
   if (!visitor.person) return signInFirst(addressOf(form));
   if (formText('decision') !== 'allow') {
     const goTo = denied(request);
     if (goTo !== undefined) return { goTo, status: 302 };
     return problem(200, 'Denied', `${request.client.name} was not allowed anything.`);
   }
-  const answer = await allowed({ db, ids }, request, visitor.person.id);
+  const answer = await allowed(visit, request, visitor.person);
   return 'goTo' in answer ? { goTo: answer.goTo, status: 302 } : codePage(request.client.name, answer.code);
 }

@@ -74,13 +74,14 @@ export const places: Place[] = [
   {
     method: 'POST',
     path: '/ui/password',
-    async visit({ db, formText, formKey }) {
+    async visit(visit) {
+      const { db, formText, formKey, address } = visit;
       const [token, password] = [formText('token'), formText('password')];
       const owner = await ownerOfLink(db.read, token);
       if (!owner) return worksNoMore;
       const mistake = mistakeIn(password, formText('again'), owner.email);
       if (mistake !== undefined) return passwordPage({ formKey, token, email: owner.email, mistake });
-      if (!(await setPasswordByLink(db, token, password))) return worksNoMore;
+      if (!(await setPasswordByLink(visit, { token, password, address }))) return worksNoMore;
       return { goTo: '/ui/sign-in?password=set', status: 303 };
     },
   },

@@ -1,4 +1,8 @@
+import { inBrowser, recordAudit, type Deed } from '../auth/audit.ts';
+import type { Transaction } from '../db/open.ts';
 import {
+  applicationCreated,
+  changesIn,
   deleteClient,
   findClient,
   insertClient,
@@ -98,6 +102,18 @@ function ofClient(
   });
 }
 
+/** Does something to an application of the person's own, and writes down who did it. */
+function change<T>(
+  { db, ids, person, address }: PersonVisit,
+  deed: Deed,
+  work: (trx: Transaction) => Promise<T>,
+): Promise<T> {
+  return db.transaction(async (trx) => {
+    await recordAudit(trx, ids, inBrowser(person, address), deed);
+    return work(trx);
+  });
+}
+
 const shownOnce = notice('good', 'The secret is shown this once: copy it now.');
 
 export const places: Place[] = [
@@ -110,13 +126,17 @@ export const places: Place[] = [
     method: 'POST',
     path: '/ui/applications/new',
     async visit(visit) {
-      const { db, ids, person, formKey } = visit;
+      const { db, ids, person, address, formKey } = visit;
       const form = readForm(visit);
       const isPublic = visit.formText('public') !== '';
       const mistakes = mistakesIn(form);
       if (Object.keys(mistakes).length > 0) return newPage(formKey, form, mistakes, isPublic);
       const registration = { ...form, isPublic, ownerId: person.id };
-      const { clientId, secret } = await db.transaction((trx) => insertClient(trx, ids, registration));
+      const { clientId, secret } = await db.transaction(async (trx) => {
+        const made = await insertClient(trx, ids, registration);
+        await recordAudit(trx, ids, inBrowser(person, address), applicationCreated(made.clientId, registration));
+        return made;
+      });
       const client = await findClient(db.read, clientId);
       if (!client) return notFound;
       const message = isPublic ? notice('good', 'Registered.') : shownOnce;
@@ -128,17 +148,21 @@ export const places: Place[] = [
     const form = readForm(visit);
     const mistakes = mistakesIn(form);
     if (Object.keys(mistakes).length > 0) return clientPage(visit.formKey, { client, form, mistakes });
-    await visit.db.transaction((trx) => updateClient(trx, client, form));
-    const changed = (await ownClient(visit)) ?? client;
-    return clientPage(visit.formKey, { client: changed, message: notice('good', 'Saved.') });
+    const changed = changesIn(client, form);
+    const deed: Deed = { action: 'application.updated', subject: client, details: { changed } };
+    if (changed.length > 0) await change(visit, deed, (trx) => updateClient(trx, client, form));
+    const saved = (await ownClient(visit)) ?? client;
+    return clientPage(visit.formKey, { client: saved, message: notice('good', 'Saved.') });
   }),
-  ofClient('POST', '/ui/applications/:client_id/secret', async ({ db, formKey }, client) => {
+  ofClient('POST', '/ui/applications/:client_id/secret', async (visit, client) => {
     if (client.isPublic) return notFound;
-    const secret = await db.transaction((trx) => renewSecret(trx, client));
-    return clientPage(formKey, { client, secret, message: shownOnce });
+    const deed: Deed = { action: 'application.secret_renewed', subject: client };
+    const secret = await change(visit, deed, (trx) => renewSecret(trx, client));
+    return clientPage(visit.formKey, { client, secret, message: shownOnce });
   }),
-  ofClient('POST', '/ui/applications/:client_id/delete', async ({ db }, client) => {
-    await db.transaction((trx) => deleteClient(trx, client));
+  ofClient('POST', '/ui/applications/:client_id/delete', async (visit, client) => {
+    const deed: Deed = { action: 'application.deleted', subject: client };
+    await change(visit, deed, (trx) => deleteClient(trx, client));
     return { goTo: '/ui/applications', status: 303 };
   }),
 ];

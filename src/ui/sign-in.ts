@@ -1,8 +1,9 @@
+import { inBrowser, recordAudit } from '../auth/audit.ts';
 import { endSession } from '../auth/sessions.ts';
 import { signIn, type SignedIn } from '../auth/sign-in.ts';
 import { html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
-import type { Place } from './site.ts';
+import type { Place, Visit } from './site.ts';
 
 interface Shown {
   formKey: string;
@@ -71,6 +72,14 @@ export function waitFor(seconds: number): { status: 429; message: string; header
   return { status: 429, message, headers: { 'retry-after': String(seconds) } };
 }
 
+async function leave({ db, ids, visitor: { person }, address }: Visit, session: string): Promise<void> {
+  await db.transaction(async (trx) => {
+    if (!(await endSession(trx, session)) || !person) return;
+    const subject = { id: person.id, name: person.email };
+    await recordAudit(trx, ids, inBrowser(person, address), { action: 'user.signed_out', subject });
+  });
+}
+
 export const places: Place[] = [
   {
     method: 'GET',
@@ -98,9 +107,9 @@ export const places: Place[] = [
   {
     method: 'POST',
     path: '/ui/sign-out',
-    async visit({ db, visitor, signOut, formText }) {
-      const { session } = visitor;
-      if (session !== undefined) await db.transaction((trx) => endSession(trx, session));
+    async visit(visit) {
+      const { visitor, signOut, formText } = visit;
+      if (visitor.session !== undefined) await leave(visit, visitor.session);
       signOut();
       const returnTo = new URLSearchParams({ return: localPath(formText('return')) });
       return { goTo: `/ui/sign-in?${returnTo.toString()}`, status: 303 };

@@ -3,10 +3,11 @@ import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { parseForm } from '../http/bodies.ts';
+import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { problem, render, type Page, type Viewer } from './layout.ts';
-import { addressOf, createCookies, fitsFormKey, isFromOurPages, type Cookies, type Visitor } from './visitor.ts';
+import { createCookies, fitsFormKey, isFromOurPages, type Cookies, type Visitor } from './visitor.ts';
 
 export interface SiteServices {
   db: Database;
@@ -122,7 +123,7 @@ async function attend(
     param: (name) => params[name] ?? '',
     queryText: (name) => textIn(query, name),
     formText: (name) => textIn(form, name),
-    address: addressOf(request, !services.hasTls),
+    address: addressOf(request.raw, !services.hasTls),
     signIn: (session) => cookies.signIn(reply, session),
     signOut: () => cookies.signOut(reply),
   });

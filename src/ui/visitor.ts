@@ -84,13 +84,3 @@ export function isFromOurPages({ headers, host }: FastifyRequest, baseUrl: strin
   const ours = [host, ...(baseUrl === undefined ? [] : [new URL(baseUrl).host])];
   return URL.canParse(origin) && ours.includes(new URL(origin).host);
 }
-
-/** Where the request came from. Only a proxy of our own may speak for somebody else, and only in its last word. */
-export function addressOf(request: FastifyRequest, isBehindProxy: boolean): string {
-  const forwarded = String(request.headers['x-forwarded-for'] ?? '')
-    .split(',')
-    .at(-1)
-    ?.trim();
-  const direct = request.socket.remoteAddress ?? 'local';
-  return isBehindProxy && forwarded !== undefined && forwarded !== '' ? forwarded.slice(0, 64) : direct;
-}

@@ -4,7 +4,7 @@
  */
 export interface Entry {
   call: string;
-  access: 'none' | 'authenticated' | 'users' | 'both';
+  access: 'none' | 'authenticated' | 'users' | 'both' | 'operators';
   scope: string;
 }
 
@@ -59,6 +59,7 @@ export const contract = entries(`
   GET    /projects/ID/suites/ID/dependencies                        both          suites
   POST   /projects/ID/suites/ID/dependencies                        both          suites
   DELETE /projects/ID/suites/ID/dependencies/ID                     both          suites
+  POST   /projects/ID/suites/ID/dependencies/ID/update              both          suites
   GET    /projects/ID/suites/ID/environment_variables               both          suites
   POST   /projects/ID/suites/ID/environment_variables               both          suites
   PUT    /projects/ID/suites/ID/environment_variables/ID            both          suites
@@ -94,6 +95,7 @@ export const contract = entries(`
   POST   /dependencies/ID/share                                     users         dependencies
   POST   /dependencies/ID/unshare                                   users         dependencies
   GET    /marketplace                                               users         dependencies
+  GET    /audit                                                     operators     user
 `);
 
 /** In the table, and not among the routes: whoever adds such an endpoint takes it off here. */

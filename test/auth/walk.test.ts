@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { updateUser } from '../../src/auth/users.ts';
 import { routes } from '../../src/resources/index.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
@@ -13,6 +14,7 @@ const guarded = routes.filter(({ access }) => access !== 'none');
 const ofProject = guarded.filter(({ path }) => path.startsWith('/projects/'));
 const ofAccount = guarded.filter(({ path }) => !path.startsWith('/projects/'));
 const usersOnly = ({ access }: Route): boolean => access === 'users';
+const forOperators = ({ access }: Route): boolean => access === 'operators';
 
 /** What is deleted comes last, and what holds it after it. */
 const deletesLast = (a: Route, b: Route): number =>
@@ -125,7 +127,25 @@ describeService('every route', (service) => {
   test('lets the owner in', async () => {
     const [person] = [await service.user()];
     const own = await buildWorld(service, person);
-    for (const route of guarded.toSorted(deletesLast)) assertAdmitted(await call(person, route, own), route);
+    for (const route of guarded.filter((one) => !forOperators(one)).toSorted(deletesLast)) {
+      assertAdmitted(await call(person, route, own), route);
+    }
+  });
+
+  test('shows what concerns everybody to operators alone', async () => {
+    const { db } = service.store;
+    const setOperator = (user: User, operator: number) =>
+      db.transaction((trx) => updateUser(trx, user.email, { operator }));
+    for (const person of [await service.user(), await service.user('collaborator')]) {
+      for (const route of guarded.filter(forOperators)) {
+        assertRefused(await call(person, route), 401, unauthorized);
+        await setOperator(person, 1);
+        assertAdmitted(await call(person, route), route);
+        await setOperator(person, 0);
+        assertRefused(await call(person, route), 401, unauthorized);
+      }
+    }
+    for (const route of guarded.filter(forOperators)) assertAdmitted(await call(owner, route), route); // who came first
   });
 
   test('takes for an identifier only a decimal number of 64 bits', async () => {

@@ -62,7 +62,7 @@ describe('the program', () => {
       const status = async (as: Credentials): Promise<number> => (await server.api.get('/projects', { as })).status;
       const create = { as: alice, form: { name: 'x', repository_url: 'a@b:c' } };
       assert.equal(await status(alice), 200);
-      const state = { email: 'alice@example.org', kind: 'user', suspended: false, billing: 'ok' };
+      const state = { email: 'alice@example.org', kind: 'user', suspended: false, billing: 'ok', operator: true };
       assert.deepEqual(object((await admin('suspend', alice.email)).stdout), { ...state, suspended: true });
       assert.equal(await status(alice), 401);
       assert.deepEqual(object((await admin('resume', alice.email)).stdout), state);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { onEveryDatabase } from '../support/databases.ts';
-import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 import { archiveOf, dependenciesOf, greeter, kinds } from '../support/software.ts';
 
 /** Software from its source archive into suites, with the real server, runner and sandbox. */
@@ -136,6 +136,47 @@ onEveryDatabase((database) => {
       ['errored', 'launch_failed', null],
     );
     assert.match(log, /refused[^]*The launch command of the dependency second failed with exit status 1\.\n$/);
+  });
+
+  test('another account’s software stays what it was when it was attached, until somebody moves on', async (t) => {
+    const mallory = await installation.person('mallory@example.org');
+    const theirs = dependenciesOf(mallory);
+    const base = await theirs.compile(
+      { name: 'base', command: installed('/opt/base'), prefix: '/opt/base' },
+      await archiveOf({ base: script('echo good base') }),
+    );
+    const tool = await theirs.compile(
+      {
+        name: 'tool',
+        command: installed('/opt/tool'),
+        prefix: '/opt/tool',
+        launch_command: 'echo good launch',
+        'related_dependencies[]': base.id_str,
+      },
+      await archiveOf({ tool: script('echo good tool') }),
+    );
+    assert.equal(tool.marketplace_state, 'compiled', await theirs.log(tool));
+    await mallory().post(`/dependencies/${tool.id_str}/share`);
+    const suite = await project.suite(t, 'trusting', 'tool && base');
+    await project.variable(suite, 'SECRET', 'what is nobody else’s business');
+    await project.attach(suite, tool);
+    const good = 'good launch\ngood tool\ngood base\n';
+    assert.equal((await buildOf(suite, 'Trust')).log, good);
+
+    const elsewhere = { command: installed('/opt/else'), prefix: '/opt/else' };
+    await theirs.change(base, elsewhere);
+    await theirs.upload(base, await archiveOf({ base: script('echo evil base') }));
+    await theirs.end(base);
+    await theirs.change(tool, { ...elsewhere, launch_command: 'echo "evil launch, $(printf %s "$SECRET" | wc -c)"' });
+    await theirs.upload(tool, await archiveOf({ tool: script('echo evil tool') }));
+    assert.equal((await theirs.end(tool)).marketplace_state, 'shared', await theirs.log(tool));
+    assert.equal((await buildOf(suite, 'Trust still')).log, good);
+
+    const attached = `/projects/${project.id_str}/suites/${suite}/dependencies`;
+    const [listed] = await installation.api().get<Item[]>(attached);
+    assert.equal(listed?.update_available, true);
+    await installation.api().post(`${attached}/${tool.id_str}/update`);
+    assert.equal((await buildOf(suite, 'Move on')).log, 'evil launch, 32\nevil tool\nevil base\n');
   });
 
   test('a compile that fails says why, and the last result goes on', async (t) => {

@@ -31,9 +31,8 @@ describeService(
       for (const listener of [byToken, byKey]) {
         await listener.until(({ data }) => data.text === 'before\n');
       }
-      const { db } = service.store;
-      const { id = 0n } = (await findUser(db.read, alice.email)) ?? {};
-      await db.transaction((trx) => revoke(trx, id, application.id));
+      const { id = 0n } = (await findUser(service.store.db.read, alice.email)) ?? {};
+      await revoke({ ...service.store, address: '192.0.2.1' }, { id, email: alice.email }, application.id);
       const ended = byToken.rest();
       let isOver = false;
       for (let word = 0; word < 300 && !isOver; word += 1) {

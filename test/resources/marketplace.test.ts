@@ -45,9 +45,10 @@ describeService('dependencies of a suite', (service) => {
     const [first, second] = [await alice.createDependency({ launch_command: 'go' }), await alice.createDependency()];
     const answers = [];
     for (const one of [second, first]) answers.push(await alice.post(path, { dependency_id: one.id }));
-    for (const answer of answers) assertCreated(answer, 'id id_ref name prefix launch_command');
+    for (const answer of answers) assertCreated(answer, 'id id_ref name prefix launch_command update_available');
     const { id, name } = first;
-    const expected = { id, id_ref: String(id), name, prefix: '/srv/dependency', launch_command: 'go' };
+    const shown = { id, id_ref: String(id), name, prefix: '/srv/dependency', launch_command: 'go' };
+    const expected = { ...shown, update_available: false };
     assert.deepEqual(answers[1]?.record, expected);
     assert.deepEqual((await alice.get(path)).list, [answers[0]?.record, expected]);
     const twice = await alice.post(path, { dependency_id: id });

@@ -28,7 +28,7 @@ export class Application {
   async token(user: User, scopes: readonly Scope[]): Promise<string> {
     const { db, ids } = this.#service.store;
     const grant = { clientId: this.id, userId: await userId(this.#service, user), scopes };
-    return db.transaction((trx) => insertToken(trx, ids, grant, null));
+    return db.transaction(async (trx) => (await insertToken(trx, ids, grant, null)).token);
   }
 
   /** A code as the authorize page gives it. */

@@ -3,9 +3,9 @@ import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Answer } from './client.ts';
+import type { Answer, Credentials } from './client.ts';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
-import { serve, type Serving } from './program.ts';
+import { headrace, serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
 
@@ -21,6 +21,8 @@ export interface Installation {
   api(): Caller;
   /** Any answer, also one that refuses; a form makes it a POST. */
   ask(path: string, form?: Record<string, string>): Promise<Answer>;
+  /** Somebody else with an account, and the API as they have it. */
+  person(email: string): Promise<() => Caller>;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
@@ -77,12 +79,12 @@ export async function startInstallation(
     await host.close();
     rmSync(folder, { recursive: true, force: true });
   });
-  const api = (): Caller => callerOf(serving, key);
   const ask = (path: string, form?: Record<string, string>): Promise<Answer> =>
     serving.api.ask(form ? 'POST' : 'GET', path, {
       as: { email: 'admin@localhost', api_key: key },
       ...(form && { form }),
     });
+  const api = (): Caller => callerOf(serving, { email: 'admin@localhost', api_key: key });
   return {
     api,
     ask,
@@ -92,6 +94,11 @@ export async function startInstallation(
     env,
     stop,
     startServer: start,
+    async person(email) {
+      const made = await headrace(['admin', 'user', 'create', email, '--data-dir', folder], env);
+      const credentials = JSON.parse(made.stdout.toString()) as Credentials;
+      return () => callerOf(serving, credentials);
+    },
     async killServer() {
       serving.process.kill('SIGKILL');
       await serving.exited;
@@ -135,8 +142,7 @@ export interface Caller {
   bytes(path: string): Promise<Buffer>;
 }
 
-function callerOf({ api }: Serving, key: string): Caller {
-  const as = { email: 'admin@localhost', api_key: key };
+function callerOf({ api }: Serving, as: Credentials): Caller {
   const answered = async (method: string, path: string, form?: Record<string, string>, body?: Uint8Array) => {
     const answer = await api.ask(method, path, { as, ...(form ? { form } : {}), ...(body ? { body } : {}) });
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.text}`);

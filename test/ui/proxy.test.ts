@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { pino } from 'pino';
+import { insertUser, makeCredentials } from '../../src/auth/users.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { readConfig } from '../../src/config.ts';
 import { startServer } from '../../src/server.ts';
+import { basic } from '../support/client.ts';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 
 describe('behind a proxy', () => {
@@ -52,6 +54,26 @@ describe('behind a proxy', () => {
       const rows = await store.db.read.selectFrom('sign_in_failures').select('subject').execute();
       const addresses = rows.map(({ subject }) => subject).filter((subject) => subject.startsWith('address:'));
       assert.deepEqual(addresses.toSorted(), ['address:198.51.100.7', 'address:2001:db8:1:2::/64']);
+    });
+
+    test('the audit log has the address that the proxy wrote, or the proxy’s own', async () => {
+      const { store, send } = await start({});
+      const { credentials, stored } = await makeCredentials('a@example.org');
+      const user = { email: credentials.email, kind: 'user', secrets: stored } as const;
+      await store.db.transaction((trx) => insertUser(trx, store.ids, user));
+      for (const [name, headers] of [
+        ['one', { 'x-forwarded-for': '192.0.2.99, 198.51.100.7' }],
+        ['two', {}],
+      ] as const) {
+        const body = new URLSearchParams({ name, repository_url: 'git@example.org:a.git' });
+        const sent = { method: 'POST', body, headers: { authorization: basic(credentials), ...headers } };
+        assert.equal((await send('/projects', sent)).status, 201);
+      }
+      const rows = await store.db.read.selectFrom('audit_entries').select('address').orderBy('id').execute();
+      assert.deepEqual(
+        rows.map(({ address }) => address),
+        ['198.51.100.7', '127.0.0.1'],
+      );
     });
   });
 });

@@ -3,12 +3,19 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { sql } from 'kysely';
+import type { Database } from '../../src/db/open.ts';
 import { openSnapshot } from '../../src/db/snapshot.ts';
 import { lockUpkeep } from '../../src/db/upkeep-lock.ts';
 import { readArchive } from '../../src/lib/archive.ts';
 import { openVault } from '../../src/lib/vault.ts';
 import { everyRow, fillTables } from './rows.ts';
 import { kinds, newInstallation, openTables, preparedInstallation, temporaryFolder } from './support.ts';
+
+/** What the audit log has beside what the tables were filled with. */
+async function newActions(db: Database): Promise<string[]> {
+  const entries = await db.read.selectFrom('audit_entries').select('action').orderBy('id').execute();
+  return entries.map(({ action }) => action).filter((action) => action !== 'suite.updated');
+}
 
 for (const from of kinds) {
   for (const to of kinds) {
@@ -26,17 +33,28 @@ for (const from of kinds) {
         writeFileSync(join(old.folder, 'headrace.toml'), 'log_level = "warn"\n');
         const file = join(temporaryFolder(t), 'backup');
 
+        const before = await everyRow(db);
         const made = await old.command('backup', file);
         assert.equal(made.status, 0, made.stderr);
+        assert.deepEqual(await newActions(db), ['backup.created'], 'and it is written down where it was made');
         assert.match(made.stdout, /rows: 10\d\d, tables: \d+, files: 6/);
         assert.equal(statSync(file).mode & 0o777, 0o600);
 
         const fresh = await newInstallation(t, to);
         const restored = await fresh.command('restore', file);
         assert.equal(restored.status, 0, restored.stderr);
-        const before = await everyRow(db);
-        assert.deepEqual(await everyRow(await openTables(t, fresh)), before);
-        for (const [table, rows] of Object.entries(before)) assert.notEqual(rows.length, 0, `no row tests ${table}`);
+        const restoredDb = await openTables(t, fresh);
+        assert.deepEqual(await newActions(restoredDb), ['backup.restored']);
+        const rows = await everyRow(restoredDb);
+        const own = rows.audit_entries?.filter((row) => !row.includes('backup.restored')) ?? [];
+        assert.deepEqual({ ...rows, audit_entries: own }, before);
+        for (const [table, tested] of Object.entries(before)) {
+          assert.notEqual(tested.length, 0, `no row tests ${table}`);
+        }
+        await assert.rejects(
+          restoredDb.transaction((trx) => trx.deleteFrom('audit_entries').execute()),
+          /audit entries are never changed/,
+        );
 
         const content = (path: string): Buffer => readFileSync(join(fresh.folder, path));
         assert.deepEqual(content('blobs/ab/abcd'), blob);

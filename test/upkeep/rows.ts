@@ -41,6 +41,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       suspended: 1,
       billing: 'ok',
       created_at: 0n,
+      operator: 1,
     });
     await put('projects', {
       id: project,
@@ -80,6 +81,16 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('dependency_relations', { id: 1n, dependency_id: 1n, related_id: 2n });
     await put('dependency_relations', { id: 2n, dependency_id: 2n, related_id: 1n });
     await put('suite_dependencies', { id: 1n, suite_id: suite, dependency_id: 1n });
+    const pinned = {
+      dependency_id: 2n,
+      name: awkward,
+      digest: 'a'.repeat(64),
+      prefix: '/srv/x',
+      launch_command: awkward,
+    };
+    await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 0, ...pinned, digest: null });
+    await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 1, ...pinned });
+    await put('dependency_pins', { suite_dependency_id: null, relation_id: 2n, position: 0, ...pinned });
     const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main' };
     await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
     const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
@@ -195,7 +206,20 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('access_tokens', { id: 2n, token_hash: 'i', ...token, code_hash: null, last_used_at: null });
     await put('sessions', { id: 1n, token_hash: 'h', ...expiring });
     await put('password_links', { id: 1n, token_hash: 'h', ...expiring });
-    await put('sign_in_failures', { id: 1n, subject: awkward, failures: 3, last_at: 1n, refused_until: largestId });
+    const failures = { failures: 3, last_at: 1n, refused_until: largestId, noted_at: 2n };
+    await put('sign_in_failures', { id: 1n, subject: awkward, ...failures });
+    const entry = { created_at: 1n, action: 'suite.updated', via: 'token', details: JSON.stringify({ awkward }) };
+    const actor = { actor_id: user, actor_email: 'a@example.org', application: awkward, address: '192.0.2.1' };
+    await put('audit_entries', {
+      id: 1n,
+      ...entry,
+      ...actor,
+      subject_id: suite,
+      subject_name: awkward,
+      project_id: project,
+    });
+    const nobody = { actor_id: null, actor_email: null, application: null, address: null };
+    await put('audit_entries', { id: 2n, ...entry, ...nobody, subject_id: null, subject_name: '', project_id: null });
     await put('id_nodes', { node: 0, holder: 'h', leased_until: 0n, used_until: 1n });
   });
 }

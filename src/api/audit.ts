@@ -1,0 +1,55 @@
+import type { Caller } from '../auth/callers.ts';
+import { recordAudit, type Doer } from '../auth/audit.ts';
+import type { Transaction } from '../db/open.ts';
+import { addressOf } from '../http/client-address.ts';
+import type { Incoming } from '../http/route.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Audit, Route, Subject } from './route.ts';
+
+/** What was done, by whom, from where. */
+interface Done {
+  trx: Transaction;
+  ids: IdSource;
+  request: Incoming;
+  isBehindProxy: boolean;
+  call: { caller: Caller | undefined; project: { id: bigint } | undefined; input: unknown };
+  answer: unknown;
+}
+
+/** Writes down what a route has done, in the transaction in which it did it. */
+export async function noteDone(route: Route, done: Done): Promise<void> {
+  const { audit } = route;
+  const { caller, project, input } = done.call;
+  if (audit === undefined || audit === 'nothing' || !caller) return;
+  const { action, subject: find, details } = audit as Audit<unknown>;
+  const subject = find ? find(done.call) : subjectIn(done.answer);
+  if (!subject) return;
+  const changed = route.method === 'PUT' ? changedFields(input as object, subject) : undefined;
+  if (changed?.length === 0) return;
+  const projectId = project?.id ?? (action.startsWith('project.') ? subject.id : undefined);
+  await recordAudit(done.trx, done.ids, doerOf(caller, done), {
+    action,
+    subject: { id: subject.id, name: subject.name },
+    projectId,
+    details: { ...(changed ? { changed } : {}), ...details?.(done.call) },
+  });
+}
+
+function doerOf(caller: Caller, { request, isBehindProxy }: Done): Doer {
+  const { id, email, via, application } = caller;
+  return { actor: { id, email }, via, application, address: addressOf(request.raw, isBehindProxy) };
+}
+
+/** What was made is called by its name, and a person by their address. */
+function subjectIn(answer: unknown): Subject {
+  const { id, name, email } = answer as { id: bigint; name?: string; email?: string };
+  return { id, name: name ?? email ?? '' };
+}
+
+/** Those of the fields that differ from the record as it was; of `options[url]` the column is `url`. */
+function changedFields(input: object, before: object): string[] {
+  const columns = before as Record<string, unknown>;
+  return Object.entries(input)
+    .filter(([field, value]) => columns[field.replace(/^\w+\[(\w+)\]$/, '$1')] !== value)
+    .map(([field]) => field);
+}

@@ -1,0 +1,109 @@
+import type { Queries, Transaction } from '../db/open.ts';
+import { preparedInsert } from '../db/prepared.ts';
+import type { AuditEntryRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { timestamp } from '../lib/timestamps.ts';
+
+/**
+ * The audit log: who did what to what, when, and from where. An entry is written in the transaction of the change it
+ * tells of, so neither is there without the other. Nothing here changes or removes entries, and the database refuses
+ * to. No secret goes into one: names of fields that changed, never what they hold.
+ */
+
+/** How somebody proved who they are. */
+export type Via = 'api_key' | 'token' | 'session' | 'command_line';
+
+/** Who does something, and from where. */
+export interface Doer {
+  /** null for an operator on the machine, and where nobody proved to be anybody. */
+  actor: { id: bigint; email: string } | null;
+  via: Via;
+  /** The one that acts for the person. */
+  application: string | null;
+  address: string | null;
+  /** As whom an operator on the machine runs the command. */
+  unixUser?: string;
+}
+
+/** Plain facts about a change: no identifiers beyond 53 bits, no secrets. */
+export type Facts = Record<string, unknown>;
+
+/** The kind of thing, a dot, and what was done to it. */
+export type Action = `${string}.${string}`;
+
+export interface Deed {
+  action: Action;
+  subject: { id: bigint | null; name: string };
+  projectId?: bigint | undefined;
+  details?: Facts;
+}
+
+const insertEntry = preparedInsert('audit_entries');
+
+export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, deed: Deed): Promise<void> {
+  const { action, subject, projectId, details = {} } = deed;
+  const unixUser = by.unixUser === undefined ? {} : { unix_user: by.unixUser };
+  await insertEntry(trx, {
+    id: ids.next(),
+    created_at: BigInt(Date.now()),
+    action,
+    actor_id: by.actor?.id ?? null,
+    actor_email: by.actor?.email ?? null,
+    via: by.via,
+    application: by.application,
+    address: by.address,
+    subject_id: subject.id,
+    subject_name: subject.name,
+    project_id: projectId ?? null,
+    details: JSON.stringify({ ...unixUser, ...details }),
+  });
+}
+
+/** Somebody in a browser. */
+export function inBrowser(actor: { id: bigint; email: string } | null, address: string): Doer {
+  return { actor: actor && { id: actor.id, email: actor.email }, via: 'session', application: null, address };
+}
+
+/** As the API and the command line show it. */
+export function entryView(entry: AuditEntryRow) {
+  const { id, action, actor_id: actorId, subject_id: subjectId, project_id: projectId } = entry;
+  const [type = ''] = action.split('.', 1);
+  return {
+    id,
+    id_str: String(id),
+    created_at: timestamp(entry.created_at),
+    action,
+    actor: actorId === null ? null : { id: actorId, id_str: String(actorId), email: entry.actor_email ?? '' },
+    via: entry.via,
+    application: entry.application,
+    address: entry.address,
+    subject: { type, id: subjectId, id_str: textOf(subjectId), name: entry.subject_name },
+    project_id: projectId,
+    project_id_str: textOf(projectId),
+    details: JSON.parse(entry.details) as Facts,
+  };
+}
+
+function textOf(id: bigint | null): string {
+  return id === null ? '' : String(id);
+}
+
+const entriesAtATime = 1000;
+
+/** Every entry since a moment, oldest first, a few at a time. */
+export async function* entriesSince(db: Queries, since: bigint): AsyncGenerator<AuditEntryRow> {
+  for (let last = -1n; ;) {
+    const rows = await db
+      .selectFrom('audit_entries')
+      .selectAll()
+      .where('id', '>', last)
+      .where('created_at', '>=', since)
+      .orderBy('id')
+      .limit(entriesAtATime)
+      .execute();
+    yield* rows;
+    const end = rows.at(-1);
+    if (!end || rows.length < entriesAtATime) return;
+    last = end.id;
+  }
+}

@@ -1,0 +1,165 @@
+import type { Queries } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import type { DependencyPinRow, DependencyRow } from '../db/schema.ts';
+
+/**
+ * What stands in a suite or a compile: the dependencies that were named, and what these were compiled against. Those of
+ * one's own account are followed: what was compiled last counts. Those of another account are pinned where they are used
+ * (pins.ts): what counts is what they were when that began.
+ */
+
+/** Something compiled, as it is mounted; what lies below something that was named is not launched. */
+export interface Layer {
+  id: bigint;
+  name: string;
+  /** null where it was never compiled. */
+  digest: string | null;
+  prefix: string;
+  launchCommand: string;
+}
+
+/** A dependency that was named, and what it was compiled against, the lowest first. */
+export interface Stack {
+  itself: Layer;
+  below: Layer[];
+}
+
+type Known = Pick<DependencyRow, 'id' | 'name' | 'result' | 'result_prefix' | 'launch_command'>;
+const columns = [
+  'dependencies.id',
+  'dependencies.name',
+  'dependencies.result',
+  'dependencies.result_prefix',
+  'dependencies.launch_command',
+] as const;
+
+/** A dependency, and the pin of its use where there is one. */
+interface Used {
+  dependency: Known;
+  pin: Stack | undefined;
+}
+
+const findAttached = prepared<{ suite: bigint }, Known & { use_id: bigint }>((db, value) =>
+  db
+    .selectFrom('suite_dependencies')
+    .innerJoin('dependencies', 'dependencies.id', 'suite_dependencies.dependency_id')
+    .select([...columns, 'suite_dependencies.id as use_id'])
+    .where('suite_dependencies.suite_id', '=', value('suite'))
+    .orderBy('suite_dependencies.id'),
+);
+
+/** What a suite has attached, in that order. */
+export async function attachedStacks(db: Queries, suiteId: bigint): Promise<Stack[]> {
+  const attached = await findAttached(db, { suite: suiteId });
+  return stacksOf(db, await withPins(db, 'suite_dependency_id', attached));
+}
+
+/** What a dependency is compiled against, in the order in which it was named. */
+export async function relatedStacks(db: Queries, dependencyId: bigint): Promise<Stack[]> {
+  return stacksOf(db, (await relationsOf(db, [dependencyId])).get(dependencyId) ?? []);
+}
+
+/** What dependencies are at this moment, whoever uses them. */
+export async function dependenciesNow(db: Queries, ids: bigint[]): Promise<Stack[]> {
+  if (ids.length === 0) return [];
+  const found = await db.selectFrom('dependencies').select(columns).where('id', 'in', ids).execute();
+  return stacksOf(
+    db,
+    found.map((dependency) => ({ dependency, pin: undefined })),
+  );
+}
+
+async function stacksOf(db: Queries, named: Used[]): Promise<Stack[]> {
+  const relations = new Map<bigint, Used[]>();
+  for (let edge = followed(named, relations); edge.length > 0;) {
+    const found = await relationsOf(db, edge);
+    for (const id of edge) relations.set(id, found.get(id) ?? []);
+    edge = followed([...found.values()].flat(), relations);
+  }
+  return named.map((one) => stackOf(one, relations));
+}
+
+/** Those of which it is not known yet what they are compiled against. A pin knows it by itself. */
+function followed(used: Used[], known: ReadonlyMap<bigint, unknown>): bigint[] {
+  const ids = used.filter(({ pin }) => !pin).map(({ dependency }) => dependency.id);
+  return [...new Set(ids)].filter((id) => !known.has(id));
+}
+
+function stackOf(named: Used, relations: ReadonlyMap<bigint, Used[]>): Stack {
+  if (named.pin) return named.pin;
+  const below: Layer[] = [];
+  const visited = new Set([named.dependency.id]);
+  const visit = ({ dependency, pin }: Used): void => {
+    if (pin) below.push(...pin.below, { ...pin.itself, launchCommand: '' });
+    else if (!visited.has(dependency.id)) {
+      visited.add(dependency.id);
+      relations.get(dependency.id)?.forEach(visit);
+      below.push({ ...layerOf(dependency), launchCommand: '' });
+    }
+  };
+  relations.get(named.dependency.id)?.forEach(visit);
+  return { itself: layerOf(named.dependency), below: eachOnce(below) };
+}
+
+function layerOf({ id, name, result: digest, result_prefix: prefix, launch_command }: Known): Layer {
+  return { id, name, digest, prefix, launchCommand: launch_command };
+}
+
+/** The lowest place of each counts. Of one dependency there may be several states, each pinned at its time. */
+export function eachOnce(layers: Layer[]): Layer[] {
+  const known = new Map<string, Layer>();
+  for (const layer of layers) {
+    const key = `${layer.id} ${layer.digest} ${layer.prefix}`;
+    if (!known.has(key)) known.set(key, layer);
+  }
+  return [...known.values()];
+}
+
+async function relationsOf(db: Queries, ids: bigint[]): Promise<Map<bigint, Used[]>> {
+  const relations = await db
+    .selectFrom('dependency_relations')
+    .innerJoin('dependencies', 'dependencies.id', 'dependency_relations.related_id')
+    .select([...columns, 'dependency_relations.id as use_id', 'dependency_relations.dependency_id'])
+    .where('dependency_relations.dependency_id', 'in', ids)
+    .orderBy('dependency_relations.id')
+    .execute();
+  const used = await withPins(db, 'relation_id', relations);
+  return Map.groupBy(used, (_, at) => relations[at]?.dependency_id ?? -1n);
+}
+
+type UseColumn = 'suite_dependency_id' | 'relation_id';
+
+async function withPins(
+  db: Queries,
+  column: UseColumn,
+  uses: readonly (Known & { use_id: bigint })[],
+): Promise<Used[]> {
+  const ids = uses.map(({ use_id: id }) => id);
+  const pins = await pinsOf(db, column, ids);
+  return uses.map((dependency) => ({ dependency, pin: pins.get(dependency.use_id) }));
+}
+
+/** What is pinned, by the use that it is pinned for. */
+export async function pinsOf(db: Queries, column: UseColumn, ids: bigint[]): Promise<Map<bigint, Stack>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('dependency_pins')
+    .selectAll()
+    .where(column, 'in', ids)
+    .orderBy(column)
+    .orderBy('position')
+    .execute();
+  const stacks = Array.from(
+    Map.groupBy(rows, (row) => row[column] ?? -1n),
+    ([id, pinned]) => {
+      const layers = pinned.map(layerOfPin);
+      const itself = layers.pop();
+      return itself ? [[id, { itself, below: layers }] as const] : [];
+    },
+  );
+  return new Map(stacks.flat());
+}
+
+function layerOfPin({ dependency_id: id, name, digest, prefix, launch_command }: DependencyPinRow): Layer {
+  return { id, name, digest, prefix, launchCommand: launch_command };
+}

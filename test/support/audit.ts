@@ -1,0 +1,36 @@
+import type { AuditEntryRow } from '../../src/db/schema.ts';
+import { entriesSince, entryView } from '../../src/auth/audit.ts';
+import type { Service } from './service.ts';
+
+export type Entry = ReturnType<typeof entryView>;
+
+/** What the audit log was told since a moment in a test. */
+export class AuditWatch {
+  readonly #service: Service;
+  #last = -1n;
+
+  private constructor(service: Service) {
+    this.#service = service;
+  }
+
+  static async begin(service: Service): Promise<AuditWatch> {
+    const watch = new AuditWatch(service);
+    await watch.news();
+    return watch;
+  }
+
+  /** What came since the last time this was asked, oldest first. */
+  async news(): Promise<Entry[]> {
+    const entries = (await allEntries(this.#service)).filter(({ id }) => id > this.#last);
+    this.#last = entries.at(-1)?.id ?? this.#last;
+    return entries.map(entryView);
+  }
+
+  async actions(): Promise<string[]> {
+    return (await this.news()).map(({ action }) => action);
+  }
+}
+
+export async function allEntries({ store }: Service): Promise<AuditEntryRow[]> {
+  return Array.fromAsync(entriesSince(store.db.read, 0n));
+}
