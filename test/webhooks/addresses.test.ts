@@ -108,10 +108,9 @@ describe('the judge of addresses', () => {
 const forbidden = 'the address is not public, and the operator of this service has not allowed it';
 
 test('a webhook is not sent to an address of this machine, also a public one that it gained later', async () => {
-  const machine = await run('unshare', [
-    ...['--user', '--map-root-user', '--net', process.execPath, '--disable-warning=ExperimentalWarning'],
-    fileURLToPath(new URL('own_addresses.ts', import.meta.url)),
-  ]);
+  const program = fileURLToPath(new URL('own_addresses.ts', import.meta.url));
+  const node = [process.execPath, '--disable-warning=ExperimentalWarning', program];
+  const machine = await run('unshare', ['--user', '--map-root-user', '--net', ...node]);
   assert.equal(machine.status, 0, machine.stderr.toString());
   assert.deepEqual(JSON.parse(machine.stdout.toString()), {
     results: {
