@@ -42,7 +42,7 @@ export const builds: Benchmark = {
 
 /** The same isolation and mounts, without anything around it. */
 const bareArguments =
-  '--unshare-all --die-with-parent --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --proc /proc --dev /dev';
+  '--unshare-all --die-with-parent --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev';
 const bareCommand = [
   ...bareArguments.split(' '),
   '--tmpfs',

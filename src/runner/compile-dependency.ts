@@ -1,9 +1,9 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
 import { packTree } from './packages.ts';
-import { removeTree } from './sandbox/area.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';

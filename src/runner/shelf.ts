@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeTree } from '../lib/remove-tree.ts';
 import { run } from '../lib/processes.ts';
 import type { Link, Software } from '../protocol.ts';
 import { unpackTree } from './packages.ts';
-import { removeTree } from './sandbox/area.ts';
 import type { Limits, Mount, Sandboxes } from './sandbox/types.ts';
 import { placesIn } from './search-paths.ts';
 import { fetchBlob } from './transfers.ts';

@@ -1,9 +1,9 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeTree } from '../lib/remove-tree.ts';
 import type { Link } from '../protocol.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';
-import { removeTree } from './sandbox/area.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
 import { openShelf } from './shelf.ts';

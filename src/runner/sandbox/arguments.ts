@@ -1,13 +1,24 @@
 import { join } from 'node:path';
-import { ofTheMachine } from './stage.ts';
+import { ofTheMachine } from './sandbox-root.ts';
 import { BUILD_USER, PLACES, USUAL_PATH, type Job, type Network } from './types.ts';
-import { BENCH } from './workbench.ts';
+import { HELPER_DIRECTORY } from './mount-helper.ts';
 
 /** The descriptor on which bubblewrap tells of the sandbox's first process; steps.ts has the others. */
 export const STATUS_FD = 6;
+/** The descriptor from which it reads the filter for system calls. */
+export const SECCOMP_FD = 8;
+
+const FILTERS: { [architecture in NodeJS.Architecture]?: string } = { x64: 'x86_64.bpf', arm64: 'aarch64.bpf' };
+
+/** The filter for this machine; docs/decisions/0027 tells of it. */
+export function seccompFilter(): string {
+  const name = FILTERS[process.arch];
+  if (name === undefined) throw new Error(`there is no filter for the system calls of ${process.arch}`);
+  return join(import.meta.dirname, 'seccomp', name);
+}
 
 /**
- * What bubblewrap is told about every sandbox on this machine, but for the stage.
+ * What bubblewrap is told about every sandbox on this machine, but for its root.
  *
  * The machine's programs and libraries, and nothing else of its file system: what is not named here does not
  * exist for a build. Nested user namespaces are switched off: in one of its own a build would have every
@@ -19,8 +30,9 @@ export function commonArguments(network: Network): string[] {
     network === 'none' ? ['--unshare-net'] : [],
     ['--disable-userns', '--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', BUILD_USER.name],
     ['--uid', `${BUILD_USER.uid}`, '--gid', `${BUILD_USER.gid}`, '--json-status-fd', `${STATUS_FD}`, '--clearenv'],
+    ['--seccomp', `${SECCOMP_FD}`],
     ofTheMachine().directories.flatMap((name) => ['--ro-bind', `/${name}`, `/${name}`]),
-    ['--ro-bind', join(BENCH, 'etc'), '/etc'],
+    ['--ro-bind', join(HELPER_DIRECTORY, 'etc'), '/etc'],
     ['--dev', '/dev', '--perms', '1777', '--tmpfs', '/dev/shm', '--remount-ro', '/dev', '--proc', '/proc'],
     ['--remount-ro', '/'],
   ].flat();

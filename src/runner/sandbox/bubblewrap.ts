@@ -1,16 +1,15 @@
 import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { STATUS_FD } from './arguments.ts';
+import { SECCOMP_FD, seccompFilter, STATUS_FD } from './arguments.ts';
 import { ignore } from './cgroup_files.ts';
 import { signalAll } from './descendants.ts';
 import { GRACE_MS } from './ending.ts';
-import type { Stage } from './stage.ts';
+import type { RunHelper } from './mount-helper.ts';
+import type { SandboxRoot } from './sandbox-root.ts';
 import { announced, AWAIT_SCRIPT, NEVER_FD, REPORT_FD, SCRIPT_FD } from './steps.ts';
 import type { Identity } from './types.ts';
-import type { Workbench } from './workbench.ts';
 
 /**
  * One sandbox, from before its run to after it.
@@ -18,7 +17,7 @@ import type { Workbench } from './workbench.ts';
  * It is opened ahead of the run, and a shell waits in it for the script that leads through the steps. So by the time a
  * run comes, namespaces and mounts are there, the shell has dropped to the build's user and is in its control group: no
  * moment exists in which the build's code runs outside its limits, and the start costs the run next to nothing. What
- * belongs to the run alone comes to it over the stage (stage.ts). Its variables come with the script, over a pipe,
+ * belongs to the run alone is mounted on its root (sandbox-root.ts). Its variables come with the script, over a pipe,
  * because there may be secrets among them, which a command line would show to every user of the machine.
  *
  * If the runner dies, bubblewrap and with it all processes of the run die too (`--die-with-parent`); a shell that
@@ -44,53 +43,43 @@ export interface Bubblewrap {
   kill(): void;
 }
 
-/** The named pipes between a run and the runner, in the folder of the slot; used by one run after the other. */
-const PIPES = ['script', 'report', 'status', 'complaint', 'output', 'never'] as const;
-type Pipe = (typeof PIPES)[number];
-
-export async function makePipes(folder: string, bench: Workbench, owner: Identity): Promise<void> {
-  await Promise.all(PIPES.map((name) => bench.fifo(join(folder, name), owner)));
-}
-
 interface Holding {
-  folder: string;
-  bench: Workbench;
+  helper: RunHelper;
+  /** Who the run is on this machine. */
   owner: Identity;
-  stage: Stage;
+  root: SandboxRoot;
   /** What bubblewrap is told beside that. */
   arguments: readonly string[];
 }
 
-export async function holdBubblewrap(holding: Holding): Promise<Bubblewrap> {
-  const { folder, bench, owner, stage } = holding;
-  const path = (name: Pipe): string => join(folder, name);
+export async function holdBubblewrap({ helper, owner, root, arguments: common }: Holding): Promise<Bubblewrap> {
+  const { pid, pipes, ended } = await helper.start({
+    as: owner,
+    descriptors: {
+      0: { file: '/dev/null' },
+      1: 'writes',
+      2: 'writes',
+      [SCRIPT_FD]: 'reads',
+      [REPORT_FD]: 'writes',
+      [STATUS_FD]: 'writes',
+      [NEVER_FD]: 'waits for ever',
+      [SECCOMP_FD]: { file: seccompFilter() },
+    },
+    command: ['bwrap', '--bind', root.path, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT],
+  });
   const opened: number[] = [];
-  const open = (name: Pipe, flags: number): number => {
-    const fd = openSync(path(name), flags | constants.O_NONBLOCK);
-    opened.push(fd);
-    return fd;
-  };
   try {
-    const reading = (['report', 'status', 'complaint', 'output'] as const).map((name) =>
-      open(name, constants.O_RDONLY),
-    );
-    const writing = open('script', constants.O_RDWR);
-    const { pid, ended } = await bench.start({
-      as: owner,
-      pipes: {
-        0: { reads: '/dev/null' },
-        1: { writes: path('output') },
-        2: { writes: path('complaint') },
-        [SCRIPT_FD]: { reads: path('script') },
-        [REPORT_FD]: { writes: path('report') },
-        [STATUS_FD]: { writes: path('status') },
-        [NEVER_FD]: { reads: path('never'), writes: path('never') },
-      },
-      command: ['bwrap', '--bind', stage.root, '/', ...holding.arguments, '--', '/bin/sh', '-c', AWAIT_SCRIPT],
-    });
+    const open = (descriptor: number, flags: number): number => {
+      const fd = openSync(pipes.get(descriptor) ?? '', flags | constants.O_NONBLOCK);
+      opened.push(fd);
+      return fd;
+    };
+    const reading = [REPORT_FD, STATUS_FD, 2, 1].map((descriptor) => open(descriptor, constants.O_RDONLY));
+    const writing = open(SCRIPT_FD, constants.O_WRONLY);
+    await helper.opened();
     return heldBubblewrap(pid, ended, reading as Four, writing);
   } catch (error) {
-    opened.forEach(closeSync);
+    opened.forEach((fd) => closeSync(fd));
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** The moves that both versions of control groups share. */
@@ -39,7 +39,6 @@ export async function makeGroup(directory: string): Promise<void> {
   await mkdir(directory).catch(ignore('EEXIST'));
 }
 
-/** Also what the sweep uses, on groups of which only the path is known. */
 export async function killAll(directory: string): Promise<void> {
   for (let pause = 1; ; pause = Math.min(pause * 2, 100)) {
     const pids = readPids(directory);
@@ -58,6 +57,14 @@ function kill(pid: number): void {
   } catch {
     // already gone
   }
+}
+
+/** Ends everything in a group and in those below it, and removes them. */
+export async function removeGroups(directory: string): Promise<void> {
+  const entries = (await readdir(directory, { withFileTypes: true }).catch(ignore('ENOENT'))) ?? [];
+  for (const entry of entries) if (entry.isDirectory()) await removeGroups(`${directory}/${entry.name}`);
+  await killAll(directory);
+  await removeGroup(directory);
 }
 
 export async function removeGroup(directory: string): Promise<void> {

@@ -31,13 +31,17 @@ export async function findVersion1(
     pids: join(parents.pids, name),
     cpu: join(parents.cpu, name),
   });
+  const make = async (name: string): Promise<Record<Controller, string>> => {
+    const made = directories(name);
+    for (const directory of Object.values(made)) await makeGroup(directory);
+    return made;
+  };
   return {
     description: `limits by cgroup v1 under ${parents.memory}`,
     paths: (name) => Object.values(directories(name)),
-    make: async (name) => {
-      const made = directories(name);
-      for (const directory of Object.values(made)) await makeGroup(directory);
-      return group(made);
+    open: async (name) => {
+      await make(name);
+      return async (run) => group(await make(join(name, run)));
     },
   };
 }

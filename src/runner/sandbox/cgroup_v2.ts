@@ -27,10 +27,15 @@ export async function findVersion2(
   return {
     description: `limits by cgroup v2 under ${parent}${cpu ? '' : ', without the processor (that controller is not available here)'}`,
     paths: (name) => [join(parent, name)],
-    make: async (name) => {
-      const directory = join(parent, name);
-      await makeGroup(directory);
-      return group(directory, cpu);
+    open: async (name) => {
+      const all = join(parent, name);
+      await makeGroup(all);
+      if (!(await handsDown(all))) throw new Error(`${all} cannot limit the groups of runs`);
+      return async (run) => {
+        const directory = join(all, run);
+        await makeGroup(directory);
+        return group(directory, cpu);
+      };
     },
   };
 }

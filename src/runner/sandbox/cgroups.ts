@@ -6,16 +6,15 @@ import type { Limits } from './types.ts';
 /**
  * Limits for a whole tree of processes, through the kernel's control group files, written by hand.
  *
- * One group per slot, made once and used by one run after the other: a group per run would leave the kernel
- * a dying group for every build, each held alive for as long as a page that the build once read is cached.
- * The runs of a slot never overlap, and no run starts before the group is empty again.
+ * Every run has a group of its own, below one group of the runner's, which is how the sweep finds them.
  */
 export interface CgroupTree {
   /** What the operator is told, once. */
   description: string;
-  /** Makes the group's directories. Their paths are known before, so that they can be noted down first. */
+  /** The directories of the group of that name, known before they are made. */
   paths(name: string): string[];
-  make(name: string): Promise<Cgroup>;
+  /** Makes that group; what it answers makes groups for runs inside it. */
+  open(name: string): Promise<(run: string) => Promise<Cgroup>>;
 }
 
 export interface Cgroup {
@@ -25,7 +24,7 @@ export interface Cgroup {
   /** Moves a process in; what it starts from then on is born there. */
   add(pid: number): Promise<void>;
   pids(): number[];
-  /** How many processes the kernel has killed here for want of memory, ever. */
+  /** How many processes the kernel has killed here for want of memory. */
   outOfMemoryKills(): number;
   /** Kills all processes and waits until none is left. */
   empty(): Promise<void>;

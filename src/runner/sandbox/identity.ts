@@ -1,35 +1,67 @@
+import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Identity } from './types.ts';
 
 /**
- * Who a build is on this machine.
+ * Who builds are on this machine.
  *
- * For a runner that is root, all builds share one unprivileged id. One id per build would be a further wall
- * between builds, but the files of a checkout can have only one owner, and a build must own what it finds in
- * its workspace (chmod, git's ownership check) without a copy of every file. The walls that do stand: every
- * build has its own user, process, mount and IPC namespaces, so that it cannot name, and therefore not
- * signal, trace or read, anything of another build.
+ * For a runner that is root, every run has a user number of its own, which no other run has had since the runner
+ * started: what the kernel counts by user (inotify instances, pages in pipes, descriptors on their way, keys) is then
+ * counted by run. Files on disk all belong to one user that nothing runs as; each run sees them, through mounts that
+ * translate owners, as its own. So a checkout can be shared by many runs, and each may change the modes of what it finds.
  *
- * The id is in the range that neither Debian nor systemd hands out. A runner inside a container may have a
- * smaller range of ids; then it is one that Debian reserves and never assigns.
+ * The numbers are in a range that neither Debian nor systemd hands out. A runner inside a container may have fewer; then,
+ * and where the kernel cannot translate owners, all runs share the user of the files. A runner that is an ordinary user
+ * has no other user to give: its builds are that user, in namespaces of their own.
  */
-const CANDIDATES = [1_913_000_000, 65_533];
-
-export function buildIdentity(): Identity {
-  const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
-  if (uid !== 0) return { uid, gid };
-  const chosen = CANDIDATES.find((id) => mapped('uid_map', id) && mapped('gid_map', id));
-  if (chosen === undefined)
-    throw new Error(
-      `this machine has no user id to spare: none of ${CANDIDATES.join(', ')} exists in /proc/self/uid_map`,
-    );
-  return { uid: chosen, gid: chosen };
+export interface BuildUsers {
+  /** Whom files belong to on disk. */
+  readonly files: Identity;
+  /** Who the next run is. */
+  next(): RunUser;
 }
 
-function mapped(file: 'uid_map' | 'gid_map', id: number): boolean {
+export interface RunUser {
+  run: Identity;
+  /** How the owner of files is translated; undefined where the run has the user of the files. */
+  mapped: { files: number; run: number } | undefined;
+}
+
+const FILES = [1_913_000_000, 65_533];
+const RUNS = { first: 1_913_000_001, last: 2_147_483_646 };
+
+export function buildUsers(): BuildUsers {
+  if (process.getuid?.() !== 0) return sharedUser({ uid: -1, gid: -1 });
+  const chosen = FILES.find((id) => exists(id, id));
+  if (chosen === undefined)
+    throw new Error(`this machine has no user id to spare: none of ${FILES.join(', ')} exists in /proc/self/uid_map`);
+  const files = { uid: chosen, gid: chosen };
+  if (!exists(RUNS.first, RUNS.last)) return sharedUser(files);
+  // Another runner on this machine, or the last one, is not likely to have begun near the same number.
+  let next = randomInt(RUNS.first, RUNS.last);
+  return {
+    files,
+    next: () => {
+      next = next < RUNS.last ? next + 1 : RUNS.first;
+      return { run: { uid: next, gid: next }, mapped: { files: chosen, run: next } };
+    },
+  };
+}
+
+/** All runs are the user that files belong to. */
+export function sharedUser(files: Identity): BuildUsers {
+  return { files, next: () => ({ run: files, mapped: undefined }) };
+}
+
+/** Whether this process's user namespace has all of these numbers. */
+function exists(first: number, last: number): boolean {
+  return mapped('uid_map', first, last) && mapped('gid_map', first, last);
+}
+
+function mapped(file: 'uid_map' | 'gid_map', from: number, to: number): boolean {
   return readFileSync(`/proc/self/${file}`, 'utf8')
     .trim()
     .split('\n')
     .map((line) => line.trim().split(/\s+/).map(Number))
-    .some(([first = 0, , count = 0]) => id >= first && id < first + count);
+    .some(([first = 0, , count = 0]) => from >= first && to < first + count);
 }

@@ -1,13 +1,16 @@
 import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { commonArguments } from './arguments.ts';
-import { watchDisk } from './disk.ts';
+import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc } from './etc.ts';
-import { buildIdentity } from './identity.ts';
+import { buildUsers, sharedUser } from './identity.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
+import { openMountHelper } from './mount-helper.ts';
+import { openOutside } from './network.ts';
 import { plainRunner } from './plain.ts';
 import { openPool } from './pool.ts';
-import { runInSlot } from './run.ts';
+import { runInSandbox } from './run.ts';
+import { openSandbox } from './sandbox.ts';
 import { openState, type State } from './state.ts';
 import type { Ended, Identity, Job, SandboxOptions, Sandboxes } from './types.ts';
 
@@ -28,7 +31,7 @@ export type {
 /** Finds out what the machine can do, sweeps what a killed runner left, and tries one run before any build comes. */
 export async function openSandboxes(options: SandboxOptions): Promise<Sandboxes> {
   if (options.isolation === 'required') await requirePrograms(options.network);
-  const state = await openState(options.stateDir);
+  const state = await openState(options.stateDir, options.log);
   try {
     return options.isolation === 'off' ? await openPlain(options, state) : await openIsolated(options, state);
   } catch (error) {
@@ -39,49 +42,76 @@ export async function openSandboxes(options: SandboxOptions): Promise<Sandboxes>
 
 async function openIsolated(options: SandboxOptions, state: State): Promise<Sandboxes> {
   const { network, log } = options;
+  const root = process.getuid?.() === 0;
+  const outside = network === 'internet' ? openOutside({ root, log }) : undefined;
   const machine: Machine = {
-    root: process.getuid?.() === 0,
-    owner: buildIdentity(),
-    network,
+    root,
+    users: buildUsers(),
+    mountHelper: await openMountHelper({ root }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
     arguments: commonArguments(network),
     overlay: true,
     makeCgroup: await cgroupMaker(state, log),
+    connect: outside && ((pid) => outside.connect(pid)),
   };
-  await composeEtc(machine.etc, network);
-  const disk = await watchDisk(state.folder, options.diskReserveBytes);
   const pool = openPool(machine, log);
-  const runPooled = (job: Job): Promise<Ended> => pool.use((slot) => runInSlot(machine, slot, job, disk));
+  const takeDown = async (): Promise<void> => {
+    await pool.close();
+    outside?.close();
+    await machine.mountHelper.close();
+  };
   try {
-    await tryOut(runPooled, { empty: true }).catch((error: unknown) => {
-      throw explainRefusal(error);
-    });
-    // Not every file system can carry the upper half of an overlay (another overlay cannot, for one).
-    machine.overlay = await tryOut(runPooled, { checkout: machine.etc }).then(
-      () => true,
-      (error: unknown) => {
-        log(`workspaces are copied, because an overlay is not possible in ${state.folder}: ${String(error)}`);
-        return false;
+    await composeEtc(machine.etc, network);
+    const disk = await watchDisk(state.folder, options.diskReserveBytes);
+    await findWays(machine, disk, log);
+    await pool.prepare(options.prepare ?? 1);
+    return assemble(
+      root ? machine.users.files : ourselves(),
+      (job) => pool.use(job.limits, (sandbox) => runInSandbox(machine, sandbox, job, disk)),
+      async () => {
+        await takeDown();
+        await state.close();
       },
     );
-    await pool.prepare(options.prepare ?? 1);
   } catch (error) {
-    await pool.close();
+    await takeDown();
     throw error;
   }
-  return assemble(machine.owner, runPooled, async () => {
-    await pool.close();
-    await state.close();
-  });
+}
+
+/** Finds out, with trial runs, what the kernel and the file system allow. */
+async function findWays(machine: Machine, disk: DiskWatch, log: SandboxOptions['log']): Promise<void> {
+  const attempt = (workspace: Job['workspace']): Promise<Error | null> => tryOut(machine, disk, workspace);
+  let refusal = await attempt({ empty: true });
+  if (!refusal && !(await attempt({ checkout: machine.etc }))) return;
+  // Linux before 5.12 cannot translate the owners of files, before 5.19 not under an overlay, and not on every file system.
+  const { users } = machine;
+  machine.users = sharedUser(users.files);
+  refusal = await attempt({ empty: true });
+  if (refusal) throw explainRefusal(refusal);
+  const withoutOverlay = await attempt({ checkout: machine.etc });
+  if (!withoutOverlay) {
+    if (machine.root) log('all builds have the same user number, because owners of files cannot be translated here');
+    return;
+  }
+  // Not every file system can carry the upper half of an overlay (another overlay cannot, for one).
+  machine.overlay = false;
+  log(`workspaces are copied, because an overlay is not possible in ${machine.stateDir}: ${withoutOverlay.message}`);
+  machine.users = users;
+  if ((await attempt({ checkout: machine.etc })) === null) return;
+  machine.users = sharedUser(users.files);
 }
 
 async function openPlain(options: SandboxOptions, state: State): Promise<Sandboxes> {
   options.log('builds are NOT isolated: they run as plain processes of this user and see everything it sees');
-  const owner: Identity = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
   const disk = await watchDisk(state.folder, options.diskReserveBytes);
   const makeCgroup = await cgroupMaker(state, options.log);
-  return assemble(owner, plainRunner({ stateDir: state.folder, makeCgroup, disk }), () => state.close());
+  return assemble(ourselves(), plainRunner({ stateDir: state.folder, makeCgroup, disk }), () => state.close());
+}
+
+function ourselves(): Identity {
+  return { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 }
 
 /** What both kinds have in common: runs in flight are known, so that closing can end them. */
@@ -125,9 +155,9 @@ function check(job: Job): void {
     if (join('/', at) !== at || at.endsWith('/')) throw new Error(`not a place to mount at: ${at}`);
 }
 
-async function tryOut(start: (job: Job) => Promise<Ended>, workspace: Job['workspace']): Promise<void> {
+async function tryOut(machine: Machine, disk: DiskWatch, workspace: Job['workspace']): Promise<Error | null> {
   const said: Buffer[] = [];
-  const ended = await start({
+  const job: Job = {
     id: 'try-out',
     steps: [{ name: 'try', command: 'true' }],
     environment: {},
@@ -135,7 +165,17 @@ async function tryOut(start: (job: Job) => Promise<Ended>, workspace: Job['works
     limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: 30_000 },
     output: (chunk) => void said.push(chunk),
     signal: new AbortController().signal,
-  });
-  if (ended.exitStatus !== 0)
-    throw new Error(`a trial run ended with ${ended.exitStatus ?? ended.reason}: ${Buffer.concat(said).toString()}`);
+  };
+  try {
+    const sandbox = await openSandbox(machine, 'try-out');
+    try {
+      const ended = await runInSandbox(machine, sandbox, job, disk);
+      if (ended.exitStatus === 0) return null;
+      return new Error(`a trial run ended with ${ended.exitStatus ?? ended.reason}: ${Buffer.concat(said).toString()}`);
+    } finally {
+      await sandbox.close();
+    }
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
 }

@@ -2,14 +2,17 @@ import { constants, readFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { findCgroups, type Cgroup } from './cgroups.ts';
+import type { BuildUsers } from './identity.ts';
+import type { MountHelper } from './mount-helper.ts';
+import type { Outside } from './network.ts';
 import type { State } from './state.ts';
-import type { Identity, Network, SandboxOptions } from './types.ts';
+import type { Network, SandboxOptions } from './types.ts';
 
-/** What this machine can do, found out once, and what all slots share. */
+/** What this machine can do, found out once, and what is made of it for every sandbox. */
 export interface Machine {
   root: boolean;
-  owner: Identity;
-  network: Network;
+  users: BuildUsers;
+  mountHelper: MountHelper;
   stateDir: string;
   /** The folder that builds see as /etc. */
   etc: string;
@@ -17,7 +20,9 @@ export interface Machine {
   arguments: string[];
   /** Whether workspaces can be laid over a checkout; otherwise they are copies. */
   overlay: boolean;
-  makeCgroup(slot: number): Promise<Cgroup | null>;
+  makeCgroup(run: string): Promise<Cgroup | null>;
+  /** Connects the network of a run to the outside; undefined where runs have no network of their own. */
+  connect: ((pid: number) => Promise<Outside>) | undefined;
 }
 
 const PROGRAMS: Record<string, { package: string; for: (network: Network) => boolean }> = {
@@ -90,12 +95,8 @@ export async function cgroupMaker(state: State, log: SandboxOptions['log']): Pro
     tree?.description ??
       'control groups cannot be written by this user: limits on memory and processes hold per process and per user, not per build',
   );
-  return async (slot) => {
-    if (!tree) return null;
-    const name = `headrace-${state.name}-${slot}`;
-    await state.noteGroups(tree.paths(name)); // before they are made, or a kill in between would leave them for good
-    const made = await tree.make(name);
-    await made.empty();
-    return made;
-  };
+  if (!tree) return async () => null;
+  const name = `headrace-${state.name}`;
+  await state.noteGroups(tree.paths(name)); // before they are made, or a kill in between would leave them for good
+  return tree.open(name);
 }

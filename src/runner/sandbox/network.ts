@@ -1,20 +1,23 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { networkInterfaces } from 'node:os';
 import { run } from '../../lib/processes.ts';
+import { ownRanges, REFUSED_IPV4_RANGES } from '../../lib/special-addresses.ts';
 import type { Command } from './types.ts';
 
 /**
- * The outside world for one slot (`internet`).
+ * The outside world for one run (`internet`).
  *
- * slirp4netns carries the slot's traffic through ordinary sockets of this machine. It serves root and ordinary
+ * slirp4netns carries the run's traffic through ordinary sockets of this machine. It serves root and ordinary
  * users alike and leaves the machine's own network as it is: no forwarding switched on, no address translation,
- * no quarrel with a firewall that drops what it does not know. It is started once per slot, not per build.
+ * no quarrel with a firewall that drops what it does not know. Each run has one of its own, started ahead with its
+ * sandbox: what still arrives for a run that is over, or what it did to the process that carried its packets, must
+ * not meet the next.
  *
- * What may be reached is decided inside the slot's network namespace, by rules that a build cannot change: the
+ * What may be reached is decided inside the run's network namespace, by rules that a build cannot change: the
  * namespace belongs to the runner, and in it a build has no capability. Refused are the special and private
  * ranges, and the machine's own addresses, which are public on some machines: a service bound to all of them
- * would otherwise meet a build as if it came from the machine itself.
+ * would otherwise meet a build as if it came from the machine itself. A machine can gain addresses (a VPN, a new
+ * lease), so they are looked at again every second while there are sandboxes, and the rules of all of them follow.
  *
  * Names: slirp4netns answers on DNS_ADDRESS by asking the machine's resolver, also one on loopback or in a
  * private range. It would carry any port of that address to the resolver's host, so only port 53 is let through.
@@ -23,18 +26,63 @@ import type { Command } from './types.ts';
  */
 export const DNS_ADDRESS = '10.0.2.3';
 
-const REFUSED_RANGES =
-  '0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, 192.168.0.0/16, ' +
-  '198.18.0.0/15, 224.0.0.0/3';
+const LOOK_EVERY_MS = 1000;
 
 export interface Outside {
   close(): Promise<void>;
 }
 
-/** `enter` runs the command that follows it inside the slot's namespaces, with power over them. */
-export async function connectOutside(slot: { pid: number; root: boolean; enter: Command }): Promise<Outside> {
-  await loadRules(slot.enter);
-  const where = slot.root ? [] : [`--userns-path=/proc/${slot.pid}/ns/user`];
+export interface Outsides {
+  /** Connects the network of the run whose helper has that process id. */
+  connect(pid: number): Promise<Outside>;
+  close(): void;
+}
+
+export function openOutside({ root, log }: { root: boolean; log: (message: string) => void }): Outsides {
+  const connected = new Map<Outside, number>();
+  let known = ownAddresses();
+  let looking: NodeJS.Timeout | undefined;
+
+  const look = (): void => {
+    const now = ownAddresses();
+    const gained = now.filter((address) => !known.includes(address));
+    known = now;
+    if (gained.length === 0) return;
+    for (const pid of connected.values()) {
+      loadRules(entrance(pid, root), refuse(gained)).catch((error: unknown) =>
+        log(`a sandbox can reach an address that this machine has just gained: ${String(error)}`),
+      );
+    }
+  };
+  return {
+    connect: async (pid) => {
+      look();
+      await loadRules(entrance(pid, root), rules(known));
+      const outside = await startSlirp(pid, root);
+      const own: Outside = {
+        close: async () => {
+          connected.delete(own);
+          if (connected.size === 0) clearInterval(looking);
+          await outside.close();
+        },
+      };
+      connected.set(own, pid);
+      if (connected.size === 1) looking = setInterval(look, LOOK_EVERY_MS).unref();
+      return own;
+    },
+    close: () => clearInterval(looking),
+  };
+}
+
+/** The command that runs what follows it inside the namespaces of a run, with power over them. */
+function entrance(pid: number, root: boolean): Command {
+  const namespaces = [`--mount=/proc/${pid}/ns/mnt`, `--net=/proc/${pid}/ns/net`];
+  if (!root) namespaces.push(`--user=/proc/${pid}/ns/user`, '--preserve-credentials');
+  return ['nsenter', ...namespaces];
+}
+
+async function startSlirp(pid: number, root: boolean): Promise<Outside> {
+  const where = root ? [] : [`--userns-path=/proc/${pid}/ns/user`];
   const options = [
     '--configure',
     '--mtu=65520',
@@ -45,7 +93,7 @@ export async function connectOutside(slot: { pid: number; root: boolean; enter: 
   ];
   const child = spawn(
     'slirp4netns',
-    [...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', `/proc/${slot.pid}/ns/net`, 'tap0'],
+    [...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', `/proc/${pid}/ns/net`, 'tap0'],
     {
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
       detached: true,
@@ -68,9 +116,9 @@ export async function connectOutside(slot: { pid: number; root: boolean; enter: 
   throw new Error(`slirp4netns could not connect a sandbox to the outside: ${complaint.trim()}`);
 }
 
-async function loadRules([program, ...enter]: Command): Promise<void> {
+async function loadRules([program, ...enter]: Command, input: string): Promise<void> {
   const loaded = await run(program, [...enter, 'nft', '-f', '-'], {
-    input: rules(ownAddresses()),
+    input,
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
   });
   if (loaded.status !== 0)
@@ -78,7 +126,7 @@ async function loadRules([program, ...enter]: Command): Promise<void> {
 }
 
 function rules(own: readonly string[]): string {
-  const refused = [REFUSED_RANGES, ...own];
+  const refused = [...REFUSED_IPV4_RANGES, ...own];
   return `
     table inet sandbox {
       set refused { type ipv4_addr; flags interval; auto-merge; elements = { ${refused.join(', ')} } }
@@ -92,9 +140,11 @@ function rules(own: readonly string[]): string {
     }`;
 }
 
+function refuse(addresses: readonly string[]): string {
+  return `add element inet sandbox refused { ${addresses.join(', ')} }`;
+}
+
+/** Of the other family nothing gets out anyway. */
 function ownAddresses(): string[] {
-  return Object.values(networkInterfaces())
-    .flatMap((addresses) => addresses ?? [])
-    .filter(({ family }) => family === 'IPv4')
-    .map(({ address }) => address);
+  return ownRanges().filter((range) => !range.includes(':'));
 }

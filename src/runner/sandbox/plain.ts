@@ -5,7 +5,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { run } from '../../lib/processes.ts';
-import { removeTree } from './area.ts';
+import { randomName } from '../../lib/random-name.ts';
+import { removeTree } from '../../lib/remove-tree.ts';
 import { environment } from './arguments.ts';
 import type { Cgroup } from './cgroups.ts';
 import { descendants, signalAll } from './descendants.ts';
@@ -31,28 +32,21 @@ export function plainRunner(options: {
   disk: DiskWatch;
 }): (job: Job) => Promise<Ended> {
   const { stateDir, makeCgroup, disk } = options;
-  const numbers = new Set<number>();
   return async (job) => {
     if ((job.mounts ?? []).length > 0)
       throw new CannotMountError(
         'without isolation nothing can be mounted, so dependencies cannot be used (HEADRACE_SANDBOX=off)',
       );
-    let number = 0;
-    while (numbers.has(number)) number++;
-    numbers.add(number);
+    const name = randomName();
+    const folder = join(stateDir, 'runs', name);
+    for (const directory of ['tmp', 'home', 'workspace']) await mkdir(join(folder, directory), { recursive: true });
+    const cgroup = await makeCgroup(name);
     try {
-      const folder = join(stateDir, 'slots', `plain-${number}`);
-      for (const name of ['tmp', 'home', 'workspace']) await mkdir(join(folder, name), { recursive: true });
-      const cgroup = await makeCgroup(number);
-      try {
-        return await runPlainly(job, folder, cgroup, disk);
-      } finally {
-        await cgroup?.empty();
-        await cgroup?.remove();
-        await removeTree(folder);
-      }
+      return await runPlainly(job, folder, cgroup, disk);
     } finally {
-      numbers.delete(number);
+      await cgroup?.empty();
+      await cgroup?.remove();
+      await removeTree(folder);
     }
   };
 }

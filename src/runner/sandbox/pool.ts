@@ -1,73 +1,66 @@
+import { randomName } from '../../lib/random-name.ts';
 import type { Machine } from './machine.ts';
-import { openSlot, type Slot } from './slot.ts';
-import type { SandboxOptions } from './types.ts';
+import { openSandbox, type Sandbox } from './sandbox.ts';
+import type { Limits, SandboxOptions } from './types.ts';
 
-/**
- * The slots, each with one run at a time. As many exist as there ever were runs at once; the caller's concurrency
- * is what bounds that. A run that fails for our reasons leaves its slot in doubt, so the slot goes with it.
- */
+/** Sandboxes that wait for their run. Each serves one; the next is opened when it is over. */
 export interface Pool {
-  use<T>(work: (slot: Slot) => Promise<T>): Promise<T>;
+  use<T>(limits: Limits, work: (sandbox: Sandbox) => Promise<T>): Promise<T>;
+  /** Opens so many ahead, from now on. */
   prepare(count: number): Promise<void>;
   close(): Promise<void>;
 }
 
 export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
-  const idle: Slot[] = [];
-  const numbers = new Set<number>();
-  const chores = new Set<Promise<void>>();
-  const numberOf = new Map<Slot, number>();
+  const ready: Promise<Sandbox>[] = [];
+  const chores = new Set<Promise<unknown>>();
+  let ahead = 0;
+  let closing = false;
+  let usual: Limits | undefined;
 
-  const make = async (): Promise<Slot> => {
-    let number = 0;
-    while (numbers.has(number)) number++;
-    numbers.add(number);
-    try {
-      const slot = await openSlot(machine, number);
-      numberOf.set(slot, number);
-      return slot;
-    } catch (error) {
-      numbers.delete(number);
-      throw error;
-    }
-  };
-  const discard = async (slot: Slot): Promise<void> => {
-    // A slot that cannot be taken down keeps its number, so that nobody else gets its folder and group.
-    try {
-      await slot.close();
-      numbers.delete(numberOf.get(slot) ?? -1);
-    } catch (error) {
-      log(`a sandbox could not be taken down: ${String(error)}`);
-    }
-  };
-  const chore = (work: Promise<void>): void => {
+  const chore = (work: Promise<unknown>): void => {
     const done = work.finally(() => chores.delete(done));
     chores.add(done);
   };
-  /** Ready for the next run at once; the next bubblewrap is started meanwhile, and if that fails, the run that needs it will say so. */
-  const release = (slot: Slot): void => {
-    idle.push(slot);
-    chore(slot.prepare().catch(() => {}));
+  const discard = (sandbox: Sandbox): Promise<void> =>
+    sandbox.close().catch((error: unknown) => log(`a sandbox could not be taken down: ${String(error)}`));
+  const open = (): Promise<Sandbox> => openSandbox(machine, randomName(), usual);
+  const openAhead = (): void => {
+    if (closing) return;
+    while (ready.length < ahead) {
+      const opening = open();
+      // The run that needs one will say why it cannot be had.
+      opening.catch(() => void ready.splice(ready.indexOf(opening), ready.includes(opening) ? 1 : 0));
+      ready.push(opening);
+    }
+  };
+  /** One that waited may have died meanwhile. */
+  const take = async (): Promise<Sandbox> => {
+    const waiting = await ready.shift()?.catch(() => undefined);
+    if (waiting?.process.isWaiting()) return waiting;
+    if (waiting) chore(discard(waiting));
+    return open();
   };
   return {
-    use: async (work) => {
-      const slot = idle.pop() ?? (await make());
+    use: async (limits, work) => {
+      usual = limits;
+      const sandbox = await take();
       try {
-        const result = await work(slot);
-        release(slot);
-        return result;
-      } catch (error) {
-        chore(discard(slot));
-        throw error;
+        return await work(sandbox);
+      } finally {
+        openAhead();
+        chore(discard(sandbox));
       }
     },
     prepare: async (count) => {
-      const missing = Array.from({ length: Math.max(0, count - numbers.size) });
-      for (const slot of await Promise.all(missing.map(make))) release(slot);
+      ahead = count;
+      openAhead();
+      await Promise.all(ready);
     },
     close: async () => {
+      closing = true;
+      for (const opening of ready.splice(0)) chore(opening.then(discard, () => {}));
       await Promise.all(chores);
-      await Promise.all(idle.splice(0).map((slot) => slot.close()));
     },
   };
 }

@@ -1,38 +1,30 @@
 import { environment } from './arguments.ts';
-import type { Bubblewrap } from './bubblewrap.ts';
 import { descendants, signalAll, untilGone } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
-import type { Slot } from './slot.ts';
+import type { Sandbox } from './sandbox.ts';
 import { progress, script, settleIn } from './steps.ts';
 import { PLACES, type Ended, type Job } from './types.ts';
-import { furnish } from './workspace.ts';
+import { mountAll } from './workspace.ts';
 
 /**
- * One run in a slot: lay out, release the waiting shell, read to the end, tidy up.
+ * One run in its sandbox: mount what it needs, release the waiting shell, read to the end.
  *
  * The run is over when the last step's own process ends, and then everything else in the sandbox is killed.
  * Only after that is the output read to its end: whatever was written before is still in the pipe, and nobody
  * is left who could hold the pipe open.
  */
-export async function runInSlot(machine: Machine, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
-  const area = slot.takeArea();
-  const mounted = await furnish(job, { ...slot, area, overlay: machine.overlay });
-  try {
-    await slot.cgroup?.limit(job.limits);
-    const killsBefore = slot.cgroup?.outOfMemoryKills() ?? 0;
-    const process = await slot.take();
-    area.handOver();
-    const preamble = [...settleIn(PLACES.workspace, environment(job)), ...(slot.cgroup ? [] : fallbackLimits(job))];
-    process.release(script(job.steps, { preamble, thenWait: true }));
-    const ended = await follow(process, slot, job, disk);
-    const kills = (slot.cgroup?.outOfMemoryKills() ?? 0) - killsBefore;
-    if (ended.reason === null && ended.exitStatus !== 0 && kills > 0) return { ...ended, reason: 'out_of_memory' };
-    return ended;
-  } finally {
-    await Promise.all([slot.bench.clear(mounted), area.reset()]);
-  }
+export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
+  const { process, cgroup } = sandbox;
+  await mountAll(job, sandbox, machine);
+  await cgroup?.limit(job.limits);
+  const preamble = [...settleIn(PLACES.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
+  process.release(script(job.steps, { preamble, thenWait: true }));
+  const ended = await follow(sandbox, job, disk);
+  const wasKilled = (cgroup?.outOfMemoryKills() ?? 0) > 0;
+  if (ended.reason === null && ended.exitStatus !== 0 && wasKilled) return { ...ended, reason: 'out_of_memory' };
+  return ended;
 }
 
 /** Without control groups: per process or per user instead of per tree, and no word when memory runs out. */
@@ -40,16 +32,17 @@ function fallbackLimits({ limits }: Job): string[] {
   return [`ulimit -d ${Math.floor(limits.memoryBytes / 1024)}`, `ulimit -p ${limits.processes}`];
 }
 
-async function follow(process: Bubblewrap, slot: Slot, job: Job, disk: DiskWatch): Promise<Ended> {
+async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
+  const { process } = sandbox;
   const force = (): void => process.kill();
   const ending = watchForEnd({
     signal: job.signal,
     timeoutMs: job.limits.timeoutMs,
     // A run of which nothing has started yet has nobody to ask.
-    ask: async () => (process.report() === '' ? force() : signalAll(await members(process, slot), 'SIGTERM')),
+    ask: async () => (process.report() === '' ? force() : signalAll(await members(sandbox), 'SIGTERM')),
     force,
   });
-  const unwatch = disk.watch({ folders: writtenBy(job, slot.folder), end: () => ending.end('out_of_disk') });
+  const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => ending.end('out_of_disk') });
   let lost: Error | undefined;
   const reading = deliver(process.output, job.output).catch((error: unknown) => {
     lost = error instanceof Error ? error : new Error(String(error));
@@ -61,7 +54,7 @@ async function follow(process: Bubblewrap, slot: Slot, job: Job, disk: DiskWatch
   const status = await process.ended;
   ending.over();
   unwatch();
-  await bury(process, slot);
+  await killAll(sandbox);
   await process.closed;
   await reading;
   if (lost) throw new Error('the output of a run could not be delivered', { cause: lost });
@@ -82,16 +75,16 @@ export function writtenBy(job: Job, folder: string): string[] {
 }
 
 /** All processes of the run but bubblewrap's own two, which must see the others end. */
-async function members(process: Bubblewrap, slot: Slot): Promise<number[]> {
+async function members({ process, cgroup }: Sandbox): Promise<number[]> {
   const init = process.init();
   const own = [process.pid, init];
-  const all = slot.cgroup ? slot.cgroup.pids() : init === null ? [] : await descendants(init);
+  const all = cgroup ? cgroup.pids() : init === null ? [] : await descendants(init);
   return all.filter((pid) => !own.includes(pid));
 }
 
-async function bury(process: Bubblewrap, slot: Slot): Promise<void> {
+async function killAll({ process, cgroup }: Sandbox): Promise<void> {
   const init = process.init();
-  if (slot.cgroup) await slot.cgroup.empty();
+  if (cgroup) await cgroup.empty();
   else if (init !== null) {
     signalAll([init], 'SIGKILL');
     await untilGone(init); // the kernel lets a namespace's init go last

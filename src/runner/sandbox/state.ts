@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { appendFile, mkdir, open, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { removeTree } from './area.ts';
-import { ignore, killAll, removeGroup } from './cgroup_files.ts';
+import { run } from '../../lib/processes.ts';
+import { sweepTree } from '../../lib/remove-tree.ts';
+import { ignore, removeGroups } from './cgroup_files.ts';
+import type { SandboxOptions } from './types.ts';
 
 /**
  * The folder of the sandboxes, and the sweep.
@@ -20,14 +22,19 @@ export interface State {
   close(): Promise<void>;
 }
 
-export async function openState(stateDir: string): Promise<State> {
+export async function openState(stateDir: string, log: SandboxOptions['log']): Promise<State> {
   await mkdir(stateDir, { recursive: true, mode: 0o755 });
   const folder = await realpath(stateDir);
   const owner = join(folder, 'owner');
   await claim(owner);
   const groups = join(folder, 'groups');
   const noted = new Set<string>();
-  await sweep(folder, groups);
+  await sweep(folder, groups, log);
+  const runs = join(folder, 'runs');
+  await mkdir(runs, { recursive: true, mode: 0o711 });
+  // ext4 looks at every file that was removed in the last seconds nearby before it makes one. Runs make and remove many,
+  // so each gets another part of the disk (the flag says that). Other file systems refuse it, and do not need it.
+  await run('chattr', ['+T', '--', runs]).catch(() => {});
   return {
     folder,
     name: createHash('sha256').update(folder).digest('hex').slice(0, 10),
@@ -37,7 +44,7 @@ export async function openState(stateDir: string): Promise<State> {
       for (const path of fresh) noted.add(path);
     },
     close: async () => {
-      await sweep(folder, groups);
+      await sweep(folder, groups, log);
       await rm(owner, { force: true });
     },
   };
@@ -68,12 +75,16 @@ async function startOf(pid: number): Promise<string | null> {
   return fields[START_TIME] ?? null;
 }
 
-async function sweep(folder: string, groups: string): Promise<void> {
+/** What cannot be removed is told, and stays until the next sweep; it stops nothing else. */
+async function sweep(folder: string, groups: string, log: SandboxOptions['log']): Promise<void> {
   const noted = (await readFile(groups, 'utf8').catch(ignore('ENOENT'))) ?? '';
+  let isSwept = true;
   for (const group of new Set(noted.split('\n').filter(Boolean))) {
-    await killAll(group);
-    await removeGroup(group);
+    await removeGroups(group).catch((error: unknown) => {
+      isSwept = false;
+      log(`the control group ${group} was not removed: ${String(error)}`);
+    });
   }
-  await rm(groups, { force: true });
-  for (const name of ['slots', 'etc']) await removeTree(join(folder, name));
+  if (isSwept) await rm(groups, { force: true });
+  for (const name of ['runs', 'etc']) await sweepTree(join(folder, name), log);
 }

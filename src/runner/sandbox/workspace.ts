@@ -1,98 +1,88 @@
 import { chownSync, mkdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
-import type { Area } from './area.ts';
-import { PLACES, type Identity, type Job, type Mount } from './types.ts';
-import { BENCH, type Workbench } from './workbench.ts';
-
-const FEW_LAYERS = 10;
+import type { Machine } from './machine.ts';
+import { HELPER_DIRECTORY } from './mount-helper.ts';
+import type { Sandbox } from './sandbox.ts';
+import { PLACES, type Job, type Mount } from './types.ts';
 
 /**
- * Lays out workspace and mounts on the stage of a run, and says what has to be unmounted afterwards, the last first.
+ * Mounts the workspace and the software of a run on the root of its sandbox.
  *
- * Requests are sent at once and answered in order: one round trip for all. When one fails, the slot goes, and
+ * Requests are sent at once and answered in order: one round trip for all. When one fails, the sandbox goes, and
  * with it whatever was mounted.
  */
-export async function furnish(
-  job: Job,
-  slot: { area: Area; bench: Workbench; owner: Identity; overlay: boolean },
-): Promise<string[]> {
-  const { area, bench, owner } = slot;
-  const mounted: string[] = [];
+export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Promise<void> {
+  const { helper, root, directories } = sandbox;
+  const owner = machine.users.files;
   const requests: Promise<void>[] = [];
-  const mounting = (target: string, request: Promise<void>): string => {
-    mounted.unshift(target);
+  const mounting = (request: Promise<void>): void => {
+    request.catch(() => {}); // told when all of them are waited for
     requests.push(request);
-    return target;
   };
-  area.directory('tmp');
-  area.directory('home');
-  await workspace(area.stage.at(PLACES.workspace));
+  let bound = 0;
+  await workspace(root.at(PLACES.workspace));
   const mounts = (job.mounts ?? []).toSorted((a, b) => a.at.length - b.at.length); // outer ones before those inside them
-  if (needsLayers(mounts)) area.directory('layers');
-  await area.settled();
+  if (needsLayers(mounts)) directories.make('layers');
+  await directories.settled();
   for (const [index, mount] of mounts.entries()) {
-    const target = area.stage.at(mount.at);
+    const target = root.at(mount.at);
     if (mount.writable === undefined) await layers(mount, target, index, skeleton(mount, mounts, `below-${index}`));
-    else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, target, index);
+    else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, target);
     else writable(mount.writable, target);
   }
   await Promise.all(requests);
-  return mounted;
 
   async function workspace(target: string): Promise<void> {
-    if ('checkout' in job.workspace && slot.overlay) return area.overlay(job.workspace.checkout);
-    area.noOverlay();
     if ('directory' in job.workspace) return writable(job.workspace.directory, target);
-    const own = area.directory('workspace');
+    if ('checkout' in job.workspace && machine.overlay) {
+      const upper = { directory: directories.inHelper('changes'), work: directories.inHelper('work') };
+      return mounting(helper.overlay(target, { lower: [layer(job.workspace.checkout)], upper }));
+    }
+    const own = directories.make('workspace');
     if ('checkout' in job.workspace) {
-      await area.settled();
+      await directories.settled();
       await copyTree(job.workspace.checkout, own);
     }
-    mounting(target, bench.bind(area.onBench('workspace'), target, 'rw'));
+    mounting(helper.bind(directories.inHelper('workspace'), target, 'rw'));
   }
 
   function writable(directory: string, target: string): void {
     chownSync(directory, owner.uid, owner.gid);
-    mounting(target, bench.bind(directory, target, 'rw'));
+    mounting(helper.bind(directory, target, 'rw', 'mapped'));
   }
 
-  async function over(lower: string[], directory: string, target: string, index: number): Promise<void> {
+  async function over(lower: string[], directory: string, target: string): Promise<void> {
     chownSync(directory, owner.uid, owner.gid);
-    if (slot.overlay) {
-      const work = `${directory}.work`; // an overlay needs an empty directory on the same file system
-      mkdirSync(work, { recursive: true });
-      const short = briefly(lower, index);
-      mounting(target, bench.overlay(target, { lower: short, upper: { directory, work } }));
-      return;
+    if (machine.overlay) {
+      mkdirSync(`${directory}.work`, { recursive: true }); // an overlay needs an empty directory on the same mount
+      const both = join(layer(dirname(directory), 'rw'), basename(directory));
+      const upper = { directory: both, work: `${both}.work` };
+      return mounting(helper.overlay(target, { lower: lower.map((path) => layer(path)), upper }));
     }
-    for (const layer of lower) await copyTree(layer, directory);
-    mounting(target, bench.bind(directory, target, 'rw'));
+    for (const path of lower) await copyTree(path, directory);
+    mounting(helper.bind(directory, target, 'rw', 'mapped'));
   }
 
-  /** All paths of an overlay have to fit into one page: where there are many, each gets a short name first. */
-  function briefly(paths: string[], index: number): string[] {
-    if (paths.length <= FEW_LAYERS) return paths;
-    return paths.map((path, layer) => {
-      const brief = join(BENCH, `layer-${index}-${layer}`);
-      return mounting(brief, bench.bind(path, brief, 'ro'));
-    });
+  /** A directory as part of an overlay: under the owner that the run sees, and with a short name, because all of them have to fit into one page. */
+  function layer(path: string, mode: 'ro' | 'rw' = 'ro'): string {
+    const place = join(HELPER_DIRECTORY, `l${bound++}`);
+    mounting(helper.bind(path, place, mode, 'mapped'));
+    return place;
   }
 
   async function layers(mount: Mount, target: string, index: number, below: string | null): Promise<void> {
     const all = [...(below === null ? [] : [below]), ...(mount.layers ?? [])];
     const [only] = all;
     if (only === undefined) throw new Error(`nothing to mount at ${mount.at}`);
-    if (all.length === 1) mounting(target, bench.bind(only, target, 'ro'));
-    else if (slot.overlay) {
-      const short = briefly(all, index);
-      mounting(target, bench.overlay(target, { lower: short }));
-    } else {
-      const merged = join(area.directory('layers'), `merged-${index}`);
+    if (all.length === 1) mounting(helper.bind(only, target, 'ro', 'mapped'));
+    else if (machine.overlay) mounting(helper.overlay(target, { lower: all.map((path) => layer(path)) }));
+    else {
+      const merged = join(directories.make('layers'), `merged-${index}`);
       await mkdir(merged, { recursive: true });
       for (const directory of all) await copyTree(directory, merged);
-      mounting(target, bench.bind(merged, target, 'ro'));
+      mounting(helper.bind(merged, target, 'ro', 'mapped'));
     }
   }
 
@@ -100,14 +90,14 @@ export async function furnish(
   function skeleton(mount: Mount, all: readonly Mount[], name: string): string | null {
     const inside = all.filter(({ at }) => at.startsWith(`${mount.at}/`)).map(({ at }) => relative(mount.at, at));
     if (inside.length === 0) return null;
-    const folder = join(area.directory('layers'), name);
+    const folder = join(directories.make('layers'), name);
     for (const path of inside) mkdirSync(join(folder, path), { recursive: true });
     return folder;
   }
 
   /** Whether something has to be put together that is not mounted as it lies. */
   function needsLayers(mounts: readonly Mount[]): boolean {
-    if (!slot.overlay) return mounts.length > 0;
+    if (!machine.overlay) return mounts.length > 0;
     return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
   }
 }

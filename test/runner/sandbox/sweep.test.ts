@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,21 +39,25 @@ for (const network of isRoot ? (['none', 'internet'] as const) : (['none'] as co
     const helpers = descendantsOf(String(victim.pid));
     assert.ok(
       helpers.length >= (network === 'internet' ? 5 : 3),
-      `workbenches, waiting and running bubblewrap: ${helpers.length}`,
+      `helpers, waiting and running bubblewrap: ${helpers.length}`,
     );
     victim.kill('SIGKILL');
     await once(victim, 'exit');
     // Each of them is told by the kernel; how long that takes is the machine's affair, but it comes to an end.
     for (let left = 200; (marked(mark).length > 0 || helpers.some(alive)) && left > 0; left--) await delay(50);
     assert.deepEqual([marked(mark), helpers.filter(alive)], [[], []]);
-    assert.notDeepEqual(readdirSync(join(stateDir, 'slots')), []);
+    const left = readdirSync(join(stateDir, 'runs'));
+    const groups = groupsOf(stateDir);
+    assert.notDeepEqual(left, []);
 
     const sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
-    assert.ok(
-      groupsOf(stateDir).every((path) => path.endsWith('-0')),
-      'groups of the killed runner are left',
-    );
-    await sandboxes.close();
+    try {
+      const isThere = (run: string): boolean =>
+        existsSync(join(stateDir, 'runs', run)) || groups.some((group) => existsSync(join(group, run)));
+      assert.deepEqual(left.filter(isThere), [], 'something of the killed runner’s runs is left');
+    } finally {
+      await sandboxes.close();
+    }
     nothingLeft(stateDir, mark);
   });
 }
@@ -63,7 +67,7 @@ test('at whatever moment of an opening the sandboxes are closed, nothing is left
     const { sandboxes, stateDir } = await open(t, { prepare: 2 });
     await delay(pause);
     const helpers = descendantsOf(String(process.pid));
-    assert.ok(helpers.length >= 2, 'the workbenches are not found');
+    assert.ok(helpers.length >= 2, 'the helpers are not found');
     await sandboxes.close();
     assert.deepEqual(helpers.filter(alive), [], `after ${pause} ms`);
     assert.deepEqual(readdirSync(stateDir), []);
@@ -71,16 +75,16 @@ test('at whatever moment of an opening the sandboxes are closed, nothing is left
 });
 
 test('a sandbox that is only half open when the runner is killed goes with it', async () => {
-  const workbench = new URL('../../../src/runner/sandbox/workbench.ts', import.meta.url).href;
+  const helper = new URL('../../../src/runner/sandbox/mount-helper.ts', import.meta.url).href;
   const user = isRoot ? 65_534 : -1;
   // Without a control group, which would know every process. Stopped as soon as it has made the sandbox's first process.
   const program = `
     const { readFileSync } = await import('node:fs');
-    const { openWorkbench } = await import('${workbench}');
-    const bench = await openWorkbench({ root: ${isRoot}, ownNetwork: false, entrances: [] });
-    const { pid } = await bench.start({
+    const { openMountHelper } = await import('${helper}');
+    const helper = await (await openMountHelper({ root: ${isRoot} })).open({ ownNetwork: false, entrances: [] });
+    const { pid } = await helper.start({
       as: { uid: ${user}, gid: ${user} },
-      pipes: { 0: { reads: '/dev/null' }, 1: { writes: '/dev/null' }, 2: { writes: '/dev/null' } },
+      descriptors: { 0: { file: '/dev/null' } },
       command: ['bwrap', '--unshare-all', '--die-with-parent', '--ro-bind', '/', '/', 'sh', '-c', 'sleep 600; :', process.argv[1]],
     });
     while (readFileSync('/proc/' + pid + '/task/' + pid + '/children', 'utf8') === '');

@@ -1,38 +1,52 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { HELPER_DIRECTORY, type RunHelper } from './mount-helper.ts';
 import { NO_WORKSPACE, PLACES } from './types.ts';
-import { BENCH, type Workbench } from './workbench.ts';
 
 /**
- * The stage of a run: the root of what its sandbox sees, laid out on the bench.
+ * The root of what a sandbox sees, laid out by the helper of its run.
  *
- * A sandbox is opened on it before anybody knows what will run there. What a run needs, its workspace, its directories and
- * its software, is mounted on the stage once the run comes, and shows in the waiting sandbox at once, because the kernel
+ * A sandbox is opened on it before anybody knows what will run there. What the run needs, its workspace, its directories
+ * and its software, is mounted on it once the run comes, and shows in the waiting sandbox at once, because the kernel
  * passes mounts on from a shared file system to those that were bound from it. Nothing passes the other way.
  */
-export interface Stage {
-  /** Where the bench has it. */
-  readonly root: string;
-  /** Where the bench has a place of the sandbox. */
+export interface SandboxRoot {
+  /** Where the helper has it. */
+  readonly path: string;
+  /** Where the helper has a place of the sandbox. */
   at(place: string): string;
+  /** Settles when it is there. */
+  readonly made: Promise<void>;
 }
 
-export async function setStage(bench: Workbench, name: string): Promise<Stage> {
-  const root = join(BENCH, name);
+export function makeSandboxRoot(helper: RunHelper): SandboxRoot {
+  const path = join(HELPER_DIRECTORY, 'root');
   const { directories, links } = ofTheMachine();
   const own = ['/etc', '/dev', '/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
-  await bench.stage(root, {
+  const made = helper.root(path, {
     directories: [...own, join(PLACES.workspace, NO_WORKSPACE), ...directories],
     links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
   });
-  return { root, at: (place) => join(root, place) };
+  return { path, at: (place) => join(path, place), made };
 }
 
 /** Where the machine has its programs and libraries. */
 const PROGRAMS = ['usr', 'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'];
 
+interface Programs {
+  directories: string[];
+  links: Record<string, string>;
+}
+
+let known: Programs | undefined;
+
 /** On merged-/usr systems most of these are links; they must be links for the build too, or paths change their meaning. */
-export function ofTheMachine(): { directories: string[]; links: Record<string, string> } {
+export function ofTheMachine(): Programs {
+  known ??= lookUp();
+  return known;
+}
+
+function lookUp(): Programs {
   const directories: string[] = [];
   const links: Record<string, string> = {};
   for (const name of PROGRAMS) {

@@ -1,0 +1,58 @@
+import { join } from 'node:path';
+import { HELPER_DIRECTORY, type RunHelper } from './mount-helper.ts';
+import type { SandboxRoot } from './sandbox-root.ts';
+import { PLACES, type Identity } from './types.ts';
+
+/**
+ * The directories of one run: `/tmp`, the home, and what it changes in its workspace. They are made for it and
+ * removed after it, whatever it has left there. They lie on disk, not in memory, where they would count against the
+ * run's limit.
+ */
+export interface RunDirectories {
+  /** An empty directory that belongs to the build, as the runner sees it. */
+  make(name: RunDirectory): string;
+  /** The same directory as the run's helper sees it. */
+  inHelper(name: RunDirectory): string;
+  /** Settles when all that were asked for are there. */
+  settled(): Promise<void>;
+}
+
+const MODES = { tmp: 0o1777, home: 0o755, changes: 0o755, work: 0o755, workspace: 0o755, layers: 0o755 };
+export type RunDirectory = keyof typeof MODES;
+
+/** What nearly every run needs, made ahead of it. */
+const AHEAD: readonly RunDirectory[] = ['tmp', 'home', 'changes', 'work'];
+
+interface Options {
+  folder: string;
+  helper: RunHelper;
+  owner: Identity;
+  root: SandboxRoot;
+}
+
+const IN_HELPER = join(HELPER_DIRECTORY, 'run');
+
+export function openRunDirectories({ folder, helper, owner, root }: Options): RunDirectories {
+  const requests = new Set<Promise<void>>();
+  const request = (promise: Promise<void>): void => {
+    promise.catch(() => {}); // whoever waits for all of them is told
+    requests.add(promise);
+  };
+  const made = new Set<RunDirectory>();
+  const path = (name: RunDirectory): string => join(folder, name);
+  const inHelper = (name: RunDirectory): string => join(IN_HELPER, name);
+  const make = (name: RunDirectory): string => {
+    if (!made.has(name)) request(helper.directory(path(name), MODES[name], owner));
+    made.add(name);
+    return path(name);
+  };
+  request(helper.bind(folder, IN_HELPER, 'rw', 'mapped'));
+  AHEAD.forEach(make);
+  request(helper.bind(inHelper('tmp'), root.at('/tmp'), 'rw'));
+  request(helper.bind(inHelper('home'), root.at(PLACES.home), 'rw'));
+  return {
+    make,
+    inHelper,
+    settled: async () => void (await Promise.all(requests)),
+  };
+}
