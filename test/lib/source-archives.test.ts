@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../../src/lib/processes.ts';
 
 describe('the kind of an archive', () => {
-  it('is found in little memory, also of a start that unpacks to gigabytes', async () => {
+  it('is found in little memory, also of a start that unpacks to gigabytes [promise: archive-unpacking]', async () => {
     const lib = fileURLToPath(new URL('../../src/lib/source-archives.ts', import.meta.url));
     // Four bytes for each 128 KiB.
     const program = `

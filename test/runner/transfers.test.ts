@@ -28,7 +28,7 @@ describe('what came out of a sandbox', () => {
     assert.deepEqual(sent.splice(0), ['made']);
   });
 
-  test('is not sent if it is anything else', async () => {
+  test('is not sent if it is anything else [promise: dependency-links]', async () => {
     writeFileSync(join(folder, 'secret'), 'of this machine');
     symlinkSync(join(folder, 'secret'), join(folder, 'link'));
     mkdirSync(join(folder, 'directory'));
