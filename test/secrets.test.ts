@@ -32,7 +32,7 @@ async function everythingStored(service: Service): Promise<Map<string, Buffer>> 
 }
 
 describeService('the store', (service) => {
-  test('holds no secret in clear', async () => {
+  test('holds no secret in clear [promise: sealed-secrets]', async () => {
     const alice = await service.user();
     const project = await alice.createProject();
     const suite = await alice.createSuite(project);

@@ -87,6 +87,7 @@ async function* splitLines(file: string): AsyncGenerator<Buffer> {
     const source = createReadStream(file);
     const plain = createZstdDecompress();
     source.on('error', (error) => plain.destroy(error));
+    plain.on('error', () => {}); // what stands behind the end is complained about when nobody listens any more
     for await (const chunk of source.pipe(plain) as AsyncIterable<Buffer>) {
       let from = 0;
       for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {

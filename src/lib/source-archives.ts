@@ -34,8 +34,14 @@ export async function archiveKind(head: Buffer): Promise<ArchiveKind | undefined
   const opened = kind === 'tar.gz' ? createGunzip() : kind === 'tar.zst' ? createZstdDecompress() : undefined;
   if (!opened) return kind;
   const inside: Buffer[] = [];
+  let size = 0;
   const { promise, resolve } = Promise.withResolvers<void>();
-  opened.on('data', (piece: Buffer) => inside.push(piece));
+  // One header is enough. All that a hostile start unpacks to could be more than the machine has memory for.
+  opened.on('data', (piece: Buffer) => {
+    inside.push(piece);
+    size += piece.length;
+    if (size >= tarBlock) resolve();
+  });
   opened.on('error', () => resolve());
   opened.write(head, () => resolve()); // and no end: the file goes on
   await promise;

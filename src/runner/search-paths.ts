@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { USUAL_PATH } from './sandbox/types.ts';
 
@@ -22,7 +22,30 @@ const places = [...new Set(Object.values(variables).flat())];
 
 /** Those of the directories that a tree has: an entry that leads nowhere costs every search a look. */
 export function placesIn(tree: string): string[] {
-  return places.filter((place) => place === '' || existsSync(join(tree, place)));
+  return places.filter((place) => has(tree, place));
+}
+
+/**
+ * Strangers made the tree, and its links mean something in a sandbox alone. Followed here, they would say what exists on
+ * this machine. So a link counts, wherever it leads.
+ */
+function has(tree: string, place: string): boolean {
+  let path = tree;
+  for (const name of place.split('/')) {
+    path = join(path, name);
+    const kind = kindOf(path);
+    if (kind !== 'directory') return kind === 'link';
+  }
+  return true;
+}
+
+function kindOf(path: string): 'directory' | 'link' | 'other' {
+  try {
+    const found = lstatSync(path);
+    return found.isDirectory() ? 'directory' : found.isSymbolicLink() ? 'link' : 'other';
+  } catch {
+    return 'other'; // it is not there, or not for us to look at
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
 import { DiskFullError, isNoSpace } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol.ts';
@@ -44,8 +44,9 @@ export async function storeBlob(
   path: string,
   signal: AbortSignal,
 ): Promise<string | undefined> {
+  await using file = await openMade(path);
   const stored = await untilAnswered(signal, async () => {
-    const content = createReadStream(path, { highWaterMark: 1024 * 1024 });
+    const content = file.createReadStream({ start: 0, autoClose: false, highWaterMark: 1024 * 1024 });
     const hash = createHash('sha256');
     async function* hashed(): AsyncGenerator<Buffer> {
       for await (const piece of content) {
@@ -64,4 +65,15 @@ export async function storeBlob(
   });
   if ('refused' in stored) throw new DiskFullError();
   return 'digest' in stored ? stored.digest : undefined;
+}
+
+/**
+ * Opens a file that was made inside a sandbox. Had something else been put in its place, a link would be followed with
+ * the runner's rights, and a pipe would be waited for.
+ */
+async function openMade(path: string): Promise<FileHandle> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw new Error('what came out of the sandbox is not a file');
 }

@@ -47,7 +47,7 @@ describe('a token', () => {
     scopes: new Set(allowed),
   });
 
-  test('opens what its scopes name and nothing else', () => {
+  test('opens what its scopes name and nothing else [promise: account-scopes]', () => {
     requireScope(caller('commits'), 'commits');
     requireScope(caller(), 'any');
     assert.throws(() => requireScope(caller('build_requests'), 'build_requests_create'), { status: 401 });

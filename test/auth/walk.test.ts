@@ -66,7 +66,7 @@ describeService('every route', (service) => {
     }
   });
 
-  test('shows a stranger nothing', async () => {
+  test('shows a stranger nothing [promise: account-walls]', async () => {
     const stranger = await service.user();
     for (const route of guarded.filter(({ path }) => path.includes(':'))) {
       assertRefused(await call(stranger, route), 404, { generic: ['not_found'] });

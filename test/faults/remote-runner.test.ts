@@ -61,7 +61,7 @@ onEveryDatabase((database) => {
     assert.equal(await project.log((await newest())[0]), 'done elsewhere\n');
   });
 
-  test('a token that nobody gave out, and an address without TLS, are refused in words', async () => {
+  test('a token that nobody gave out, and an address without TLS, are refused in words [promise: transport]', async () => {
     const stranger = runner('hrr_nobody');
     assert.equal(await stranger.exited, 1);
     assert.match(stranger.said(), /does not know the token/);

@@ -71,7 +71,7 @@ describeService('no input at all', (service) => {
     fc.constantFrom('', ' ', '\0', '-1', '1e999', '9'.repeat(40), '\u{10ffff}', '%', '/', '../..', 'x'.repeat(3000)),
   );
 
-  test('as a body makes the service fail', async () => {
+  test('as a body makes the service fail [promise: untrusted-input]', async () => {
     const bytes = fc.uint8Array({ maxLength: 300 });
     const pairs = fc
       .array(fc.tuple(fc.constantFrom(...fields), odd), { maxLength: 8 })
@@ -92,7 +92,7 @@ describeService('no input at all', (service) => {
     );
   });
 
-  test('as a query or a path makes the service fail', async () => {
+  test('as a query or a path makes the service fail [promise: untrusted-input]', async () => {
     const reading = routes.filter(({ method }) => method === 'GET');
     const names = fc.constantFrom('limit', 'before', 'after', 'callback', 'name', 'a[b]', '[', '__proto__');
     const query = fc

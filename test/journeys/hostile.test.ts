@@ -22,7 +22,7 @@ onEveryDatabase((database) => {
     return build ?? assert.fail('it was not built');
   };
 
-  test('what a terminal would obey, and what no text holds, is in the log byte for byte', async (t) => {
+  test('what a terminal would obey, and what no text holds, is in the log byte for byte [promise: build-log]', async (t) => {
     const said = [0x1b, 0x5b, 0x32, 0x4a, 0x1b, 0x5d, 0x30, 0x3b, 0x78, 0x07, 0x08, 0x0d, 0xff, 0xfe, 0xc3, 0x28, 0x00];
     const octal = said.map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('');
     const build = await built(t, 'terminal', `printf '${octal}\\n'`);
@@ -54,7 +54,7 @@ onEveryDatabase((database) => {
     assert.deepEqual([build.build_state, build.failure_reason], ['failed', 'out_of_memory']);
   });
 
-  test('nothing of the server is within its reach', async (t) => {
+  test('nothing of the server is within its reach [promise: build-files]', async (t) => {
     const { folder } = installation;
     const tries = [
       `cat ${folder}/master.key ${folder}/headrace.db ${folder}/tls/key.pem`,

@@ -185,7 +185,7 @@ describeService('a build request', (service) => {
     assert.deepEqual(await Promise.all(logs), ['first\n', 'second\n', 'third\n']);
   });
 
-  test('of one account does not hold up another’s', async () => {
+  test('of one account does not hold up another’s [promise: account-turns]', async () => {
     const bob = await service.user();
     const [many, one] = [await alice.createProject(), await bob.createProject()];
     for (let asked = 0; asked < 5; asked += 1) await alice.requestBuild(many);

@@ -69,7 +69,7 @@ describe('an archive', () => {
     assert.deepEqual(readdirSync(into).toSorted(), ['hard', 'real', 'soft']);
   });
 
-  test('that leads out is refused by name', async () => {
+  test('that leads out is refused by name [promise: archive-unpacking]', async () => {
     await assertRefused(tarOf([{ name: '/etc/evil', content: 'x' }]), /\/etc\/evil is an absolute path/);
     await assertRefused(tarOf([{ name: 'a/../../evil', content: 'x' }]), /a\/\.\.\/\.\.\/evil leads out/);
     const link = { name: 'way', type: 'symbolic link', target: '/tmp' } as const;
@@ -102,7 +102,7 @@ describe('an archive', () => {
     assert.deepEqual(readdirSync(into).toSorted(), ['a -> b link to c', 'back\\nslash']);
   });
 
-  test('that holds too much is refused for what it claims, before it is unpacked', async () => {
+  test('that holds too much is refused for what it claims, before it is unpacked [promise: archive-unpacking]', async () => {
     await assertRefused(tarOf([{ name: 'huge', size: 2 ** 50 }]), /unpacks to more than 100000000 bytes \(with huge\)/);
     const many = Array.from({ length: 1001 }, (_, at) => ({ name: `f${at}` }));
     await assertRefused(tarOf(many), /more than 1000 entries/);

@@ -4,12 +4,14 @@ import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { zstdCompressSync } from 'node:zlib';
 import type { Link } from '../../src/protocol.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openShelf, type Shelf, type Taken } from '../../src/runner/shelf.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { archiveOf } from '../support/software.ts';
+import { tarOf } from '../support/tar.ts';
 
 const megabyte = 1024 * 1024;
 const patient = new AbortController().signal;
@@ -22,7 +24,10 @@ class Store implements Pick<Link, 'read'> {
   gate = Promise.resolve();
 
   async add(content: string): Promise<string> {
-    const bytes = await archiveOf({ 'lib/content': content }, 'tar.zst');
+    return this.keep(await archiveOf({ 'lib/content': content }, 'tar.zst'));
+  }
+
+  keep(bytes: Buffer): string {
     const digest = createHash('sha256').update(bytes).digest('hex');
     this.blobs.set(digest, bytes);
     return digest;
@@ -97,6 +102,28 @@ describe('the shelf of compiled software', () => {
       [digest, 0],
       [digest, 2000],
     ]);
+  });
+
+  test('does not tell what exists on this machine, wherever links in the software lead [promise: dependency-links]', async () => {
+    const store = new Store();
+    const shelf = await open(store, place());
+    const placesWith = async (target: string): Promise<string[]> => {
+      const links = ['include', 'lib', 'lib64', 'share/aclocal'].map((name) => ({
+        name,
+        type: 'symbolic link' as const,
+        target,
+      }));
+      const digest = store.keep(zstdCompressSync(tarOf(links)));
+      using taken = await take(shelf, digest);
+      return taken.placesAt('/opt/x');
+    };
+    const outside = join(folder, 'outside');
+    mkdirSync(join(outside, 'pkgconfig'), { recursive: true });
+    const expected = await placesWith('/nowhere/at/all');
+    assert.deepEqual(await placesWith(outside), expected);
+    assert.deepEqual(await placesWith(join('..', '..', '..', 'outside')), expected);
+    assert.ok(['include', 'lib', 'lib64', 'lib/pkgconfig'].every((name) => expected.includes(name)));
+    assert.ok(!expected.includes('share/pkgconfig'));
   });
 
   test('gives up what nobody waits for any more, and nothing else', async () => {

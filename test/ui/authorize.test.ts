@@ -234,7 +234,7 @@ describeService('the authorize page', (service) => {
     assert.deepEqual([again.status, again.headers.location?.startsWith('/ui/sign-in?')], [303, true]);
   });
 
-  test('takes nobody’s word for the person but a form of its own', async () => {
+  test('takes nobody’s word for the person but a form of its own [promise: oauth-consent]', async () => {
     const codes = async (): Promise<number> =>
       (await service.store.db.read.selectFrom('oauth_codes').select('id').execute()).length;
     const before_ = await codes();

@@ -161,7 +161,7 @@ describeService('in a real browser', (service, database) => {
     assert.deepEqual(await whoami(body.access_token), { email: alice.email });
   });
 
-  test('a form on another site cannot allow anything, nor a frame show the question', async () => {
+  test('a form on another site cannot allow anything, nor a frame show the question [promise: browser-credentials]', async () => {
     const application = await registerApplication(service, alice, { redirectUris: [callback] });
     const fields = { client_id: application.clientId, redirect_uri: callback };
     const inputs = Object.entries({ ...fields, decision: 'allow' }).map(

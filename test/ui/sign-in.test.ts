@@ -114,7 +114,7 @@ describeService('signing in', (service) => {
     for (const one of seen) assert.deepEqual(one, seen[0]);
   });
 
-  test('slows down guesses at one account, also those that come at once', async () => {
+  test('slows down guesses at one account, also those that come at once [promise: account-guessing]', async () => {
     const [victim, tab] = [await service.user(), new Tab(service)];
     const page = await tab.get('/ui/sign-in');
     const guess = (password: string, email = victim.email) => tab.submit(page, '/ui/sign-in', { email, password });
@@ -149,7 +149,7 @@ describeService('signing in', (service) => {
     assert.equal((await subjects.where('id', '=', counted.id).execute()).length, 0, 'and all is forgiven');
   });
 
-  test('slows down guesses from one address, whichever account they are at', async () => {
+  test('slows down guesses from one address, whichever account they are at [promise: account-guessing]', async () => {
     const { db } = service.store;
     const ofAddress = db.read.selectFrom('sign_in_failures').selectAll().where('subject', '=', 'address:127.0.0.1');
     const set = (failures: number): Promise<unknown> =>

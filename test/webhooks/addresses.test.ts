@@ -107,11 +107,10 @@ describe('the judge of addresses', () => {
 
 const forbidden = 'the address is not public, and the operator of this service has not allowed it';
 
-test('a webhook is not sent to an address of this machine, also a public one that it gained later', async () => {
-  const machine = await run('unshare', [
-    ...['--user', '--map-root-user', '--net', process.execPath, '--disable-warning=ExperimentalWarning'],
-    fileURLToPath(new URL('own_addresses.ts', import.meta.url)),
-  ]);
+test('a webhook is not sent to an address of this machine, also a public one that it gained later [promise: webhook-addresses]', async () => {
+  const program = fileURLToPath(new URL('own_addresses.ts', import.meta.url));
+  const node = [process.execPath, '--disable-warning=ExperimentalWarning', program];
+  const machine = await run('unshare', ['--user', '--map-root-user', '--net', ...node]);
   assert.equal(machine.status, 0, machine.stderr.toString());
   assert.deepEqual(JSON.parse(machine.stdout.toString()), {
     results: {
@@ -138,7 +137,7 @@ const resolve: Resolve = async (host) => {
 describeService(
   'a webhook without leave',
   (service) => {
-    test('is not sent to this machine, however it is called', async () => {
+    test('is not sent to this machine, however it is called [promise: webhook-addresses]', async () => {
       let connections = 0;
       const server = createServer(() => {}).on('connection', () => (connections += 1));
       server.listen(0, '::'); // also for IPv4
@@ -181,7 +180,7 @@ describeService(
 describeService(
   'a webhook with leave for one address',
   (service) => {
-    test('goes to the address that was judged, though the name would lead elsewhere the next time', async () => {
+    test('goes to the address that was judged, though the name would lead elsewhere the next time [promise: webhook-addresses]', async () => {
       await using receiver = await Receiver.start();
       turns['rebinding.example'] = ['127.0.0.1', '127.0.0.2', '10.0.0.1'];
       const url = `http://rebinding.example:${receiver.port}/hook?x=1`;

@@ -20,7 +20,7 @@ describeService(
     const listen = async (user: User, project: Record_, receiver: Receiver, type = 'build'): Promise<Record_> =>
       user.createNotification(project, { 'options[url]': receiver.url, notifiable_type: type });
 
-    test('a new receiver that it is one, signed as the standard has it', async () => {
+    test('a new receiver that it is one, signed as the standard has it [promise: webhook-signatures]', async () => {
       await using receiver = await Receiver.start();
       const alice = await service.user();
       const project = await alice.createProject();

@@ -10,7 +10,7 @@ import { run } from '../../../src/lib/processes.ts';
 import { makeKeyPair, startGitHost } from '../../support/sshd.ts';
 import { workplace } from './workplace.ts';
 
-test('fetches of one project share a connection; two projects never do, even with one key', async (t) => {
+test('fetches of one project share a connection; two projects never do, even with one key [promise: git-keys]', async (t) => {
   const { host, repository, fetch } = await workplace(t);
   await repository.commit();
   await Promise.all([fetch('main'), fetch('main'), fetch('main')]);

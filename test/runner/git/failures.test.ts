@@ -69,7 +69,7 @@ test('a ref that is not there, also in an empty repository', async (t) => {
   await fetchFails('ref_not_found', 'refs/pull/1/head');
 });
 
-test('what cannot be a ref or an address is refused before anything runs', async (t) => {
+test('what cannot be a ref or an address is refused before anything runs [promise: git-addresses]', async (t) => {
   const { host, fetchFails } = await workplace(t);
   for (const ref of ['', '--upload-pack=id', 'main~1', ':/x', 'a b', 'main\nrefs/heads/x']) {
     await fetchFails('invalid_ref', ref);
@@ -119,7 +119,7 @@ test('a branch whose name looks like a SHA is a branch', async (t) => {
   assert.deepEqual([(await fetch('deadbeef')).sha, (await fetch('deadbeef')).refKind], [first, 'branch']);
 });
 
-test('a host key is kept on first use, and a changed one is an error', async (t) => {
+test('a host key is kept on first use, and a changed one is an error [promise: git-host-keys]', async (t) => {
   const { host, repository, dir, fetchFails, fetch, openMirrors, mirrors, project } = await workplace(t);
   await repository.commit();
   await fetch('main');
@@ -168,7 +168,7 @@ test('a fetch can be cancelled while it connects and while it transfers', async 
   assert.equal(log().includes(project.privateKey), false);
 });
 
-test('the private key of nobody reaches a log', async (t) => {
+test('the private key of nobody reaches a log [promise: git-keys]', async (t) => {
   const { fetchFails } = await workplace(t);
   const other = await makeKeyPair();
   const log = await fetchFails('key_refused', 'main', { privateKey: other.privateKey });

@@ -8,7 +8,7 @@ import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { isRoot, LIMITS, marked, MB, open, tree } from './support.ts';
 
-test('nothing of the machine is there but its programs', async (t) => {
+test('nothing of the machine is there but its programs [promise: build-files]', async (t) => {
   const { sh, folder, stateDir } = await open(t);
   await tree(folder, { 'data/secret': 'secret' });
   await chmod(folder, 0o755);
@@ -40,7 +40,7 @@ test('nothing of the machine is there but its programs', async (t) => {
   );
 });
 
-test('all but workspace, home and temporary files is read-only', async (t) => {
+test('all but workspace, home and temporary files is read-only [promise: build-files]', async (t) => {
   const { sh } = await open(t);
   const { text } = await sh(
     'for d in / /usr /usr/bin /etc /dev /run /run/headrace /home /var /proc /proc/sys/kernel; do touch $d/x 2>/dev/null && echo written: $d; done; touch /build/x /tmp/x ~/x /var/tmp/y /dev/shm/x && echo fine',
@@ -48,7 +48,7 @@ test('all but workspace, home and temporary files is read-only', async (t) => {
   assert.equal(text, 'fine\n');
 });
 
-test('it sees its own processes alone, and cannot signal or trace the runner', async (t) => {
+test('it sees its own processes alone, and cannot signal or trace the runner [promise: build-processes]', async (t) => {
   const { sh } = await open(t);
   const { text } = await sh(
     `ls -d /proc/[0-9]* | wc -l; kill -0 ${process.pid} 2>/dev/null && echo signalled; kill -9 -1`,
@@ -71,7 +71,7 @@ test('two runs at a time do not see each other', async (t) => {
 });
 
 test(
-  'on the machine it is nobody, without any capability',
+  'on the machine it is nobody, without any capability [promise: build-privileges]',
   { skip: !isRoot && 'only root has another user to be' },
   async (t) => {
     const { sh, sandboxes } = await open(t);
@@ -96,7 +96,7 @@ test(
   },
 );
 
-test('devices, mounts, namespaces and set-user-id programs are out of reach', async (t) => {
+test('devices, mounts, namespaces and set-user-id programs are out of reach [promise: build-privileges]', async (t) => {
   const { sh } = await open(t);
   const attempts = [
     'mknod /tmp/disk b 8 0',
@@ -133,7 +133,7 @@ test('devices, mounts, namespaces and set-user-id programs are out of reach', as
   assert.match(uid.text, /^1000\n/);
 });
 
-test('network none: loopback works, the machine’s loopback does not', async (t) => {
+test('network none: loopback works, the machine’s loopback does not [promise: build-network]', async (t) => {
   const { sh } = await open(t);
   const { port, close } = await listen('127.0.0.1');
   t.after(close);
@@ -153,7 +153,7 @@ test('network host: the machine’s network as it is', async (t) => {
   assert.equal(text, 'reached');
 });
 
-test('a fork bomb meets its limit and is cleared away', async (t) => {
+test('a fork bomb meets its limit and is cleared away [promise: build-limits]', async (t) => {
   const { sh, logged } = await open(t);
   if (!/cgroup v/.test(logged.join())) return t.skip('needs control groups');
   const ended = await sh('bomb() { bomb | bomb & }; bomb; sleep 60', {
@@ -163,7 +163,7 @@ test('a fork bomb meets its limit and is cleared away', async (t) => {
   assert.equal((await sh('echo alive')).text, 'alive\n');
 });
 
-test('a memory hog is killed and called by its name', async (t) => {
+test('a memory hog is killed and called by its name [promise: build-limits]', async (t) => {
   const { sh, logged } = await open(t);
   if (!/cgroup v/.test(logged.join())) return t.skip('needs control groups');
   const limits = { ...LIMITS, memoryBytes: 64 * MB };
@@ -175,7 +175,7 @@ test('a memory hog is killed and called by its name', async (t) => {
 });
 
 test(
-  'a disk filler is ended before the disk is full',
+  'a disk filler is ended before the disk is full [promise: build-limits]',
   { skip: !isRoot && 'needs a small file system of its own' },
   async (t) => {
     const small = await smallFileSystem(96);
@@ -232,7 +232,7 @@ test('a process that ignores SIGTERM is killed three seconds later', async (t) =
   assert.ok(took >= 3200, `${took} ms`);
 });
 
-test('a daemon that detaches in every way ends with the run, and does not hold it up', async (t) => {
+test('a daemon that detaches in every way ends with the run, and does not hold it up [promise: build-processes]', async (t) => {
   const { sh } = await open(t);
   const daemon = `perl -e 'exit if fork; require POSIX; POSIX::setsid(); exit if fork; $SIG{$_}="IGNORE" for qw(TERM HUP INT); sleep 600' &`;
   const ended = await sh(`${daemon} (sleep 600; echo late) & echo last word; exit 3`);
@@ -250,7 +250,7 @@ test('a command that closes its output goes on until it ends', async (t) => {
   assert.equal(readFileSync(join(prefix, 'result'), 'utf8'), 'done\n');
 });
 
-test('a build that kills its own leader fails, and tells nobody otherwise', async (t) => {
+test('a build that kills its own leader fails, and tells nobody otherwise [promise: build-verdict]', async (t) => {
   const { sh } = await open(t);
   const ended = await sh('kill -9 $PPID; sleep 60');
   assert.deepEqual([ended.exitStatus, ended.step, ended.reason], [137, 'suite', null]);

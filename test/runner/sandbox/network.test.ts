@@ -8,7 +8,7 @@ import { run } from '../../../src/lib/processes.ts';
 import { isRoot } from './support.ts';
 
 test(
-  'internet: outside and its names yes; private ranges, the machine and its loopback no',
+  'internet: outside and its names yes; private ranges, the machine and its loopback no [promise: build-network]',
   { skip: !isRoot && 'needs network namespaces' },
   async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'headrace-network-'));

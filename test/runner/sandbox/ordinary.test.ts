@@ -31,7 +31,7 @@ test('variables arrive as they are', async (t) => {
   assert.ok(text === value, 'the value has changed on its way'); // not equal(): its message would print all of it
 });
 
-test('no variable is in a command line', async (t) => {
+test('no variable is in a command line [promise: build-secrets]', async (t) => {
   const { sh } = await open(t);
   const seen: string[] = [];
   await sh('echo ready; sleep 0.2', {

@@ -23,7 +23,7 @@ async function attacked(t: TestContext, network: Network = 'none'): Promise<Atta
   return { ...bench, mounts: [{ at: '/opt/attacks', layers: [tools] }] };
 }
 
-test('what a run leaves in its pipes, and keeps alive past its death, never reaches another', async (t) => {
+test('what a run leaves in its pipes, and keeps alive past its death, never reaches another [promise: build-single-use]', async (t) => {
   const { sh, mounts } = await attacked(t);
   for (let turn = 0; turn < 16; turn += 1) {
     await sh('/opt/attacks/attack leave', { mounts });
@@ -41,7 +41,7 @@ test('ports and names that a run keeps are free for the next', { skip: !isRoot &
 });
 
 test(
-  'a run that uses up what the kernel counts by user leaves the others theirs',
+  'a run that uses up what the kernel counts by user leaves the others theirs [promise: build-user]',
   { skip: !isRoot && 'an ordinary user has one user number for all' },
   async (t) => {
     const { sh, mounts } = await attacked(t);
@@ -70,7 +70,7 @@ interface Facts {
   namespaces: string[];
 }
 
-test('no run has the user, the group or a namespace of an earlier one', async (t) => {
+test('no run has the user, the group or a namespace of an earlier one [promise: build-single-use]', async (t) => {
   const { sh } = await open(t, isRoot ? { network: 'internet' } : {});
   // Kept open, because the kernel gives the number of a namespace that is gone to the next.
   const opened: number[] = [];
@@ -113,7 +113,7 @@ const WITH_A_KEY = `
   exec @ARGV`;
 const SEARCH = `perl -e 'my ($type, $name) = ("user", "headrace-test-key"); print syscall(${KEYCTL}, 10, -3, $type, $name, 0) >= 0 ? "found" : "not found", "\\n"'`;
 
-test('the session keyring of the runner is not that of its builds', async (t) => {
+test('the session keyring of the runner is not that of its builds [promise: build-single-use]', async (t) => {
   const { folder } = await open(t);
   const moduleOf = (name: string): string => new URL(`../../../src/runner/sandbox/${name}`, import.meta.url).href;
   const user = isRoot ? 65_534 : -1;
@@ -143,7 +143,7 @@ test('the session keyring of the runner is not that of its builds', async (t) =>
   assert.equal(ran.stdout.toString() + ran.stderr.toString(), 'runner found\nunfiltered not found\nbuild not found\n');
 });
 
-test('the kernel’s rarer parts are closed to builds', async (t) => {
+test('the kernel’s rarer parts are closed to builds [promise: build-system-calls]', async (t) => {
   const { sh } = await open(t);
   const { text } = await sh(
     `perl -e '

@@ -1,0 +1,28 @@
+import { archiveListings, archives } from './archives.ts';
+import { bodies, forms } from './bodies.ts';
+import { archiveStarts, backups, seekable } from './files.ts';
+import { gitObjects } from './git-objects.ts';
+import { firehose, logs } from './logs.ts';
+import { masking, maskingDelay } from './masking.ts';
+import type { Target } from './target.ts';
+import { commits, keys, rules, urls } from './texts.ts';
+
+/** Everything that is tried. A new one is a file with its property, and a name here. */
+export const targets: readonly Target[] = [
+  archiveListings,
+  archives,
+  archiveStarts,
+  backups,
+  bodies,
+  commits,
+  firehose,
+  forms,
+  gitObjects,
+  keys,
+  logs,
+  masking,
+  maskingDelay,
+  rules,
+  seekable,
+  urls,
+];

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import * as fc from 'fast-check';
+import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/lib/ssh-private-key.ts';
+import { applies, operators, subjects, validRule, type CommitFacts } from '../src/lifecycle/rules.ts';
+import { readCommitObject } from '../src/runner/git/commit-object.ts';
+import { parseRepositoryUrl, resolveSubmoduleUrl, type RepositoryAddress } from '../src/runner/git/repository-url.ts';
+import { mutated, oddBytes } from './mutations.ts';
+import { pure } from './target.ts';
+
+/** An unchanging key, so that a seed means the same each time. */
+function keyBody(): Buffer {
+  const seed = Buffer.alloc(32, 7);
+  const wrapped = Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]);
+  const { x = '' } = createPublicKey(createPrivateKey({ key: wrapped, format: 'der', type: 'pkcs8' })).export({
+    format: 'jwk',
+  });
+  const point = Buffer.from(x, 'base64url');
+  const number = Buffer.from([0, 0, 0, 1]);
+  const secrets = [number, number, ...['ssh-ed25519', point, Buffer.concat([seed, point]), 'comment'].map(wireString)];
+  const publicBlob = Buffer.concat(['ssh-ed25519', point].map(wireString));
+  const outer = [...['none', 'none', ''].map(wireString), number, wireString(publicBlob)];
+  return Buffer.concat([Buffer.from('openssh-key-v1\0'), ...outer, wireString(Buffer.concat(secrets))]);
+}
+
+/** A key that cannot be read is said to be so, in words that hold nothing of it. */
+export const keys = pure(
+  'ssh-keys',
+  300,
+  fc.property(mutated(fc.constant(keyBody())), mutated(fc.constant(Buffer.from('\n'))), (body, around) => {
+    const text = body.toString('base64');
+    const pem = `-----BEGIN OPENSSH PRIVATE KEY-----\n${text}${around.toString('latin1')}-----END OPENSSH PRIVATE KEY-----`;
+    try {
+      assert.ok(parseSshPrivateKey(pem).sign(Buffer.from('data')).length > 64);
+    } catch (error) {
+      assert.ok(error instanceof UnreadableKeyError, String(error));
+      assert.ok(text === '' || !error.message.includes(text.slice(-40)));
+    }
+  }),
+);
+
+const path = fc.string({ unit: fc.constantFrom('a', '.', '/', '-', ':', '@', ' ', '\n', '~', '%', 'ü', '[', ']') });
+const address = fc.oneof(
+  fc
+    .tuple(
+      fc.constantFrom('', 'git@', '-o@', 'a b@'),
+      fc.constantFrom('host', '-host', '[::1]', '::1', 'h.x', ''),
+      path,
+    )
+    .map(([user, host, rest]) => `${user}${host}:${rest}`),
+  fc.constantFrom('ssh://host/x', 'ext::sh -c x', 'file:///etc', '--upload-pack=x:y', 'host:-x', 'host::x'),
+  fc.string({ unit: 'binary' }),
+);
+
+/** What passes is no option, no command and no other transport, for git as for ssh. */
+function assertHarmless({ url, destination, host, path }: RepositoryAddress): void {
+  for (const word of [url, destination, host, path]) {
+    assert.ok(!word.startsWith('-'), word);
+    assert.doesNotMatch(word, /[\s\p{Cc}]/u);
+  }
+  assert.ok(!url.includes('://') && !/^\w+::/.test(url), url);
+  assert.ok(host !== '' && path !== '' && url.endsWith(`:${path}`), url);
+}
+
+export const urls = pure(
+  'repository-urls',
+  1000,
+  fc.property(address, fc.tuple(fc.constantFrom('', './', '../', '../../'), address), (url, [up, other]) => {
+    const base = parseRepositoryUrl(url);
+    if (base === undefined) return;
+    assertHarmless(base);
+    const module = resolveSubmoduleUrl(base, up + other);
+    if (module !== undefined) assertHarmless(module);
+  }),
+);
+
+const identity = fc.oneof(
+  fc.constantFrom('A <a@b> 1 +0000', 'A <a@b', '<> 99999999999999999999 +9999', 'A <a> -1 -1400', 'A <a> x +0100'),
+  oddBytes.map((bytes) => bytes.toString('latin1')),
+);
+const commit = fc
+  .tuple(
+    fc.constantFrom('', 'utf-8', 'latin1', 'utf-16le', 'no-such-thing', '\x00'),
+    identity,
+    identity,
+    oddBytes,
+    fc.constantFrom('', '\n'.repeat(200_000), ' \n'.repeat(100_000), 'x'.repeat(200_000)),
+    fc.constantFrom('', 'end'),
+  )
+  .map(([encoding, author, committer, message, long, end]) =>
+    Buffer.concat([
+      Buffer.from(`tree ${'0'.repeat(40)}\nauthor ${author}\ncommitter ${committer}\n`, 'latin1'),
+      Buffer.from(encoding === '' ? '\n' : `encoding ${encoding}\n\n`),
+      message,
+      Buffer.from(long + end),
+    ]),
+  );
+
+/** Every commit can be read, in time that grows with its length alone, into texts and dates that can be stored. */
+export const commits = pure(
+  'commit-objects',
+  100,
+  fc.property(mutated(commit), (bytes) => {
+    const start = performance.now();
+    const { authoredDate, committedDate, ...texts } = readCommitObject(bytes);
+    assert.ok(performance.now() - start < 2000, 'it takes too long');
+    for (const date of [authoredDate, committedDate]) {
+      assert.match(date, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
+      assert.ok(!Number.isNaN(Date.parse(date)), date);
+    }
+    for (const text of Object.values(texts)) assert.ok(!text.includes('\0') && text.isWellFormed());
+  }),
+);
+
+const expression = fc.oneof(
+  fc
+    .array(
+      fc.constantFrom(
+        'a',
+        '.',
+        '*',
+        '+',
+        '?',
+        '(',
+        ')',
+        '|',
+        '{2,9}',
+        '{30}',
+        '[a-z]',
+        '\\pL',
+        '\\Q',
+        '\\E',
+        '^',
+        '$',
+        '\\b',
+      ),
+      {
+        maxLength: 30,
+      },
+    )
+    .map((tokens) => tokens.join('')),
+  fc.string({ unit: 'binary', maxLength: 40 }),
+);
+
+/** A rule that can be stored can be applied, to any commit, in bounded time. */
+export const rules = pure(
+  'rules',
+  300,
+  fc.property(
+    fc.constantFrom(...subjects),
+    fc.constantFrom(...operators),
+    expression,
+    oddBytes,
+    fc.constantFrom('', 'a'.repeat(2000), 'ab '.repeat(700)),
+    (subject, operator, value, bytes, long) => {
+      if (!validRule(subject, operator, value)) return;
+      const text = bytes.toString() + long;
+      const facts: CommitFacts = {
+        message: text,
+        branches: [text],
+        tags: [],
+        authorName: text,
+        authorEmail: text,
+        committerEmail: text,
+        ref: '0'.repeat(40),
+        files: [text, 'x'],
+      };
+      const start = performance.now();
+      assert.equal(typeof applies([{ subject, operator, value }], facts), 'boolean');
+      assert.ok(performance.now() - start < 5000, 'it takes too long');
+    },
+  ),
+);

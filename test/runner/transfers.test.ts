@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { run } from '../../src/lib/processes.ts';
+import type { Link } from '../../src/protocol.ts';
+import { storeBlob } from '../../src/runner/transfers.ts';
+import { temporaryFolder } from '../support/databases.ts';
+
+describe('what came out of a sandbox', () => {
+  const folder = temporaryFolder();
+  after(() => rmSync(folder, { recursive: true }));
+  const sent: string[] = [];
+  const link: Pick<Link, 'store'> = {
+    async store(_claim, content) {
+      let text = '';
+      for await (const piece of content) text += Buffer.from(piece).toString();
+      sent.push(text);
+      return { gone: true };
+    },
+  };
+  const store = (name: string): Promise<string | undefined> =>
+    storeBlob(link, 'claim', join(folder, name), AbortSignal.timeout(10_000));
+
+  test('is sent if it is a file', async () => {
+    writeFileSync(join(folder, 'file'), 'made');
+    assert.equal(await store('file'), undefined);
+    assert.deepEqual(sent.splice(0), ['made']);
+  });
+
+  test('is not sent if it is anything else [promise: dependency-links]', async () => {
+    writeFileSync(join(folder, 'secret'), 'of this machine');
+    symlinkSync(join(folder, 'secret'), join(folder, 'link'));
+    mkdirSync(join(folder, 'directory'));
+    await run('mkfifo', [join(folder, 'pipe')]);
+    await assert.rejects(store('link'), /ELOOP/);
+    await assert.rejects(store('directory'), /not a file/);
+    await assert.rejects(store('pipe'), /not a file/);
+    assert.deepEqual(sent, []);
+  });
+});
