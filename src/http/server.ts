@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { largestBody, parseForm, readBodies } from './bodies.ts';
+import { challengesFor } from './challenges.ts';
 import { readCallback, wrapInCallback } from './jsonp.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
@@ -247,11 +248,8 @@ function markAnswer(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id).header('cache-control', 'no-store');
 }
 
-/** Either will do: the API key, or an application's token. */
-const challenges = ['Basic realm="Headrace", charset="UTF-8"', 'Bearer realm="Headrace"'];
-
 function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (error.status === 401) reply.header('www-authenticate', challenges);
+  if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
   return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 
