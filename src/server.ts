@@ -9,7 +9,7 @@ import type { Services } from './api/call.ts';
 import { forgetOldGuesses } from './auth/guesses.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
-import { isSocketPath, type Config } from './config.ts';
+import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.ts';
 import { isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
 import { createDispatch, type Dispatch } from './dispatch/dispatch.ts';
@@ -17,10 +17,13 @@ import { addDoor } from './dispatch/door.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/kind.ts';
 import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
+import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
+import { listenOn } from './http/listen.ts';
 import { createMetrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
+import { hasOwnName } from './http/strict-transport.ts';
 import { collectBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
@@ -48,11 +51,15 @@ export interface ServerParts {
   log: FastifyBaseLogger;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number;
+  /** How long may be taken over what, where it is not as usual. */
+  connectionTimes?: Partial<ConnectionTimes>;
   /** How webhooks are sent, where it is not as usual: tests do not have a day. */
   webhooks?: { patience?: Partial<Patience>; resolve?: Resolve };
 }
 
 const hour = 60 * 60 * 1000;
+/** What the database, the runner's door and what is being read and written need at the least. */
+const filesApart = 128;
 
 /** Puts the service together and starts to listen. */
 export async function startServer({
@@ -60,6 +67,7 @@ export async function startServer({
   store,
   log,
   streamPauseMs,
+  connectionTimes,
   webhooks = {},
 }: ServerParts): Promise<RunningServer> {
   const metrics = createMetrics();
@@ -71,6 +79,9 @@ export async function startServer({
     log,
     translate,
     streamPauseMs,
+    connectionTimes,
+    connections: { limits: connectionLimits(config), watcher: metrics.connections },
+    isStrict: hasOwnName({ baseUrl: config.base_url, cert: config.tls_cert === undefined ? undefined : tls?.cert }),
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
@@ -94,7 +105,7 @@ export async function startServer({
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
   });
-  await server.listen(isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
     tidy(store).catch((error: unknown) => log.error({ err: error }, 'what nobody needs any more was not removed'));
   }, hour);
@@ -144,6 +155,17 @@ async function openLocalDoor(
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });
   return door;
+}
+
+/** A quarter for one network: a house behind one address has room, and no house has all of it. */
+function connectionLimits({ connections: most }: Config): ConnectionLimits {
+  if (most > mostOpenFiles() - filesApart) {
+    throw new ConfigError(
+      `connections = ${most} is too many: this process may have ${mostOpenFiles()} files open, and needs ${filesApart} of ` +
+        'them for other things. Raise that limit (ulimit -n, or LimitNOFILE in systemd), or set fewer connections.',
+    );
+  }
+  return { most, mostOfOne: Math.ceil(most / 4) };
 }
 
 function limitsOf(config: Config): BuildLimits {
