@@ -70,6 +70,8 @@ export async function startServer({
   connectionTimes,
   webhooks = {},
 }: ServerParts): Promise<RunningServer> {
+  // What is opened until something fails is closed again, the last first.
+  await using opened = new AsyncDisposableStack();
   const metrics = createMetrics();
   const tls = await tlsFor(config);
   const server = createServer({
@@ -96,7 +98,7 @@ export async function startServer({
   addPages(server, { ...store, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
-  const door = await openLocalDoor(config, dispatch, log);
+  opened.defer(() => dispatch.close());
   const courier = await startCourier({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
@@ -105,11 +107,17 @@ export async function startServer({
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
   });
+  opened.defer(() => courier.close());
+  const door = await openLocalDoor(config, dispatch, log);
+  opened.defer(() => door.close());
+  opened.defer(() => server.close());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
     tidy(store).catch((error: unknown) => log.error({ err: error }, 'what nobody needs any more was not removed'));
   }, hour);
+  opened.defer(() => clearInterval(sweep));
 
+  const running = opened.move();
   return {
     address: addressOf(config, server.server.address()),
     localRunnerGone: () => {
@@ -117,13 +125,7 @@ export async function startServer({
         log.error({ err: error }, 'what the local runner did is given up later, when its claims lapse');
       });
     },
-    async close() {
-      clearInterval(sweep);
-      await server.close();
-      await door.close();
-      await courier.close();
-      await dispatch.close();
-    },
+    close: () => running.disposeAsync(),
   };
 }
 

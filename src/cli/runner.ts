@@ -8,11 +8,17 @@ import { openWorkshop } from '../runner/workshop.ts';
 import type { Command } from './commands.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces } from './local-runner.ts';
+import { stopSignal } from './stopping.ts';
+
+/** Work trees and unpacked software are read by builds, and on this machine a build is somebody else. */
+const forBuilds = 0o022;
 
 export const runner: Command = {
   usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local]',
   about: 'Do the work of a server elsewhere; --once does one piece of it and ends',
   async run({ config, flags }) {
+    const stopping = stopSignal();
+    process.umask(forBuilds);
     const log = createLog(config.log_level);
     const isLocal = flags.local !== undefined;
     const places = runnerPlaces(config);
@@ -32,6 +38,10 @@ export const runner: Command = {
       isolation: config.sandbox === 'off' ? 'off' : 'required',
       log: say,
     });
+    if (stopping.aborted) {
+      await workshop.close();
+      process.exit(0);
+    }
     const running = await startRunner({
       link,
       folder,
@@ -41,9 +51,9 @@ export const runner: Command = {
       once: flags.once !== undefined,
     });
     const stop = (): void => void running.stop().catch(() => {}); // how it ended is heard below
-    process.once('SIGTERM', stop);
-    process.once('SIGINT', stop);
-    if (isLocal) writeFileSync(join(places.folder, 'pid'), String(process.pid));
+    stopping.addEventListener('abort', stop);
+    if (stopping.aborted) stop();
+    if (isLocal) writeFileSync(join(places.folder, 'pid'), String(process.pid), { mode: 0o600 });
     const alive = isLocal ? showLife(places.alive, stop) : undefined;
     if (isLocal) endWhenForgotten(config, running, stop);
     try {
@@ -69,7 +79,9 @@ function showLife(path: string, stop: () => void): Server {
     socket.on('data', () => stop());
     socket.on('error', () => {});
   });
-  server.listen(path);
+  process.umask(0o077);
+  server.listen(path); // makes the socket before it comes back
+  process.umask(forBuilds);
   server.unref();
   return server;
 }

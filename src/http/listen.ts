@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { lstat, rm } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 
 export type Place = { path: string } | { host: string; port: number };
@@ -10,9 +11,16 @@ export type Place = { path: string } | { host: string; port: number };
  * server: one that was made for it alone would have limits of its own.
  */
 export async function listenOn(server: FastifyInstance, place: Place): Promise<void> {
-  // Who may enter its folder may connect: a proxy is somebody else, and a mode of ours would keep it out.
-  if ('path' in place) return void (await server.listen({ ...place, readableAll: true, writableAll: true }));
-  if (place.host !== 'localhost') return void (await server.listen(place));
+  if ('path' in place) {
+    await removeDeadSocket(place.path);
+    // Who may enter its folder may connect: a proxy is somebody else, and a mode of ours would keep it out.
+    await server.listen({ ...place, readableAll: true, writableAll: true });
+    return;
+  }
+  if (place.host !== 'localhost') {
+    await server.listen(place);
+    return;
+  }
   const [first, ...others] = await lookup(place.host, { all: true });
   const twins: Server[] = [];
   server.addHook('preClose', (done) => {
@@ -29,4 +37,15 @@ export async function listenOn(server: FastifyInstance, place: Place): Promise<v
     // An address that this machine does not have, or a port that is taken there, leaves the other.
     await once(twin.listen(port, address), 'listening').catch(() => {});
   }
+}
+
+/** A server that was killed could not take its socket away. One that somebody listens on stays, and is in the way. */
+async function removeDeadSocket(path: string): Promise<void> {
+  const socket = connect(path);
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  socket.once('connect', () => resolve(undefined));
+  socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code));
+  const trouble = await promise;
+  socket.destroy();
+  if (trouble === 'ECONNREFUSED' && (await lstat(path)).isSocket()) await rm(path, { force: true });
 }

@@ -83,9 +83,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
       options.log.debug({ code: error.code }, 'unreadable request');
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
       // Where there was no handshake nothing can be said, and to somebody who has gone silent there is nothing to say.
-      if (!socket.writable || !error.code.startsWith('HPE_')) return void socket.destroy();
-      socket.write(unreadableRequest(options.isStrict ? { 'strict-transport-security': strictTransport } : {}));
-      return void socket.destroySoon(); // whether they have heard it or not
+      if (socket.writable && error.code.startsWith('HPE_')) {
+        socket.write(unreadableRequest(options.isStrict ? { 'strict-transport-security': strictTransport } : {}));
+        socket.destroySoon(); // whether they have heard it or not
+      } else {
+        socket.destroy();
+      }
     },
     // Comes before any hook: a path that cannot even be decoded.
     frameworkErrors(_error, request, reply) {
