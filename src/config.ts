@@ -44,6 +44,19 @@ const choice = <const C extends string>(fallback: C, choices: readonly C[]): Set
 
 const megabyte = 1024 * 1024;
 
+/**
+ * Each connection is an open file, of which a process may have so many. Three in five are left to them: what is asked on
+ * one can open another, and so do the database and the runner's door.
+ */
+function roomForConnections(): number {
+  return Math.max(16, Math.min(10_000, Math.floor((mostOpenFiles() * 3) / 5)));
+}
+
+export function mostOpenFiles(): number {
+  const [, files = '1024'] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  return Number(files);
+}
+
 /** By their names in headrace.toml. In the environment they are HEADRACE_ and the name in capitals. */
 const settings = {
   host: text('127.0.0.1'),
@@ -59,6 +72,7 @@ const settings = {
   tls: choice('on', ['on', 'off']),
   tls_cert: optionalText('the path of a certificate in PEM form', existsSync),
   tls_key: optionalText('the path of a private key in PEM form', existsSync),
+  connections: whole(roomForConnections(), 16, 1_000_000),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
   metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
   webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),

@@ -1,4 +1,4 @@
-import { runCommand, UsageError, usageOf, type Command } from './cli/commands.ts';
+import { failWith, runCommand, usageOf, type Command } from './cli/commands.ts';
 
 /** By their first word, each loaded when it is asked for: a server need not hold in memory what only a runner does. */
 const commands: Record<string, () => Promise<Command[]>> = {
@@ -20,6 +20,10 @@ async function allCommands(): Promise<Command[]> {
   return (await Promise.all(Object.values(commands).map((load) => load()))).flat();
 }
 
+// What this program makes is for its owner alone, whatever the shell it was started from says. Where builds, which are
+// somebody else, have to get at something, the runner says so.
+process.umask(0o077);
+
 const [first, ...rest] = process.argv.slice(2);
 if (first === undefined || first === 'help' || first === '--help') {
   console.log(usageOf(await allCommands()));
@@ -28,7 +32,6 @@ if (first === undefined || first === 'help' || first === '--help') {
     const load = Object.hasOwn(commands, first) ? commands[first] : undefined;
     await runCommand(load ? await load() : await allCommands(), [first, ...rest], process.env);
   } catch (error) {
-    console.error(`headrace: ${error instanceof Error ? error.message : String(error)}`);
-    process.exitCode = error instanceof UsageError ? 2 : 1;
+    failWith(error);
   }
 }

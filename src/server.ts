@@ -9,7 +9,7 @@ import type { Services } from './api/call.ts';
 import { forgetOldGuesses } from './auth/guesses.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
-import { isSocketPath, type Config } from './config.ts';
+import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.ts';
 import { watchHealth } from './db/health.ts';
 import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
@@ -18,10 +18,13 @@ import { addDoor } from './dispatch/door.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/kind.ts';
 import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
+import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
+import { listenOn } from './http/listen.ts';
 import { createMetrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
+import { hasOwnName } from './http/strict-transport.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
@@ -50,11 +53,15 @@ export interface ServerParts {
   log: FastifyBaseLogger;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number;
+  /** How long may be taken over what, where it is not as usual. */
+  connectionTimes?: Partial<ConnectionTimes>;
   /** How webhooks are sent, where it is not as usual: tests do not have a day. */
   webhooks?: { patience?: Partial<Patience>; resolve?: Resolve };
 }
 
 const hour = 60 * 60 * 1000;
+/** What the database, the runner's door and what is being read and written need at the least. */
+const filesApart = 128;
 
 /** Puts the service together and starts to listen. */
 export async function startServer({
@@ -62,8 +69,11 @@ export async function startServer({
   store,
   log,
   streamPauseMs,
+  connectionTimes,
   webhooks = {},
 }: ServerParts): Promise<RunningServer> {
+  // What is opened until something fails is closed again, the last first.
+  await using opened = new AsyncDisposableStack();
   const metrics = createMetrics();
   const tls = await tlsFor(config);
   const isBehindProxy = tls === undefined;
@@ -74,6 +84,9 @@ export async function startServer({
     log,
     translate: translateWith(log),
     streamPauseMs,
+    connectionTimes,
+    connections: { limits: connectionLimits(config), watcher: metrics.connections },
+    isStrict: hasOwnName({ baseUrl: config.base_url, cert: config.tls_cert === undefined ? undefined : tls?.cert }),
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
@@ -98,7 +111,7 @@ export async function startServer({
     logBytes: config.log_size * 1024 * 1024,
   });
   addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
-  const door = await openLocalDoor(config, dispatch, log);
+  opened.defer(() => dispatch.close());
   const courier = await startCourier({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
@@ -107,11 +120,17 @@ export async function startServer({
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
   });
-  await server.listen(isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  opened.defer(() => courier.close());
+  const door = await openLocalDoor(config, dispatch, log);
+  opened.defer(() => door.close());
+  opened.defer(() => server.close());
+  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
     tidy(store).catch((error: unknown) => log.error({ err: error }, 'what nobody needs any more was not removed'));
   }, hour);
+  opened.defer(() => clearInterval(sweep));
 
+  const running = opened.move();
   return {
     address: addressOf(config, server.server.address()),
     localRunnerGone: () => {
@@ -119,13 +138,7 @@ export async function startServer({
         log.error({ err: error }, 'what the local runner did is given up later, when its claims lapse');
       });
     },
-    async close() {
-      clearInterval(sweep);
-      await server.close();
-      await door.close();
-      await courier.close();
-      await dispatch.close();
-    },
+    close: () => running.disposeAsync(),
   };
 }
 
@@ -157,6 +170,17 @@ async function openLocalDoor(
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });
   return door;
+}
+
+/** A quarter for one network: a house behind one address has room, and no house has all of it. */
+function connectionLimits({ connections: most }: Config): ConnectionLimits {
+  if (most > mostOpenFiles() - filesApart) {
+    throw new ConfigError(
+      `connections = ${most} is too many: this process may have ${mostOpenFiles()} files open, and needs ${filesApart} of ` +
+        'them for other things. Raise that limit (ulimit -n, or LimitNOFILE in systemd), or set fewer connections.',
+    );
+  }
+  return { most, mostOfOne: Math.ceil(most / 4) };
 }
 
 function limitsOf(config: Config): BuildLimits {

@@ -1,4 +1,5 @@
 import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
+import { authorizationOf } from '../auth/authorization.ts';
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { tokenName, useResolution } from '../auth/tokens.ts';
@@ -68,10 +69,10 @@ function admit(route: Route, { db }: Services, request: Incoming): Admitted | Pr
 
 /** Everything that the judgement depends on beside the store and the hour. */
 function nameOf({ method }: Route, request: Incoming): string {
-  const { headers, url } = request;
+  const { url } = request;
   const queryAt = url.indexOf('?');
   const path = queryAt < 0 ? url : url.slice(0, queryAt);
-  return `${method} ${path} ${String(headers.authorization)} ${tokenName(request)}`;
+  return `${method} ${path} ${String(authorizationOf(request))} ${tokenName(request)}`;
 }
 
 async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {

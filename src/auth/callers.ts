@@ -4,6 +4,7 @@ import type { UserRow } from '../db/schema.ts';
 import type { Incoming, RouteScope, Scope } from '../http/route.ts';
 import { secretMatches } from '../lib/passwords.ts';
 import type { Via } from './audit.ts';
+import { authorizationOf } from './authorization.ts';
 import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
 import { findUserByEmail, normalizeEmail } from './users.ts';
 
@@ -28,8 +29,8 @@ export async function authenticate(request: Incoming, db: Database): Promise<Cal
   return token === undefined ? byApiKey(request, db) : byToken(token, db);
 }
 
-async function byApiKey({ headers }: Incoming, db: Database): Promise<Caller> {
-  const basic = readBasic(headers.authorization);
+async function byApiKey(request: Incoming, db: Database): Promise<Caller> {
+  const basic = readBasic(authorizationOf(request));
   const email = basic && normalizeEmail(basic.username);
   if (!basic || !email) throw new ApiError('unauthorized');
   const [user] = await findUserByEmail(db.read, { email });
@@ -62,8 +63,8 @@ export function requireScope(caller: Caller, scope: RouteScope): void {
   if (!caller.scopes.has(scope)) throw new ApiError('unauthorized');
 }
 
-function readBasic(header: string | string[] | undefined): { username: string; password: string } | undefined {
-  if (typeof header !== 'string' || !/^basic /i.test(header)) return undefined;
+function readBasic(header: string | undefined): { username: string; password: string } | undefined {
+  if (header === undefined || !/^basic /i.test(header)) return undefined;
   const text = Buffer.from(header.slice(6).trim(), 'base64').toString('utf8');
   const colon = text.indexOf(':');
   return colon < 0 ? undefined : { username: text.slice(0, colon), password: text.slice(colon + 1) };

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Database, Transaction } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { networkOf } from '../lib/networks.ts';
 import { inBrowser, recordAudit, type Action } from './audit.ts';
 
 /**
@@ -38,16 +39,6 @@ function subjectsOf({ email, address }: Guess): [Kind, string][] {
     ['account', `account:${hash('sha256', email.trim().toLowerCase(), 'base64url')}`],
     ['address', `address:${networkOf(address)}`],
   ];
-}
-
-/** Somebody with IPv6 has a whole network of addresses to choose from. */
-function networkOf(address: string): string {
-  if (!address.includes(':') || address.includes('.')) return address.replace(/^::ffff:/i, '');
-  const [head = '', tail] = address.toLowerCase().split('::');
-  const groups = head.split(':');
-  const missing = tail === undefined ? 0 : 8 - groups.length - tail.split(':').length;
-  const whole = [...groups, ...Array.from({ length: missing }, () => '0'), ...(tail?.split(':') ?? [])];
-  return `${whole.slice(0, 4).join(':')}::/64`;
 }
 
 /** Counts an attempt; answers how many seconds to wait before one may be made, 0 when it may be made now. */

@@ -5,6 +5,7 @@ import type { AccessTokenRow, UserRow } from '../db/schema.ts';
 import { scopes, type Incoming, type Scope } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
+import { authorizationOf } from './authorization.ts';
 
 /**
  * Tokens with which an application acts for a person. They have no end of their own: they go when the person revokes
@@ -19,9 +20,10 @@ export interface Grant {
 const tokenForm = /^hrt_[\w-]{43}$/;
 
 /** The token that a request comes with. What stands in the query counts where there is no header that says otherwise. */
-export function sentToken({ query, headers: { authorization } }: Pick<Incoming, 'query' | 'headers'>): unknown {
-  if (authorization === undefined) return query.oauth_token;
-  const [, bearer] = /^bearer +(\S+)$/i.exec(String(authorization)) ?? [];
+export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown {
+  const authorization = authorizationOf(request);
+  if (authorization === undefined) return request.query.oauth_token;
+  const [, bearer] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
   return bearer;
 }
 

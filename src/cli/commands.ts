@@ -22,6 +22,12 @@ export interface CommandCall {
 /** The command line was wrong; the message and the usage are for the person who typed it. */
 export class UsageError extends Error {}
 
+/** Says why on standard error and ends, whatever is still open. */
+export function failWith(error: unknown): never {
+  console.error(`headrace: ${error instanceof Error ? error.message : String(error)}`);
+  process.exit(error instanceof UsageError ? 2 : 1);
+}
+
 /** Where every command finds the store. */
 const common = ['--data-dir D', '--config F'];
 

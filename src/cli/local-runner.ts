@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -47,16 +47,19 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
   const places = runnerPlaces(config);
   const stopping = new AbortController();
   const { signal } = stopping;
-  let link: Socket | undefined;
+  /** Those that were started here and have not ended: one that nobody can reach yet is told to stop all the same. */
+  const started = new Set<ChildProcess>();
 
   const keep = async (): Promise<void> => {
     for (let wait = 100; !signal.aborted; wait = Math.min(wait * 2, 30_000)) {
       try {
-        link = await knock(places.alive);
-        if (!link) onGone(); // also what one did that died together with an earlier server
-        link ??= await start(config, places, signal);
+        let link = await knock(places.alive);
+        if (!link && !signal.aborted) {
+          onGone(); // also what one did that died together with an earlier server
+          link = await reach(start(config, places, started), places, signal);
+        }
+        if (link) await untilGone(link, signal);
         wait = 100;
-        await once(link, 'close');
       } catch (error) {
         if (!signal.aborted) onTrouble(error as Error);
       }
@@ -67,13 +70,31 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
   return {
     async stop() {
       stopping.abort();
-      if (link && !link.destroyed) link.write('stop\n');
+      for (const child of started) child.kill('SIGTERM');
       await keeping;
+      await Promise.all(Array.from(started, (child) => ended(child)));
     },
   };
 }
 
-async function start(config: Config, places: RunnerPlaces, signal: AbortSignal): Promise<Socket> {
+/** For as long as the runner lives; one that is found while we are to stop is told to, like one that was there before. */
+async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
+  const tell = (): void => void (link.destroyed || link.write('stop\n'));
+  if (signal.aborted) tell();
+  signal.addEventListener('abort', tell);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  if (link.closed) resolve();
+  link.once('close', resolve).resume();
+  await promise;
+  signal.removeEventListener('abort', tell);
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  child.ref();
+  await once(child, 'exit');
+}
+
+function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>): ChildProcess {
   const main = join(import.meta.dirname, '..', 'main.ts');
   // Here once, so that the runner need not see to it before every build.
   const [program, ...args] = withoutStrays(
@@ -84,21 +105,28 @@ async function start(config: Config, places: RunnerPlaces, signal: AbortSignal):
   // Its own session: what is typed at the server's terminal, and the server's end, do not reach it.
   const stdio = ['ignore' as const, output, output];
   const child = spawn(program, args, { detached: true, stdio, env: environmentOf(config) });
-  let failure: Error | undefined;
-  child.once('error', (error) => (failure = error)); // a machine without room for another process, for instance
+  started.add(child);
+  for (const end of ['exit', 'error']) child.once(end, () => started.delete(child));
   child.unref();
   closeSync(output);
-  for (;;) {
-    signal.throwIfAborted();
-    if (failure) throw failure;
+  return child;
+}
+
+/** Waits until it shows that it lives; undefined when it is to stop, which it has been told. */
+async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSignal): Promise<Socket | undefined> {
+  const failed = Promise.withResolvers<never>();
+  child.once('error', failed.reject);
+  failed.promise.catch(() => {});
+  while (!signal.aborted) {
     const socket = await knock(places.alive);
     if (socket) return socket;
     if (child.exitCode !== null || child.signalCode !== null) {
       const said = readFileSync(places.log, 'utf8').trim().slice(-2000);
       throw new Error(said || `it ended by ${child.signalCode ?? child.exitCode}, without a word`);
     }
-    await pause(30);
+    await Promise.race([pause(30), failed.promise]);
   }
+  return undefined;
 }
 
 /** Of the server's settings the runner gets its own alone: the address of a database, for one, holds a password. */

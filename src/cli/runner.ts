@@ -9,11 +9,17 @@ import { openWorkshop } from '../runner/workshop.ts';
 import type { Command } from './commands.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces } from './local-runner.ts';
+import { stopSignal } from './stopping.ts';
+
+/** Work trees and unpacked software are read by builds, and on this machine a build is somebody else. */
+const forBuilds = 0o022;
 
 export const runner: Command = {
   usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local]',
   about: 'Do the work of a server elsewhere; --once does one piece of it and ends',
   async run({ config, flags }) {
+    const stopping = stopSignal();
+    process.umask(forBuilds);
     const log = createLog(config.log_level);
     const isLocal = flags.local !== undefined;
     const places = runnerPlaces(config);
@@ -36,6 +42,10 @@ export const runner: Command = {
       diskReserveBytes: diskReserveBytes(config),
       log: say,
     });
+    if (stopping.aborted) {
+      await workshop.close();
+      process.exit(0);
+    }
     const running = await startRunner({
       link,
       folder,
@@ -45,8 +55,8 @@ export const runner: Command = {
       once: flags.once !== undefined,
     });
     const stop = (): void => void running.stop().catch(() => {}); // how it ended is heard below
-    process.once('SIGTERM', stop);
-    process.once('SIGINT', stop);
+    stopping.addEventListener('abort', stop);
+    if (stopping.aborted) stop();
     if (isLocal) notePid(places.folder, say);
     const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
     if (isLocal) endWhenForgotten(config, running, stop);
@@ -64,7 +74,7 @@ export const runner: Command = {
 /** For people who look after the machine; a full disk is no reason to do without a runner. */
 function notePid(folder: string, log: (message: string) => void): void {
   try {
-    writeFileSync(join(folder, 'pid'), String(process.pid));
+    writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
   } catch (error) {
     log(`the file with the runner's process ID was not written: ${String(error)}`);
   }
@@ -87,7 +97,9 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
     log(`nobody can see that the runner lives, so it ends: ${error.message}`);
     stop();
   });
-  server.listen(path);
+  process.umask(0o077);
+  server.listen(path); // makes the socket before it comes back
+  process.umask(forBuilds);
   server.unref();
   return server;
 }

@@ -1,61 +1,84 @@
-import { isSocketPath } from '../config.ts';
+import type { Logger } from 'pino';
+import { isSocketPath, type Config } from '../config.ts';
 import { ApiError } from '../errors.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
-import type { Command } from './commands.ts';
+import { failWith, type Command } from './commands.ts';
+import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
+import { stopSignal, untilAborted, type Stopped } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
 
 /** How long a request may still take once the server has been asked to stop. */
 const drainTime = 10_000;
+/** How long what a failed start has opened may take to close. */
+const undoTime = 5000;
 
 export const serve: Command = {
   usage: 'serve [--host H] [--port P] [--no-runner]',
   about: 'Run the service',
   async run({ config, flags }) {
+    const stopping = stopSignal();
     const log = createLog(config.log_level);
-    await makeRoomToStart(config, (message) => log.warn(message));
-    const store = await openStore(config, (error) => log.error({ err: error }, 'the database is in trouble'));
-    const server = await startServer({ config, store, log }).catch(async (error: unknown) => {
-      await store.close();
-      throw error;
-    });
-    // Only now: credentials that a failed start had made, nobody would ever see.
-    const first = await firstUser(store);
-    if (first) introduce(server.address, first);
-    console.log(`listening on ${server.address}`);
-    const ballast = keepBallast(config, store.disk);
-    const local =
-      flags.no_runner === undefined
-        ? keepLocalRunner(config, {
-            onGone: () => server.localRunnerGone(),
-            onTrouble: ({ message }) => log.error(`the local runner does not start, so no build runs here: ${message}`),
-          })
-        : undefined;
-
-    const stop = async (signal: NodeJS.Signals): Promise<void> => {
-      log.info({ signal }, 'stopping');
+    stopping.addEventListener('abort', () => {
+      log.info({ signal: (stopping.reason as Stopped).signal }, 'stopping');
       setTimeout(() => process.exit(1), drainTime).unref();
-      ballast.close();
-      await local?.stop();
-      await server.close();
-      await store.close();
-      process.exit(0);
-    };
-    const stopOrDie = (signal: NodeJS.Signals): void => {
-      stop(signal).catch((error: unknown) => {
-        log.error({ err: error }, 'it was not stopped in good order');
-        process.exit(1);
-      });
-    };
-    process.once('SIGTERM', stopOrDie);
-    process.once('SIGINT', stopOrDie);
+    });
+    const opened = new AsyncDisposableStack();
+    try {
+      await start({ config, log, hasRunner: flags.no_runner === undefined }, opened, stopping);
+      await untilAborted(stopping);
+    } catch (error) {
+      if (error !== stopping.reason) {
+        setTimeout(() => failWith(error), undoTime).unref();
+        await opened.disposeAsync();
+        throw error;
+      }
+    }
+    await opened.disposeAsync();
+    process.exit(0);
   },
 };
+
+interface Wanted {
+  config: Config;
+  log: Logger;
+  hasRunner: boolean;
+}
+
+/** What is opened is put on the stack at once: at every moment it can be undone, the last first. */
+async function start(
+  { config, log, hasRunner }: Wanted,
+  opened: AsyncDisposableStack,
+  stopping: AbortSignal,
+): Promise<void> {
+  const lock = await lockDataFolder(config.data_dir);
+  opened.defer(() => lock.release());
+  await makeRoomToStart(config, (message) => log.warn(message));
+  stopping.throwIfAborted();
+  const store = await openStore(config, (error) => log.error({ err: error }, 'the database is in trouble'));
+  opened.defer(() => store.close());
+  stopping.throwIfAborted();
+  const server = await startServer({ config, store, log });
+  opened.defer(() => server.close());
+  stopping.throwIfAborted();
+  // Only now: credentials that a failed start had made, nobody would ever see.
+  const first = await firstUser(store);
+  if (first) introduce(server.address, first);
+  console.log(`listening on ${server.address}`);
+  const ballast = keepBallast(config, store.disk);
+  opened.defer(() => ballast.close());
+  if (!hasRunner || stopping.aborted) return;
+  const local = keepLocalRunner(config, {
+    onGone: () => server.localRunnerGone(),
+    onTrouble: ({ message }) => log.error(`the local runner does not start, so no build runs here: ${message}`),
+  });
+  opened.defer(() => local.stop());
+}
 
 /** A service that nobody can use yet gets its first user. */
 async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {

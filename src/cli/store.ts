@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Services } from '../api/call.ts';
@@ -75,8 +75,19 @@ export function masterKeyFile(config: Config): string {
   return config.master_key_file ?? join(config.data_dir, 'master.key');
 }
 
-/** Nobody else on the machine has any business in it. */
+/** Nobody else on the machine has any business in it, nor in what earlier versions left readable there. */
 export function makeDataFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);
+  for (const name of readdirSync(folder)) {
+    if (name.startsWith('headrace.db')) keepPrivate(join(folder, name));
+  }
+}
+
+function keepPrivate(path: string): void {
+  try {
+    chmodSync(path, 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // whoever used the database last took it away
+  }
 }

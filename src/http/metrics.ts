@@ -1,10 +1,13 @@
+import type { ConnectionWatcher } from './connections.ts';
+
 /** Counts what an operator's Prometheus reads. Written by hand because it runs on every request: a few additions. */
 export interface Metrics {
   answered(status: number, milliseconds: number): void;
   /** A webhook was called. */
   called(outcome: 'delivered' | 'failed'): void;
-  /** In Prometheus's text format. */
-  text(): string;
+  connections: ConnectionWatcher;
+  /** In Prometheus's text format, with what is so at this moment. */
+  text(now: { connections: number }): string;
   readonly contentType: string;
 }
 
@@ -13,6 +16,8 @@ const buckets = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
 export function createMetrics(): Metrics {
   const requests = new Map<number, number>();
   const calls = { delivered: 0, failed: 0 };
+  const refused = { full: 0, network: 0 };
+  const ended = { handshake: 0, head: 0, body: 0, room: 0 };
   const within = buckets.map(() => 0);
   let count = 0;
   let total = 0;
@@ -30,7 +35,11 @@ export function createMetrics(): Metrics {
     called(outcome) {
       calls[outcome] += 1;
     },
-    text() {
+    connections: {
+      refused: (why) => void (refused[why] += 1),
+      ended: (why) => void (ended[why] += 1),
+    },
+    text(now) {
       let sum = 0;
       const cumulative = buckets.map((bound, at) => `_bucket{le="${bound}"} ${(sum += within[at] ?? 0)}`);
       return [
@@ -51,6 +60,19 @@ export function createMetrics(): Metrics {
           'counter',
           'Calls of webhooks, by what came of them',
           Object.entries(calls).map(([outcome, number]) => `{outcome="${outcome}"} ${number}`),
+        ),
+        family('headrace_connections', 'gauge', 'Connections at this moment', [` ${now.connections}`]),
+        family(
+          'headrace_connections_refused_total',
+          'counter',
+          'Connections for which there was no room, at all or for their network',
+          Object.entries(refused).map(([reason, number]) => `{reason="${reason}"} ${number}`),
+        ),
+        family(
+          'headrace_connections_ended_total',
+          'counter',
+          'Connections closed for what did not come in time, or to make room',
+          Object.entries(ended).map(([reason, number]) => `{reason="${reason}"} ${number}`),
         ),
         ...ofProcess(),
       ].join('');

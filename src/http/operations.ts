@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
+import { isLoopback } from '../lib/networks.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface Operations {
@@ -24,15 +25,16 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
 
   server.get('/metrics', (request, reply) => {
     if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
-    return reply.type(operations.metrics.contentType).send(operations.metrics.text());
+    return reply
+      .type(operations.metrics.contentType)
+      .send(operations.metrics.text({ connections: server.connections.size }));
   });
 }
 
 /** From this machine itself, and not through a proxy on it: that would let the whole world in. */
 function isLocal(request: FastifyRequest): boolean {
   const forwarded = request.headers['x-forwarded-for'] ?? request.headers.forwarded;
-  const address = request.socket.remoteAddress ?? '';
-  return forwarded === undefined && /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/.test(address);
+  return forwarded === undefined && isLoopback(request.socket.remoteAddress ?? '');
 }
 
 function hasToken(request: FastifyRequest, token: string | undefined): boolean {

@@ -1,13 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
+import { unreadableRequest } from './bare-answers.ts';
 import { largestBody, parseForm, readBodies } from './bodies.ts';
+import { challengesFor } from './challenges.ts';
+import {
+  guardConnections,
+  lookEvery,
+  usualTimes,
+  type ConnectionLimits,
+  type Connections,
+  type ConnectionTimes,
+  type ConnectionWatcher,
+} from './connections.ts';
 import { readCallback, wrapInCallback } from './jsonp.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
-import { closeSilentConnections } from './silent.ts';
+import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { withRawBodies } from './uploads.ts';
 
@@ -15,6 +26,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Counts an answer. A hook after each would cost as much as the rest of a short request. */
     answered(status: number, milliseconds: number): void;
+    connections: Connections;
   }
   interface FastifyRequest {
     /** The function that a JSON-P answer calls. */
@@ -35,11 +47,27 @@ export interface ServerOptions {
   onAnswered?: (status: number, milliseconds: number) => void;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number | undefined;
+  /** Who may be connected; without it, anybody. */
+  connections?: { limits: ConnectionLimits; watcher: ConnectionWatcher };
+  connectionTimes?: Partial<ConnectionTimes> | undefined;
+  /** Whether browsers are told to come by HTTPS alone. */
+  isStrict?: boolean;
 }
 
+const anybody = {
+  limits: { most: Infinity, mostOfOne: Infinity },
+  watcher: { refused: () => {}, ended: () => {} },
+};
+
 export function createServer(options: ServerOptions): FastifyInstance {
+  const guard = options.connections ?? anybody;
+  const times = { ...usualTimes, ...options.connectionTimes };
+  // What else is too slow, `guardConnections` sees to. There is no limit to how long a whole request may take: a large
+  // archive takes its time on a slow line.
+  const slowness = { headersTimeout: times.headMs, connectionsCheckingInterval: lookEvery(times) };
+  const markAnswer = answerMarker(options.isStrict ?? false);
   const server = Fastify({
-    https: options.tls ? { ...options.tls, minVersion: 'TLSv1.2' } : null,
+    ...(options.tls ? { https: { ...options.tls, minVersion: 'TLSv1.2', ...slowness } } : { http: slowness }),
     // Fastify would make a logger for each request, which costs more than many requests: what is logged here carries the
     // identifier itself.
     logger: false,
@@ -53,7 +81,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
     clientErrorHandler(error, socket) {
       // Not the error itself: it holds the bytes that came, and with them whatever credentials stood there.
       options.log.debug({ code: error.code }, 'unreadable request');
-      if (socket.writable) socket.end(unreadableRequest());
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
+      // Where there was no handshake nothing can be said, and to somebody who has gone silent there is nothing to say.
+      if (socket.writable && error.code.startsWith('HPE_')) {
+        socket.write(unreadableRequest(options.isStrict ? { 'strict-transport-security': strictTransport } : {}));
+        socket.destroySoon(); // whether they have heard it or not
+      } else {
+        socket.destroy();
+      }
     },
     // Comes before any hook: a path that cannot even be decoded.
     frameworkErrors(_error, request, reply) {
@@ -93,7 +128,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
-  closeSilentConnections(server);
+  server.decorate('connections', guardConnections(server, { hasTls: options.tls !== undefined, times, ...guard }));
   const streams = createStreams(server, options.log, options.streamPauseMs);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
@@ -194,16 +229,10 @@ async function answer(
 function sendKnown(json: string, { id, server }: FastifyRequest, reply: FastifyReply): void {
   reply.hijack();
   server.answered(200, reply.elapsedTime);
-  reply.raw.writeHead(200, [
-    'content-type',
-    jsonType,
-    'content-length',
-    String(Buffer.byteLength(json)),
-    'x-request-id',
-    id,
-    'cache-control',
-    'no-store',
-  ]);
+  const headers = ['content-type', jsonType, 'content-length', String(Buffer.byteLength(json))];
+  headers.push('x-request-id', id, 'cache-control', 'no-store');
+  if (reply.hasHeader('strict-transport-security')) headers.push('strict-transport-security', strictTransport);
+  reply.raw.writeHead(200, headers);
   reply.raw.end(json);
 }
 
@@ -243,15 +272,15 @@ function readQuery(text: string): Record<string, unknown> {
 }
 
 /** What every answer carries. */
-function markAnswer(request: FastifyRequest, reply: FastifyReply): void {
-  reply.header('x-request-id', request.id).header('cache-control', 'no-store');
+function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: FastifyReply) => void {
+  return (request, reply) => {
+    reply.header('x-request-id', request.id).header('cache-control', 'no-store');
+    if (isStrict && !isLocalhost(request.hostname)) reply.header('strict-transport-security', strictTransport);
+  };
 }
 
-/** Either will do: the API key, or an application's token. */
-const challenges = ['Basic realm="Headrace", charset="UTF-8"', 'Bearer realm="Headrace"'];
-
 function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (error.status === 401) reply.header('www-authenticate', challenges);
+  if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
   return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 
@@ -259,18 +288,4 @@ function answerError(error: ApiError, request: FastifyRequest, reply: FastifyRep
 function bodyError(error: unknown): ApiError | undefined {
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   return status >= 400 && status < 500 ? new ApiError('invalid_format') : undefined;
-}
-
-/** Bytes that are not HTTP get an answer in the API's form all the same. */
-function unreadableRequest(): string {
-  const body = JSON.stringify(new ApiError('api_does_not_exists').body);
-  return [
-    'HTTP/1.1 400 Bad Request',
-    `content-type: ${jsonType}`,
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${randomUUID()}`,
-    'connection: close',
-    '',
-    body,
-  ].join('\r\n');
 }

@@ -3,9 +3,6 @@ import type { FastifyInstance } from 'fastify';
 import { frugally } from '../lib/passing-bytes.ts';
 import { unreadable } from './raw.ts';
 
-/** A caller who sends nothing for this long is gone, whatever the network says. */
-const longestSilence = 60_000;
-
 /** Routes added here get their bodies unread, of whatever type and length. */
 export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInstance) => void): void {
   void server.register(async (scope) => {
@@ -29,7 +26,6 @@ const pieceSize = 256 * 1024;
 const mostAhead = 1024 * 1024;
 
 async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
-  const { socket } = request;
   let gathered: Buffer[] = [];
   let size = 0;
   let enough = Promise.withResolvers<void>();
@@ -44,8 +40,6 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
     body.isOver = true;
     enough.resolve();
   };
-  const giveUp = (): void => void request.destroy();
-  socket.setTimeout(longestSilence, giveUp);
   request.on('data', gather).on('end', finish).on('error', finish).on('close', finish);
   try {
     while (!body.isOver || size > 0) {
@@ -61,8 +55,6 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
     }
   } finally {
     request.off('data', gather);
-    socket.setTimeout(0);
-    socket.removeListener('timeout', giveUp);
   }
   // Nothing is wrong here: a caller who went away in the middle made a request that makes no sense.
   if (!request.complete || request.errored) throw unreadable();

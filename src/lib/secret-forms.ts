@@ -9,6 +9,8 @@
  * of holes tells more about the secret than it hides.
  */
 
+import { JSON_ENCODERS, markupForms, plainJson, URL_ENCODERS, USUAL_JSON, USUAL_URL } from './text-encoders.ts';
+
 export const SHORTEST_SECRET = 8;
 
 /** A text longer than this goes without its rarer forms: each form costs some 25 bytes of memory per byte. */
@@ -17,10 +19,22 @@ const LONG_TEXT = 8192;
 /** `base64` and MIME break their lines after 76 characters, PEM and OpenSSL after 64. */
 const BASE64_LINE_LENGTHS = [76, 64];
 
+/**
+ * What is encoded twice has many forms. They are looked for in texts up to this length, short ones first, and while all
+ * of them together have no more bytes than that: a private key in a hundred lines must not cost a build its memory.
+ */
+const LONGEST_TWICE = 1024;
+const MOST_TWICE = 1024 * 1024;
+
 /** Every form of every value, each once. */
 export function secretForms(values: Iterable<string>): Buffer[] {
   const forms = new Set<string>(); // latin1: one character per byte, so that equal bytes are equal strings
-  const add = (text: string): void => void forms.add(Buffer.from(text).toString('latin1'));
+  const add = (text: string): number => {
+    const { size } = forms;
+    const bytes = Buffer.from(text).toString('latin1');
+    return forms.add(bytes).size > size ? bytes.length : 0;
+  };
+  const short = new Set<string>();
   for (const value of values) {
     for (const text of asEchoed(value)) if (isSecret(text)) add(text);
     for (const text of textsOf(value)) {
@@ -29,9 +43,16 @@ export function secretForms(values: Iterable<string>): Buffer[] {
       for (const form of jsonForms(text)) add(form);
       for (const form of base64Forms(text)) add(form);
       if (text.length > LONG_TEXT) continue;
-      for (const form of urlForms(text)) add(form);
+      for (const encode of URL_ENCODERS) add(encode(text));
+      for (const form of markupForms(text)) add(form);
       add(text.replaceAll("'", "'\\''")); // what `set -x` prints of it
+      if (text.length <= LONGEST_TWICE) short.add(text);
     }
+  }
+  let room = MOST_TWICE;
+  for (const text of [...short].sort((a, b) => a.length - b.length)) {
+    for (const form of twiceEncoded(text)) if (room > 0) room -= add(form);
+    if (room <= 0) break;
   }
   return [...forms].map((form) => Buffer.from(form, 'latin1'));
 }
@@ -55,48 +76,36 @@ function asEchoed(value: string): string[] {
 }
 
 function jsonForms(text: string): string[] {
-  const plain = JSON.stringify(text).slice(1, -1);
-  const forms = [plain, JSON.stringify(plain).slice(1, -1)]; // the second: a document inside a document
+  const plain = plainJson(text);
+  const forms = [plain, plainJson(plain)]; // the second: a document inside a document
   if (text.length > LONG_TEXT) return forms;
-  for (const slashes of [plain, plain.replaceAll('/', '\\/')]) {
-    for (const html of [slashes, unicode(slashes, /[<>&]/g), unicode(slashes, /[<>&']/g, true)]) {
-      // Without the `u` flag: JSON escapes UTF-16 units, so that a character beyond the BMP becomes two escapes.
-      forms.push(html, unicode(html, /[^\0-\x7e]/g), unicode(html, /[^\0-\x7e]/g, true));
-    }
-  }
+  forms.push(...JSON_ENCODERS.map((encode) => encode(text)));
+  forms.push(...USUAL_JSON.map((encode) => plainJson(encode(text))));
   return forms;
 }
 
-function unicode(text: string, which: RegExp, upper = false): string {
-  return text.replace(which, (unit) => {
-    const digits = unit.charCodeAt(0).toString(16).padStart(4, '0');
-    return '\\u' + (upper ? digits.toUpperCase() : digits);
-  });
-}
-
 /**
- * Percent-encoding leaves some characters alone, and every library has its own idea of which. The names say
- * who leaves them.
+ * A document inside a document, a query inside a query, and one inside the other. Both halves come from the same
+ * library, or one of them from a usual one.
  */
-const LEFT_ALONE = {
-  'RFC 3986': /[\w.~-]/,
-  encodeURIComponent: /[\w.~!'()*-]/,
-  'HTML forms, Java': /[\w.*-]/,
-  'Python quote': /[\w.~/-]/,
-  encodeURI: /[\w.~!'()*;/?:@&=+$,#-]/,
-};
-
-function urlForms(text: string): string[] {
-  const characters = Buffer.from(text).toString('latin1').split('');
-  return Object.values(LEFT_ALONE).flatMap((alone) => {
-    const encoded = characters.map((character) => (alone.test(character) ? character : percent(character))).join('');
-    const lower = encoded.replace(/%../g, (escape) => escape.toLowerCase());
-    return [encoded, lower, encoded.replaceAll('%20', '+'), lower.replaceAll('%20', '+')];
-  });
-}
-
-function percent(character: string): string {
-  return '%' + character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0');
+function* twiceEncoded(text: string): Generator<string> {
+  for (const encode of JSON_ENCODERS) {
+    const once = encode(text);
+    yield encode(once);
+    yield plainJson(once);
+  }
+  for (const json of new Set(USUAL_JSON.map((encode) => encode(text)))) {
+    for (const encode of JSON_ENCODERS) yield encode(json);
+    if (json === text) continue;
+    yield* base64Forms(json);
+    for (const encode of USUAL_URL) yield encode(json);
+  }
+  for (const encode of URL_ENCODERS) yield encode(encode(text));
+  for (const base64 of base64Forms(text)) {
+    yield base64.replaceAll('/', '\\/');
+    for (const encode of USUAL_URL) yield encode(base64);
+  }
+  yield* base64Forms(Buffer.from(text).toString('base64'));
 }
 
 function base64Forms(text: string): Set<string> {

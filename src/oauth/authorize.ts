@@ -21,8 +21,16 @@ export interface Request {
   challenge: string | undefined;
 }
 
-/** The person is asked; or the browser is sent to the application with an error; or only the person is told. */
-export type Judgement = { ask: Request } | { goTo: string } | { tell: string };
+/** What is wrong with a request of a known application, and where the browser goes with that once the person wants it. */
+export interface Mistake {
+  client: Client;
+  redirectUri: string;
+  why: string;
+  goTo: string;
+}
+
+/** The person is asked; or told what is wrong and may take that to the application; or told alone. */
+export type Judgement = { ask: Request } | { mistake: Mistake } | { tell: string };
 
 export const parameterNames = [
   'client_id',
@@ -36,7 +44,8 @@ export const parameterNames = [
 
 /**
  * RFC 6749 section 4.1.2.1: as long as it is not certain which application asks and that the address is its own, nobody
- * is sent anywhere. After that, what is wrong is the application's to know.
+ * is sent anywhere. After that, what is wrong is the application's to know; RFC 9700 section 4.11.2: but not by itself,
+ * or any link to us could be made to lead to any registered address.
  */
 export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
   const parameters = parametersOf(sent);
@@ -52,7 +61,8 @@ export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
     if (!(error instanceof OauthError)) throw error;
     const [state, responseType] = [parameters('state'), parameters('response_type')];
     const goTo = locationOf({ ...place, state, responseType }, { error: error.code, error_description: error.message });
-    return goTo === undefined ? { tell: `The application made a mistake: ${error.message}.` } : { goTo };
+    if (goTo === undefined) return { tell: `The application made a mistake: ${error.message}.` };
+    return { mistake: { client, redirectUri: place.redirectUri, why: error.message, goTo } };
   }
 }
 

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { parseForm } from '../http/bodies.ts';
+import { clientChallenge } from '../http/challenges.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -116,7 +117,8 @@ function sendError(
     return send(reply, 500, { error: 'server_error' });
   }
   const status = known.code === 'invalid_client' ? 401 : 400;
-  if (status === 401) reply.header('www-authenticate', 'Basic realm="Headrace", charset="UTF-8"');
+  const challenge = clientChallenge(request.headers);
+  if (status === 401 && challenge !== undefined) reply.header('www-authenticate', challenge);
   return send(reply, status, { error: known.code, error_description: known.message });
 }
 

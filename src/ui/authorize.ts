@@ -1,7 +1,7 @@
 import { findUserById } from '../auth/users.ts';
 import { scopes } from '../http/route.ts';
-import type { RawGroup } from '../http/raw.ts';
-import { allowed, denied, judge, parameterNames, type Judgement, type Request } from '../oauth/authorize.ts';
+import { repeated, type RawGroup } from '../http/raw.ts';
+import { allowed, denied, judge, parameterNames, type Mistake, type Request } from '../oauth/authorize.ts';
 import { outOfBand, policySource } from '../oauth/redirects.ts';
 import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
@@ -10,12 +10,23 @@ import { signInFirst, type Place, type Response, type Visit } from './site.ts';
 /** RFC 6749 section 3.1: where an application sends a person to be asked. */
 const path = '/oauth2/authorize';
 
-/** The request in the words in which it came, to be sent again with the answer. */
+/** The request in the words in which it came, to be sent again with the answer; also what is wrong stays as it was. */
 function sentAgain(sent: RawGroup): [string, string][] {
-  return parameterNames.flatMap((name) => {
+  return parameterNames.flatMap((name): [string, string][] => {
     const value = sent[name];
-    return typeof value === 'string' && value !== '' ? [[name, value] as [string, string]] : [];
+    if (value === repeated)
+      return [
+        [name, ''],
+        [name, ''],
+      ];
+    if (value !== undefined && typeof value !== 'string') return [[`${name}[]`, '']];
+    return value === undefined || value === '' ? [] : [[name, value]];
   });
+}
+
+function hiddenFields(sent: RawGroup, formKey: string): Html {
+  return html`${keyField(formKey)}
+  ${sentAgain(sent).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}`;
 }
 
 function addressOf(sent: RawGroup): string {
@@ -46,8 +57,7 @@ function consentPage({ request, sent, email, owner, formKey }: Question): Page {
       </ul>
       <p>${destination(redirectUri)}</p>
       <form method="post" action="${path}" class="choice">
-        ${keyField(formKey)}
-        ${sentAgain(sent).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+        ${hiddenFields(sent, formKey)}
         <button class="main" name="decision" value="allow">Allow</button>
         <button name="decision" value="deny">Deny</button>
       </form>
@@ -63,8 +73,12 @@ function consentPage({ request, sent, email, owner, formKey }: Question): Page {
 
 function destination(redirectUri: string): Html {
   if (redirectUri === outOfBand) return html`You will be shown a code to copy into it.`;
+  return html`Your answer goes to <strong>${hostOf(redirectUri)}</strong>.`;
+}
+
+function hostOf(redirectUri: string): string {
   const { host, protocol } = new URL(redirectUri);
-  return html`Your answer goes to <strong>${host === '' ? protocol : host}</strong>.`;
+  return host === '' ? protocol : host;
 }
 
 function codePage(name: string, code: string): Page {
@@ -79,10 +93,27 @@ function codePage(name: string, code: string): Page {
   };
 }
 
-/** The request is not one that a person can be asked about. */
-function unaskable(judgement: Exclude<Judgement, { ask: Request }>): Response {
-  if ('goTo' in judgement) return { goTo: judgement.goTo, status: 302 };
-  const text = `${judgement.tell} You have allowed nothing, and were not sent on. Tell whoever made it.`;
+/** The person cannot be asked, and nobody is sent on unless they say so. */
+function mistakePage({ client, redirectUri, why }: Mistake, sent: RawGroup, formKey: string): Page {
+  return {
+    title: 'This application cannot be allowed',
+    status: 400,
+    isNarrow: true,
+    formTarget: policySource(redirectUri),
+    main: html`<div class="card">
+      <h1>${client.name} asked for something that cannot be</h1>
+      <p>It made a mistake: ${why}. You have allowed nothing.</p>
+      <p>If you were using it, go back and tell whoever made it. If you came here by a link, close this page.</p>
+      <form method="post" action="${path}" class="choice">
+        ${hiddenFields(sent, formKey)}
+        <button name="decision" value="return">Go back to ${hostOf(redirectUri)}</button>
+      </form>
+    </div>`,
+  };
+}
+
+function notRegistered(tell: string): Response {
+  const text = `${tell} You have allowed nothing, and were not sent on. Tell whoever made it.`;
   return problem(400, 'This application cannot be allowed', text);
 }
 
@@ -92,8 +123,9 @@ export const places: Place[] = [
     path,
     async visit({ db, query, visitor, formKey }) {
       const judgement = await judge(db.read, query);
-      if (!('ask' in judgement)) return unaskable(judgement);
+      if ('tell' in judgement) return notRegistered(judgement.tell);
       if (!visitor.person) return signInFirst(addressOf(query));
+      if ('mistake' in judgement) return mistakePage(judgement.mistake, query, formKey);
       const owner = await findUserById(db.read, judgement.ask.client.ownerId);
       const { email } = visitor.person;
       return consentPage({ request: judgement.ask, sent: query, email, owner: owner?.email ?? '', formKey });
@@ -104,20 +136,22 @@ export const places: Place[] = [
     path,
     async visit(visit) {
       const judgement = await judge(visit.db.read, visit.form);
-      if (!('ask' in judgement)) return unaskable(judgement);
-      return decide(visit, judgement.ask);
+      if ('tell' in judgement) return notRegistered(judgement.tell);
+      const { person } = visit.visitor;
+      if (!person) return signInFirst(addressOf(visit.form));
+      if ('mistake' in judgement) return { goTo: judgement.mistake.goTo, status: 302 };
+      return decide(visit, judgement.ask, person);
     },
   },
 ];
 
-async function decide(visit: Visit, request: Request): Promise<Response> {
-  const { visitor, form, formText } = visit;
-  if (!visitor.person) return signInFirst(addressOf(form));
+async function decide(visit: Visit, request: Request, person: { id: bigint; email: string }): Promise<Response> {
+  const { formText } = visit;
   if (formText('decision') !== 'allow') {
     const goTo = denied(request);
     if (goTo !== undefined) return { goTo, status: 302 };
     return problem(200, 'Denied', `${request.client.name} was not allowed anything.`);
   }
-  const answer = await allowed(visit, request, visitor.person);
+  const answer = await allowed(visit, request, person);
   return 'goTo' in answer ? { goTo: answer.goTo, status: 302 } : codePage(request.client.name, answer.code);
 }

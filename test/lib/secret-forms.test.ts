@@ -18,6 +18,7 @@ const KEY = [
 /** With characters that every encoding treats in its own way. */
 const AWKWARD = `p@ss w/rd+"é"\\ <&> 'x'~*!(☃)`;
 
+const hex = (unit: string): string => unit.charCodeAt(0).toString(16).padStart(4, '0');
 const hidden = (value: string, text: string): string => createMask([value]).maskText(text);
 
 async function output(command: string, value: string): Promise<string> {
@@ -83,6 +84,66 @@ describe('the forms of a secret', () => {
       (value) => JSON.stringify(value).slice(1, -1).replaceAll('/', '\\/'),
     ];
     for (const encode of encoders) assert.equal(hidden(AWKWARD, `<${encode(AWKWARD)}>`), '<[masked]>', encode(AWKWARD));
+  });
+
+  it('hides a document inside a document, whichever way its characters are escaped', async () => {
+    const python = [
+      'import os,json,itertools; v=os.environ["VALUE"]',
+      'both=[True,False]',
+      'for a,b in itertools.product(both, both):',
+      '  d=json.dumps(json.dumps({"s":v},ensure_ascii=a),ensure_ascii=b)',
+      '  up=lambda t: __import__("re").sub(r"(?<=u)[0-9a-f]{4}", lambda m: m[0].upper(), t)',
+      '  slash=lambda x: x.replace("/","\\\\/")',
+      '  print(d); print(up(d)); print(slash(d))',
+      '  once=slash(json.dumps({"s":v},ensure_ascii=a)); print(slash(json.dumps(once,ensure_ascii=b)))',
+    ].join('\n');
+    for (const value of ['pässwörd', 'пароль/пароль', 'key-🔑🔑-"ü"/x', AWKWARD]) {
+      const { stdout, status, stderr } = await run('python3', ['-c', python], {
+        env: { ...process.env, VALUE: value, PYTHONIOENCODING: 'utf-8' },
+      });
+      assert.equal(status, 0, stderr.toString());
+      const lines = hidden(value, stdout.toString()).trimEnd().split('\n');
+      assert.equal(lines.length, 16);
+      for (const line of lines) assert.equal(line, '"{\\"s\\": \\"[masked]\\"}"', value);
+    }
+    const long = `"é/${'x'.repeat(5000)}"`;
+    const escaped = JSON.stringify(JSON.stringify(long).replace('é', '\\u00e9')).slice(3, -3);
+    assert.equal(hidden(long, escaped), '[masked]');
+  });
+
+  it('hides one encoding inside another', async () => {
+    const python = [
+      'import os,json,html,urllib.parse as u,base64 as b; v=os.environ["VALUE"]',
+      'q=lambda x: u.quote(x,safe=""); e=lambda x: b.b64encode(x.encode()).decode()',
+      'for f in [lambda x: q(q(x)), lambda x: u.quote_plus(u.quote_plus(x)), lambda x: u.quote(u.quote(x)),',
+      '  lambda x: q(json.dumps(x)[1:-1]), lambda x: q(json.dumps(x,ensure_ascii=False)[1:-1]),',
+      '  lambda x: u.quote_plus(json.dumps(x)[1:-1]), lambda x: q(e(x)),',
+      '  lambda x: e(e(x)), html.escape, lambda x: html.escape(x,quote=False)]: print(f(v))',
+    ].join('\n');
+    const options = { env: { ...process.env, VALUE: AWKWARD } };
+    const { stdout, status, stderr } = await run('python3', ['-c', python], options);
+    assert.equal(status, 0, stderr.toString());
+    for (const line of hidden(AWKWARD, stdout.toString()).trimEnd().split('\n')) assert.equal(line, '[masked]');
+    // A document with the value in it, encoded whole: what is left are characters that neighbours have a part in.
+    for (const json of [{ s: AWKWARD }, { longer: AWKWARD }, { token: AWKWARD, more: 1 }]) {
+      const escaped = JSON.stringify(json).replaceAll(/[^\0-\x7e]/g, (unit) => `\\u${hex(unit)}`);
+      for (const text of [JSON.stringify(json), escaped]) {
+        const encoded = Buffer.from(text).toString('base64');
+        const own = Math.floor((JSON.stringify(AWKWARD).length * 8) / 6) - 4;
+        assert.ok(hidden(AWKWARD, encoded).replace('[masked]', '').length <= encoded.length - own, encoded);
+      }
+    }
+  });
+
+  it('costs no more than so much memory, however many values there are and whatever is in them', () => {
+    const value = (number: number): string => `"é/<${number}>' ${'&+ü\\'.repeat(60)}`;
+    const bytes = (values: string[]): number => secretForms(values).reduce((sum, form) => sum + form.length, 0);
+    const values = Array.from({ length: 400 }, (_, number) => value(number));
+    const once = 150 * Buffer.byteLength(values.join('')); // the forms that are looked for in every value
+    assert.ok(bytes(values) < once + 1024 * 1024, String(bytes(values)));
+    // Long ones do not take the room of short ones.
+    const last = createMask([...values, 'pässwörd']);
+    assert.equal(last.maskText('p\\\\u00e4ssw\\\\u00f6rd'), '[masked]');
   });
 
   it('hides what a shell prints of it', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -130,6 +130,16 @@ export function commandsWith(text: string): number[] {
   };
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.filter((pid) => commandOf(pid).includes(text)).map(Number);
+}
+
+/** Comes back when a file or folder is there; called before, so that it is told at once. */
+export async function untilCreated(folder: string, name: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const look = (): void => void (existsSync(join(folder, name)) && resolve());
+  const watcher = watch(folder, { recursive: true }, look);
+  look();
+  await promise;
+  watcher.close();
 }
 
 export interface Caller {

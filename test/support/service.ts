@@ -20,7 +20,7 @@ interface Parts {
 }
 
 /** What is not as usual. */
-export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs'> {
+export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes'> {
   settings?: Record<string, string>;
 }
 

@@ -23,9 +23,9 @@ export class Tab {
 
   /** Fills in the form of a page that leads to `action` and sends it; `undefined` leaves one of its fields out. */
   submit(page: Answer, action: string, fields: Record<string, string | undefined> = {}, headers: Fields = {}) {
-    const all: Record<string, string | undefined> = { ...hiddenFields(page.text, action), ...fields };
-    const sent = Object.entries(all).filter((pair): pair is [string, string] => pair[1] !== undefined);
-    return this.post(action, sent, headers);
+    const hidden = hiddenFields(page.text, action).filter(([name]) => !(name in fields));
+    const own = Object.entries(fields).filter((pair): pair is [string, string] => pair[1] !== undefined);
+    return this.post(action, [...hidden, ...own], headers);
   }
 
   async signIn({ email, password }: { email: string; password: string }, returnTo = '/ui/'): Promise<Answer> {
@@ -48,17 +48,15 @@ export class Tab {
   }
 }
 
-/** The hidden fields of the form with this action. */
-function hiddenFields(page: string, action: string): Fields {
+/** The hidden fields of the form with this action; a name may stand there twice. */
+function hiddenFields(page: string, action: string): [string, string][] {
   const form = Array.from(page.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs)).find(([, attributes = '']) =>
     attributes.includes(`action="${action}"`),
   );
   assert.ok(form, `no form leads to ${action}: ${page}`);
-  const fields: Fields = {};
-  for (const [tag] of (form[2] ?? '').matchAll(/<input\b[^>]*>/gs)) {
-    if (/type="hidden"/.test(tag)) fields[attribute(tag, 'name')] = attribute(tag, 'value');
-  }
-  return fields;
+  return Array.from((form[2] ?? '').matchAll(/<input\b[^>]*>/gs), ([tag]) => tag)
+    .filter((tag) => /type="hidden"/.test(tag))
+    .map((tag) => [attribute(tag, 'name'), attribute(tag, 'value')]);
 }
 
 function attribute(tag: string, name: string): string {

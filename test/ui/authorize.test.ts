@@ -165,7 +165,7 @@ describeService('the authorize page', (service) => {
     assert.deepEqual([injected.status, injected.headers.location], [400, undefined]);
   });
 
-  test('tells the application what is wrong with what it asked', async () => {
+  test('tells the person what is wrong with what was asked, and the application once they go back', async () => {
     const { challenge } = pkcePair();
     const cases: [Fields, string][] = [
       [{ response_type: 'id_token' }, 'unsupported_response_type'],
@@ -178,21 +178,51 @@ describeService('the authorize page', (service) => {
       [{ code_challenge_method: 'S256' }, 'invalid_request'],
       [{ client_id: installed.clientId }, 'invalid_request'],
     ];
+    const goBack = async (url: string, decision = 'return'): Promise<ReturnType<typeof landing>> => {
+      const page = await tab.get(url);
+      assert.deepEqual([page.status, page.headers.location], [400, undefined], url);
+      assert.ok(page.text.includes('You have allowed nothing') && page.text.includes('Build lamp'), page.text);
+      assert.match(String(page.headers['content-security-policy']), /form-action 'self' https:\/\/app\.example\.org;/);
+      return landing(await tab.submit(page, path, { decision }));
+    };
     for (const [fields, error] of cases) {
-      const { to, query, fragment } = landing(await tab.get(address(asked(fields))));
+      const { to, query, fragment } = await goBack(address(asked(fields)));
       assert.deepEqual([to, query.error, query.state], [callbackAddress, error, 'a b&c=d"<é'], JSON.stringify(fields));
       assert.deepEqual(fragment, {});
     }
-    const twice = landing(await tab.get(`${address(asked())}&scope=deploys`));
-    assert.equal(twice.query.error, 'invalid_request');
-    const bare = landing(await tab.get(address({ ...asked(), scope: 'x', state: '' })));
+    const allowing = await goBack(address(asked({ scope: 'everything' })), 'allow');
+    assert.deepEqual([allowing.query.error, allowing.query.code], ['invalid_scope', undefined]);
+    for (const wrong of ['scope=deploys', 'scope[]=deploys', 'state=x', 'code_challenge=x&code_challenge=y']) {
+      const { query } = await goBack(`${address(asked())}&${wrong}`);
+      assert.equal(query.error, 'invalid_request', wrong);
+    }
+    const bare = await goBack(address({ ...asked(), scope: 'x', state: '' }));
     assert.deepEqual(Object.keys(bare.query), ['error', 'error_description']);
-    const inFragment = landing(await tab.get(address(asked({ response_type: 'token', scope: 'x' }))));
+    const inFragment = await goBack(address(asked({ response_type: 'token', scope: 'x' })));
     assert.deepEqual([inFragment.query, inFragment.fragment.error], [{}, 'invalid_scope']);
     const implicit = asked({ client_id: installed.clientId, response_type: 'token' });
-    assert.equal(landing(await tab.get(address(implicit))).fragment.error, 'unauthorized_client');
+    assert.equal((await goBack(address(implicit))).fragment.error, 'unauthorized_client');
     const shown = await tab.get(address(asked({ redirect_uri: oob, response_type: 'token' })));
     assert.deepEqual([shown.status, shown.headers.location], [400, undefined]);
+  });
+
+  test('sends nobody to an application who has not signed in and said so', async () => {
+    for (const url of [address(asked({ response_type: 'bogus' })), `${address(asked())}&scope=x&scope=y`]) {
+      const stranger = new Tab(service);
+      const away = await stranger.get(url);
+      assert.deepEqual([away.status, away.headers.location?.startsWith('/ui/sign-in?')], [303, true]);
+      // Neither does a form without a session, nor one that another site sends.
+      const key = /name="form_key" value="([^"]+)"/.exec((await stranger.get('/ui/sign-in')).text)?.[1] ?? '';
+      const posted = await stranger.post(path, { ...asked({ response_type: 'bogus' }), form_key: key });
+      assert.deepEqual([posted.status, posted.headers.location?.startsWith('/ui/sign-in?')], [303, true]);
+      const forged = await tab.post(path, { ...asked({ response_type: 'bogus' }), form_key: key });
+      assert.deepEqual([forged.status, forged.headers.location], [403, undefined]);
+      // What was wrong is still wrong after signing in.
+      const form = await stranger.get(away.headers.location ?? '');
+      const back = await stranger.submit(form, '/ui/sign-in', { ...alice.credentials });
+      const page = await stranger.get(back.headers.location ?? '');
+      assert.deepEqual([page.status, page.headers.location], [400, undefined]);
+    }
   });
 
   test('binds the code to the challenge, which nobody can take away', async () => {

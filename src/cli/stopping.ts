@@ -1,0 +1,31 @@
+/** Somebody asked this process to stop. */
+export class Stopped extends Error {
+  override name = 'Stopped';
+  readonly signal: NodeJS.Signals;
+
+  constructor(signal: NodeJS.Signals) {
+    super(`stopped by ${signal}`);
+    this.signal = signal;
+  }
+}
+
+/**
+ * Aborted with `Stopped` when this process is asked to stop: by an operator, at its terminal, or because that terminal is
+ * closed. To be called before anything is opened: from then on nothing ends this process but itself, and asking again
+ * changes nothing, so that whatever was begun is undone whenever the signal comes.
+ */
+export function stopSignal(): AbortSignal {
+  const asked = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(signal, () => asked.abort(new Stopped(signal)));
+  }
+  return asked.signal;
+}
+
+/** Comes back when the signal is aborted. */
+export async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => resolve(), { once: true });
+  await promise;
+}

@@ -1,0 +1,269 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { isLoopback, networkOf } from '../lib/networks.ts';
+import { noRoom } from './bare-answers.ts';
+
+/*
+ * Who may be connected, and for how long without saying anything.
+ *
+ * A connection costs a descriptor and some memory, and anybody can open one. So there is a most, of which one network
+ * has a part at the most, and whoever connects has to get on with it: with the handshake, with the head of a request,
+ * and with a body once that has begun. What answers take is their own affair: a stream, and a runner's request for work,
+ * are held for as long as it takes.
+ *
+ * Where there is no room, those who have not asked anything yet make room for those who come, the oldest first; then
+ * those who wait between two requests, and those who have not read their answer for a long time. A crowd that does
+ * nothing but sit there keeps nobody out. Only when everybody is at something is somebody refused.
+ */
+
+export interface ConnectionLimits {
+  /** How many there may be at a time. */
+  most: number;
+  /** Of them, how many from one network. A proxy on this machine speaks for many: those from here are not counted. */
+  mostOfOne: number;
+}
+
+export interface ConnectionTimes {
+  /** From the connection to the end of the TLS handshake. */
+  handshakeMs: number;
+  /** From there to the end of the first request's head, and of every later one from its first byte: Node's own timeout. */
+  headMs: number;
+  /** A body that brings fewer than so many bytes in so long, though it could, is broken off. */
+  bodyMs: number;
+  bodyBytes: number;
+}
+
+export const usualTimes: ConnectionTimes = { handshakeMs: 10_000, headMs: 30_000, bodyMs: 60_000, bodyBytes: 4096 };
+
+/** An answer that nobody has read from for so long makes room for others, if they need it. */
+const stalledMs = 60_000;
+
+export type Refusal = 'full' | 'network';
+export type Ending = 'handshake' | 'head' | 'body' | 'room';
+
+export interface ConnectionWatcher {
+  refused(why: Refusal): void;
+  /** We closed it, because of what was not done in time, or to make room. */
+  ended(why: Ending): void;
+}
+
+export interface Connections {
+  readonly size: number;
+}
+
+interface Network {
+  size: number;
+  silent: Set<Connection>;
+}
+
+interface Connection {
+  /** Over TLS the second one, as soon as there is one. */
+  socket: Socket;
+  readonly network: Network | undefined;
+  readonly since: number;
+  hasShakenHands: boolean;
+  request: IncomingMessage | undefined;
+  response: ServerResponse | undefined;
+  /** What had arrived when the body last made progress, and how long ago that was. */
+  arrived: number;
+  waitedMs: number;
+  /** What the answer could not get rid of at the last look, and for how long it has been just that. */
+  unsent: number;
+  stalledMs: number;
+}
+
+/** How often it is looked at how far everybody has come. */
+export function lookEvery({ handshakeMs, headMs, bodyMs }: ConnectionTimes): number {
+  return Math.max(10, Math.min(2000, Math.min(handshakeMs, headMs, bodyMs) / 5));
+}
+
+export function guardConnections(
+  fastify: FastifyInstance,
+  options: { hasTls: boolean; limits: ConnectionLimits; times: ConnectionTimes; watcher: ConnectionWatcher },
+): Connections {
+  const { hasTls, limits, times, watcher } = options;
+  const { server } = fastify;
+  const pauseMs = lookEvery(times);
+  /** In the order in which they came, as are the silent ones: those on which nobody has asked anything yet. */
+  const all = new Set<Connection>();
+  const silent = new Set<Connection>();
+  const bySocket = new WeakMap<Socket, Connection>();
+  /** Over TLS what is asked is asked on a second socket, which comes from where the first did. */
+  const byOrigin = new Map<string, Connection>();
+  const networks = new Map<string, Network>();
+  let idle: Connection[] = [];
+  let lookedForIdleAt = -Infinity;
+  let isStopping = false;
+
+  const begin = (socket: Socket, name: string | undefined): void => {
+    const network = name === undefined ? undefined : (networks.get(name) ?? { size: 0, silent: new Set() });
+    const connection: Connection = {
+      socket,
+      network,
+      since: performance.now(),
+      hasShakenHands: !hasTls,
+      request: undefined,
+      response: undefined,
+      arrived: 0,
+      waitedMs: 0,
+      unsent: 0,
+      stalledMs: 0,
+    };
+    const origin = hasTls ? originOf(socket) : undefined;
+    all.add(connection);
+    silent.add(connection);
+    bySocket.set(socket, connection);
+    if (origin !== undefined) byOrigin.set(origin, connection);
+    if (network && name !== undefined) {
+      networks.set(name, network);
+      network.size += 1;
+      network.silent.add(connection);
+    }
+    socket.once('close', () => {
+      forget(connection);
+      if (origin !== undefined && byOrigin.get(origin) === connection) byOrigin.delete(origin);
+      if (name !== undefined && network?.size === 0 && networks.get(name) === network) networks.delete(name);
+    });
+  };
+  const speaks = (connection: Connection): void => {
+    silent.delete(connection);
+    connection.network?.silent.delete(connection);
+  };
+  const forget = (connection: Connection): void => {
+    if (!all.delete(connection)) return;
+    speaks(connection);
+    if (connection.network) connection.network.size -= 1;
+  };
+  const end = (connection: Connection, why: Ending): void => {
+    forget(connection);
+    watcher.ended(why);
+    connection.socket.destroy();
+  };
+  const endOldest = (among: Set<Connection>): boolean => {
+    const [oldest] = among;
+    if (oldest) end(oldest, 'room');
+    return oldest !== undefined;
+  };
+  /** Looked for among all of them, so not for each who comes. */
+  const endIdle = (): boolean => {
+    if (idle.length === 0 && performance.now() - lookedForIdleAt >= pauseMs) {
+      lookedForIdleAt = performance.now();
+      idle = [...all].filter(isIdle).slice(0, 256).reverse();
+    }
+    for (let one = idle.pop(); one; one = idle.pop()) {
+      if (!all.has(one) || !isIdle(one)) continue;
+      end(one, 'room');
+      return true;
+    }
+    return false;
+  };
+  const refusalOf = (name: string | undefined): Refusal | undefined => {
+    const network = name === undefined ? undefined : networks.get(name);
+    if (network && network.size >= limits.mostOfOne && !endOldest(network.silent)) return 'network';
+    if (all.size >= limits.most && !endOldest(silent) && !endIdle()) return 'full';
+    return undefined;
+  };
+
+  // Node's own listeners come after ours: whoever is refused does not even get as far as the handshake.
+  const accepting = server.listeners('connection') as ((socket: Socket) => void)[];
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    if (isStopping) return void socket.destroy();
+    const name = countedAs(socket);
+    const refusal = refusalOf(name);
+    if (refusal !== undefined) {
+      watcher.refused(refusal);
+      return turnAway(socket, hasTls);
+    }
+    begin(socket, name);
+    for (const accept of accepting) accept.call(server, socket);
+  });
+  server.on('secureConnection', (socket: Socket) => {
+    const connection = byOrigin.get(originOf(socket));
+    if (!connection || !all.has(connection)) return;
+    connection.socket = socket;
+    connection.hasShakenHands = true;
+    bySocket.set(socket, connection);
+  });
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const connection = bySocket.get(request.socket);
+    if (!connection) return;
+    if (!connection.request) speaks(connection);
+    connection.request = request;
+    connection.response = response;
+    connection.waitedMs = 0;
+  });
+
+  const look = (): void => {
+    const now = performance.now();
+    for (const connection of silent) {
+      if (now - connection.since < times.handshakeMs) break;
+      if (!connection.hasShakenHands) end(connection, 'handshake');
+    }
+    for (const connection of all) {
+      noteAnswer(connection, pauseMs);
+      if (isTrickling(connection, times, pauseMs)) end(connection, 'body');
+    }
+  };
+  const looking = setInterval(look, pauseMs).unref();
+
+  // Browsers open connections ahead of need. Node takes one on which nothing was asked yet for one that is about to ask,
+  // and a server that wants to stop would wait for it. Nobody waits for an answer there: they are closed.
+  fastify.addHook('preClose', (done) => {
+    isStopping = true;
+    for (const { socket } of silent) socket.destroy();
+    done();
+  });
+  fastify.addHook('onClose', (_, done) => {
+    clearInterval(looking);
+    done();
+  });
+  return {
+    get size() {
+      return all.size;
+    },
+  };
+}
+
+/** Everything before it is answered, and nothing more has come; or nobody reads what is answered. */
+function isIdle({ response, stalledMs: stalled }: Connection): boolean {
+  return response !== undefined && (response.writableFinished || stalled >= stalledMs);
+}
+
+function noteAnswer(connection: Connection, passedMs: number): void {
+  const { writableLength: unsent } = connection.socket;
+  connection.stalledMs = unsent > 0 && unsent === connection.unsent ? connection.stalledMs + passedMs : 0;
+  connection.unsent = unsent;
+}
+
+/** Time counts only while it is the caller's turn: not while we have more than we can deal with. */
+function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTimes, passedMs: number): boolean {
+  const { request, socket } = connection;
+  if (!request || request.complete) return false;
+  const isOurTurn = request.isPaused() || request.readableLength >= request.readableHighWaterMark;
+  if (isOurTurn || socket.bytesRead - connection.arrived >= bodyBytes) {
+    connection.arrived = socket.bytesRead;
+    connection.waitedMs = 0;
+  } else {
+    connection.waitedMs += passedMs;
+  }
+  return connection.waitedMs >= bodyMs;
+}
+
+/** By network; undefined for those that are not counted, which are on this machine. */
+function countedAs({ remoteAddress }: Socket): string | undefined {
+  return remoteAddress === undefined || isLoopback(remoteAddress) ? undefined : networkOf(remoteAddress);
+}
+
+function originOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+/** Over TLS nothing can be said without the work of a handshake. A proxy is told, and has a moment to hear it. */
+function turnAway(socket: Socket, hasTls: boolean): void {
+  if (hasTls) return void socket.destroy();
+  socket.on('error', () => {});
+  socket.setTimeout(1000, () => socket.destroy());
+  socket.resume().end(noRoom());
+}

@@ -1,0 +1,89 @@
+/*
+ * The ways in which libraries write a text inside a JSON document, an address or a page. They agree on how it is read,
+ * and on little else.
+ */
+
+export type Encoder = (text: string) => string;
+
+/** As short as JSON allows. */
+export const plainJson: Encoder = (text) => JSON.stringify(text).slice(1, -1);
+
+/** What libraries escape beyond that: slashes, what HTML gives a meaning to, what is not ASCII, in either case. */
+function jsonEncoder(slashes: boolean, html: RegExp | undefined, others: 'raw' | 'lower' | 'upper'): Encoder {
+  return (text) => {
+    const json = slashes ? plainJson(text).replaceAll('/', '\\/') : plainJson(text);
+    const safe = html ? unicode(json, html, html === QUOTES_TOO) : json;
+    // Without the `u` flag: JSON escapes UTF-16 units, so that a character beyond the BMP becomes two escapes.
+    return others === 'raw' ? safe : unicode(safe, /[^\0-\x7e]/g, others === 'upper');
+  };
+}
+
+const QUOTES_TOO = /[<>&']/g;
+export const JSON_ENCODERS: Encoder[] = [false, true].flatMap((slashes) =>
+  [undefined, /[<>&]/g, QUOTES_TOO].flatMap((html) =>
+    (['raw', 'lower', 'upper'] as const).map((others) => jsonEncoder(slashes, html, others)),
+  ),
+);
+JSON_ENCODERS.push((text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true)); // .NET
+
+/** JavaScript, Python, PHP and Go: what is looked for inside other encodings. */
+export const USUAL_JSON = [
+  plainJson,
+  jsonEncoder(false, undefined, 'lower'),
+  jsonEncoder(true, undefined, 'lower'),
+  jsonEncoder(true, undefined, 'raw'),
+  jsonEncoder(false, /[<>&]/g, 'raw'),
+];
+
+/** In HTML and in XML, such as reports of tests. */
+export function markupForms(text: string): string[] {
+  const content = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  const attribute = content.replaceAll('"', '&quot;');
+  const quotes = ['&apos;', '&#39;', '&#x27;', '&#039;'];
+  return [content, attribute, ...quotes.map((quote) => attribute.replaceAll("'", quote))];
+}
+
+function unicode(text: string, which: RegExp, upper = false): string {
+  return text.replace(which, (unit) => {
+    const digits = unit.charCodeAt(0).toString(16).padStart(4, '0');
+    return '\\u' + (upper ? digits.toUpperCase() : digits);
+  });
+}
+
+/**
+ * Percent-encoding leaves some characters alone, and every library has its own idea of which. The names say
+ * who leaves them.
+ */
+const LEFT_ALONE = {
+  'RFC 3986': /[\w.~-]/,
+  encodeURIComponent: /[\w.~!'()*-]/,
+  'HTML forms, Java': /[\w.*-]/,
+  'Python quote': /[\w.~/-]/,
+  encodeURI: /[\w.~!'()*;/?:@&=+$,#-]/,
+};
+
+/** Each with capital and small digits, and with a space as `%20` and as `+`. */
+function urlEncoders(alone: RegExp): [Encoder, Encoder, Encoder, Encoder] {
+  const table = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).map((one) =>
+    alone.test(one) ? one : percent(one),
+  );
+  const upper: Encoder = (text) => Array.from(Buffer.from(text), (byte) => table[byte]).join('');
+  const lower: Encoder = (text) => upper(text).replace(/%../g, (escape) => escape.toLowerCase());
+  const plus =
+    (encode: Encoder): Encoder =>
+    (text) =>
+      encode(text).replaceAll('%20', '+');
+  return [upper, lower, plus(upper), plus(lower)];
+}
+
+export const URL_ENCODERS: Encoder[] = Object.values(LEFT_ALONE).flatMap(urlEncoders);
+const [inComponent] = urlEncoders(LEFT_ALONE.encodeURIComponent);
+const [strict, strictLower, strictPlus] = urlEncoders(LEFT_ALONE['RFC 3986']);
+const [, , inForm] = urlEncoders(LEFT_ALONE['HTML forms, Java']);
+
+/** What other encodings are put into. */
+export const USUAL_URL: Encoder[] = [inComponent, strict, strictLower, strictPlus, inForm];
+
+function percent(character: string): string {
+  return '%' + character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0');
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { commandsWith, untilCreated } from '../support/installation.ts';
+import { headrace, serve, startProgram } from '../support/program.ts';
+
+/** A start that fails has long ended by then, unless it does not end at all. */
+const limit = { timeout: 60_000 };
+
+describe('a server that starts', () => {
+  onEveryDatabase((database) => {
+    const place = async () => {
+      const folder = temporaryFolder();
+      database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
+      const env: Record<string, string> =
+        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      return { folder: join(folder, 'data'), env };
+    };
+    /** Starts one that cannot, and answers what it said when it has ended. */
+    const fails = async (folder: string, env: Record<string, string>, ...more: string[]): Promise<string> => {
+      const started = startProgram(database, ['serve', '--data-dir', folder, ...more], env);
+      assert.equal(await started.exited, 1, started.said());
+      assert.deepEqual(commandsWith(folder), []);
+      return started.said();
+    };
+
+    test('leaves a folder alone that another one uses, and says which', limit, async () => {
+      const { folder, env } = await place();
+      const first = await serve(database, folder, env);
+      const inode = lstatSync(join(folder, 'door.sock')).ino;
+      const files = readdirSync(folder);
+      const second = startProgram(database, ['serve', '--data-dir', folder, '--port', '0'], env);
+      assert.equal(await second.exited, 1);
+      const expected = `headrace: ${folder} is the data folder of a server that is running already, process ${first.process.pid}\n`;
+      assert.equal(second.said(), expected);
+      assert.equal(lstatSync(join(folder, 'door.sock')).ino, inode, 'its door is the same');
+      assert.deepEqual(readdirSync(folder), files);
+      assert.equal((await first.api.get('/ping')).status, 200);
+      // What works beside a server still does.
+      const created = await headrace(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
+      assert.equal(created.status, 0, created.stderr.toString());
+      assert.equal((await headrace(['migrate', '--data-dir', folder], env)).status, 0);
+      const backup = await headrace(['backup', `${folder}.backup`, '--data-dir', folder], env);
+      assert.equal(backup.status, 0, backup.stderr.toString());
+      // Nobody has to clean up after one that was killed.
+      first.process.kill('SIGKILL');
+      await first.exited;
+      first.api.close();
+      const third = await serve(database, folder, env);
+      assert.equal((await third.api.get('/ping')).status, 200);
+      third.api.close();
+    });
+
+    test('ends and takes back what it opened when its port is taken', limit, async () => {
+      const { folder, env } = await place();
+      const other = createServer();
+      await once(other.listen(0, '127.0.0.1'), 'listening');
+      const { port } = other.address() as AddressInfo;
+      assert.match(await fails(folder, env, '--port', String(port)), /^headrace: .*EADDRINUSE.*\n$/);
+      assert.equal(existsSync(join(folder, 'door.sock')), false);
+      other.close();
+      const served = await serve(database, folder, env, { port });
+      assert.match(served.output, /first user/, 'nobody has seen its credentials before');
+      served.api.close();
+    });
+
+    test('ends when a setting, a key or a certificate is wrong', limit, async () => {
+      const { folder, env } = await place();
+      const tooMany = { ...env, HEADRACE_CONNECTIONS: '1000000' };
+      assert.match(await fails(folder, tooMany), /^headrace: connections = 1000000 is too many/);
+      const broken = { ...env, HEADRACE_TLS_CERT: '/etc/hostname', HEADRACE_TLS_KEY: '/etc/hostname' };
+      assert.match(await fails(folder, broken), /^headrace: /);
+    });
+
+    test('takes the socket of one that was killed, and not of one that lives', limit, async () => {
+      const { folder, env } = await place();
+      const { folder: other } = await place();
+      const path = join(folder, '..', 'api.sock');
+      const plain = { ...env, HEADRACE_TLS: 'off', HEADRACE_HOST: path };
+      const args = ['serve', '--data-dir', folder, '--no-runner'];
+      const isListening = (started: ReturnType<typeof startProgram>): Promise<void> =>
+        untilSaid(started, `listening on unix:${path}\n`);
+      const first = startProgram(database, args, plain);
+      await isListening(first);
+      assert.equal(statSync(path).mode & 0o777, 0o666, 'who may enter the folder may connect');
+      const inode = statSync(path).ino;
+      assert.match(await fails(other, { HEADRACE_TLS: 'off', HEADRACE_HOST: path }), /EADDRINUSE/);
+      assert.equal(statSync(path).ino, inode);
+      first.process.kill('SIGKILL');
+      await first.exited;
+      const second = startProgram(database, args, plain);
+      await isListening(second);
+      second.process.kill('SIGTERM');
+      assert.equal(await second.exited, 0);
+    });
+
+    test('keeps what it makes to its owner, whatever it was started from', limit, async () => {
+      const { folder, env } = await place();
+      const before = process.umask(0);
+      try {
+        const first = await serve(database, folder, env, { runner: true });
+        await untilCreated(folder, 'runner.sock');
+        const admin = await headrace(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
+        assert.equal(admin.status, 0);
+        const target = join(folder, 'backup');
+        assert.equal((await headrace(['backup', target, '--data-dir', folder], env)).status, 0);
+        assert.deepEqual(opensToOthers(folder), []);
+        first.process.kill('SIGTERM');
+        await first.exited;
+        first.api.close();
+        // As an earlier version left it.
+        for (const name of readdirSync(folder).filter((one) => one.startsWith('headrace.db'))) {
+          chmodSync(join(folder, name), 0o644);
+        }
+        const restored = join(folder, '..', 'restored');
+        const into = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+        assert.equal((await headrace(['restore', target, '--data-dir', restored], into)).status, 0);
+        assert.deepEqual(opensToOthers(restored), []);
+        const second = await serve(database, folder, env);
+        assert.deepEqual(opensToOthers(folder), []);
+        second.api.close();
+      } finally {
+        process.umask(before);
+      }
+    });
+  });
+});
+
+async function untilSaid(started: ReturnType<typeof startProgram>, text: string): Promise<void> {
+  const ended = started.exited.then((status) => {
+    throw new Error(`it ended with ${status}: ${started.said()}`);
+  });
+  ended.catch(() => {});
+  while (!started.said().includes(text)) {
+    await Promise.race([once(started.process.stdout ?? started.process, 'data'), ended]);
+  }
+}
+
+/**
+ * What in a folder others than its owner could do anything with, if they could enter it. Builds are others, and have to
+ * get at what the runner has for them: its folders may be entered, if one knows their names.
+ */
+function opensToOthers(folder: string, below = ''): string[] {
+  return readdirSync(join(folder, below), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(below, entry.name);
+    const mode = lstatSync(join(folder, path)).mode & 0o077;
+    if (path === 'runner') return mode === 0o011 ? [] : [`${path} ${mode.toString(8)}`];
+    const found = mode === 0 ? [] : [`${path} ${mode.toString(8)}`];
+    return entry.isDirectory() ? [...found, ...opensToOthers(folder, path)] : found;
+  });
+}
