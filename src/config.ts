@@ -63,6 +63,8 @@ const settings = {
   build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
   build_processes: whole(4096, 8, 4_000_000),
   build_timeout: whole(3600, 1, 30 * 24 * 3600),
+  fetch_timeout: whole(900, 1, 30 * 24 * 3600),
+  checkout_size: whole(20 * 1024, 1, 16 * megabyte),
   archive_size: whole(16 * 1024, 1, 16 * megabyte),
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
   dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),

@@ -106,6 +106,8 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
     HEADRACE_LOG_LEVEL: config.log_level,
     HEADRACE_SANDBOX: config.sandbox,
     HEADRACE_BUILD_NETWORK: config.build_network,
+    HEADRACE_FETCH_TIMEOUT: String(config.fetch_timeout),
+    HEADRACE_CHECKOUT_SIZE: String(config.checkout_size),
     HEADRACE_DEPENDENCY_CACHE: String(config.dependency_cache),
     HEADRACE_CONCURRENCY: String(config.concurrency),
     ...(config.ssh_config === undefined ? {} : { HEADRACE_SSH_CONFIG: config.ssh_config }),

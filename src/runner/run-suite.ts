@@ -1,4 +1,5 @@
 import { createMask } from '../lib/masking.ts';
+import { keepTail } from '../lib/tail.ts';
 import type { Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
@@ -11,9 +12,9 @@ const mostHeard = 64 * 1024;
 export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf }, order, { id, say, signal }) => {
   const mask = createMask(order.secrets);
   // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
-  const heard: string[] = [];
+  const heard = keepTail(mostHeard);
   try {
-    using checkout = await checkouts.of(order.source, order.sha, (text) => void heard.push(String(text)), signal);
+    using checkout = await checkouts.of(order.source, order.sha, (text) => heard.add(Buffer.from(text)), signal);
     using software = await shelf.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
@@ -32,7 +33,7 @@ export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf 
     return { kind: 'launch_failed' };
   } catch (error) {
     if (error instanceof FetchError) {
-      await say(mask.push(Buffer.from(heard.join('').slice(-mostHeard))));
+      await say(mask.push(heard.bytes()));
       return { kind: 'unfetchable', reason: error.kind };
     }
     if (!(error instanceof CannotMountError)) throw error;

@@ -20,16 +20,35 @@ export interface WorkshopOptions {
   link: Link;
   /** How much compiled software is kept unpacked. */
   shelfBytes: number;
+  /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
+  fetchTimeoutMs: number;
+  checkoutBytes: number;
   log: (message: string) => void;
 }
 
 /** Opens what the real doing of work needs. Refuses when the machine cannot isolate builds. */
 export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
   const { folder, network, isolation, link, log } = options;
-  const mirrors = await openMirrors({ dir: join(folder, 'git'), sshConfig: options.sshConfig });
-  const stateDir = join(folder, 'sandboxes');
-  const sandboxes = await openSandboxes({ stateDir, network, isolation, log, prepare: options.concurrency });
-  const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, sandboxes.owner);
+  const own = { isolation, prepare: options.concurrency };
+  const sandboxes = await openSandboxes({ ...own, stateDir: join(folder, 'sandboxes'), network, log });
+  // What git is given by strangers gets a place without a network; ssh stays outside.
+  const forGit = (message: string): void => log(`git: ${message}`);
+  const gitSandboxes = await openSandboxes({
+    ...own,
+    stateDir: join(folder, 'git-sandboxes'),
+    network: 'none',
+    log: forGit,
+  });
+  const mirrors = await openMirrors({
+    dir: join(folder, 'git'),
+    sandboxes: gitSandboxes,
+    isolation,
+    sshConfig: options.sshConfig,
+    timeoutMs: options.fetchTimeoutMs,
+    checkoutBytes: options.checkoutBytes,
+    log,
+  });
+  const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, log);
   const scratch = join(folder, 'scratch');
   await removeTree(scratch);
   await mkdir(scratch, { mode: 0o711 });
@@ -43,6 +62,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     scratch,
     async close() {
       await sandboxes.close();
+      await gitSandboxes.close();
       await mirrors.close();
     },
   };
