@@ -1,4 +1,5 @@
 import { holds, line, type Benchmark } from './support/report.ts';
+import { fetches } from './fetches.ts';
 import { builds } from './builds.ts';
 import { reads } from './reads.ts';
 import { followers } from './followers.ts';
@@ -17,6 +18,7 @@ const benchmarks: Benchmark[] = [
   lists,
   start,
   builds,
+  fetches,
   logs,
   followers,
   workspaces,

@@ -22,7 +22,6 @@ export const workspaces: Benchmark = {
     const { publicKey, privateKey } = await makeKeyPair();
     await host.authorize(publicKey);
     const source = { projectId: '1', repositoryUrl: host.url('large.git'), privateKey };
-    const mirrors = await openMirrors({ dir: join(folder, 'git'), sshConfig: host.sshConfig });
     const sandboxes = await openSandboxes({
       stateDir: join(folder, 'sandboxes'),
       network: 'none',
@@ -30,8 +29,9 @@ export const workspaces: Benchmark = {
       log: () => {},
       prepare: 2,
     });
+    const mirrors = await openMirrors({ dir: join(folder, 'git'), sandboxes, sshConfig: host.sshConfig });
     try {
-      const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, sandboxes.owner);
+      const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, () => {});
       const workspace = (sha: string) => checkouts.of(source, sha, () => {}, patient);
       const first: number[] = [];
       const second: number[] = [];

@@ -83,6 +83,8 @@ const settings = {
   build_timeout: whole(3600, 1, 30 * 24 * 3600),
   log_size: whole(512, 1, megabyte),
   disk_reserve: optionalWhole(0, 1024 * megabyte),
+  fetch_timeout: whole(900, 1, 30 * 24 * 3600),
+  checkout_size: whole(20 * 1024, 1, 16 * megabyte),
   archive_size: whole(16 * 1024, 1, 16 * megabyte),
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
   dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),

@@ -38,6 +38,8 @@ export const runner: Command = {
       sshConfig: config.ssh_config,
       network: config.build_network,
       shelfBytes: config.dependency_cache * 1024 * 1024,
+      fetchTimeoutMs: config.fetch_timeout * 1000,
+      checkoutBytes: config.checkout_size * 1024 * 1024,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
       diskReserveBytes: diskReserveBytes(config),
       log: say,

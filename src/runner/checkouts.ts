@@ -1,8 +1,10 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { randomName } from '../lib/random-name.ts';
+import { removeTree } from '../lib/remove-tree.ts';
 import type { Source } from '../protocol.ts';
 import type { Mirrors } from './git/mirrors.ts';
-import type { Identity } from './sandbox/types.ts';
+import type { Say } from './git/narrator.ts';
 
 /**
  * One work tree per commit, shared by all its suites: made by the first that needs it, while the others wait, and kept
@@ -10,7 +12,7 @@ import type { Identity } from './sandbox/types.ts';
  */
 export interface Checkouts {
   /** A work tree that stays as long as the answer is not disposed of. */
-  of(source: Source, sha: string, say: (text: Buffer | string) => void, signal: AbortSignal): Promise<Checkout>;
+  of(source: Source, sha: string, say: Say, signal: AbortSignal): Promise<Checkout>;
 }
 
 export interface Checkout extends Disposable {
@@ -26,17 +28,25 @@ interface Entry {
   users: number;
 }
 
-export async function openCheckouts(folder: string, mirrors: Mirrors, owner: Identity): Promise<Checkouts> {
-  // What an earlier runner left may be half made, or belong to another build user.
-  await rm(folder, { recursive: true, force: true });
+export async function openCheckouts(
+  folder: string,
+  mirrors: Pick<Mirrors, 'checkout'>,
+  log: (message: string) => void,
+): Promise<Checkouts> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
+  const remove = async (path: string): Promise<void> => {
+    // Nothing waits for its place: every work tree gets a name of its own. The next start tries again.
+    await removeTree(path).catch((error: unknown) => log(`the work tree ${path} stays on the disk: ${String(error)}`));
+  };
+  // What an earlier runner left may be half made, or belong to another build user.
+  for (const name of await readdir(folder)) await remove(join(folder, name));
   const entries = new Map<string, Entry>();
 
   const makeRoom = (): void => {
     const idle = [...entries].filter(([, entry]) => entry.users === 0);
     for (const [name, entry] of idle.slice(0, Math.max(0, idle.length - mostKept))) {
       entries.delete(name);
-      void rm(entry.path, { recursive: true, force: true });
+      void remove(entry.path);
     }
   };
 
@@ -45,9 +55,9 @@ export async function openCheckouts(folder: string, mirrors: Mirrors, owner: Ide
       const name = `${source.projectId}-${sha}`;
       let entry = entries.get(name);
       if (!entry) {
-        const path = join(folder, `${name}-${Date.now().toString(36)}`);
+        const path = join(folder, `${name}-${randomName()}`);
         const { projectId, repositoryUrl, privateKey } = source;
-        const request = { projectId, repositoryUrl, privateKey, sha, into: path, owner, say, signal };
+        const request = { projectId, repositoryUrl, privateKey, sha, into: path, say, signal };
         entry = { path, ready: mirrors.checkout(request), users: 0 };
         entries.set(name, entry);
         entry.ready.catch(() => entries.delete(name));

@@ -9,7 +9,7 @@ export const fetchCommit: Doing<FetchOrder> = async ({ mirrors }, { source, comm
       filesTruncated: _,
       refKind: __,
       ...commit
-    } = await mirrors.fetch({ ...source, commitRef, previous, say: (text) => void say(text), signal });
+    } = await mirrors.fetch({ ...source, commitRef, previous, say, signal });
     return { kind: 'fetched', commit };
   } catch (error) {
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };

@@ -9,6 +9,7 @@ export function placesOf(folder: string) {
   return {
     git: place('git'),
     sandboxes: place('sandboxes'),
+    gitSandboxes: place('git-sandboxes'),
     checkouts: place('checkouts'),
     /** What is thrown away when the work is done. */
     scratch: place('scratch'),
@@ -28,7 +29,8 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * cannot be removed stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { sandboxes, checkouts, scratch, spool, software } = placesOf(folder);
-  for (const path of [spool, scratch, checkouts, join(sandboxes, 'runs')]) await sweepTree(path, log);
+  const { sandboxes, gitSandboxes, checkouts, scratch, spool, software } = placesOf(folder);
+  const runs = [sandboxes, gitSandboxes].map((place) => join(place, 'runs'));
+  for (const path of [spool, scratch, checkouts, ...runs]) await sweepTree(path, log);
   await sweepShelf(software, log);
 }

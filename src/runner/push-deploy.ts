@@ -10,7 +10,7 @@ export const pushDeploy: Doing<PushOrder> = async ({ mirrors }, order, { say, si
     const outcome = await mirrors.push({
       ...source,
       ...target,
-      say: (text) => void say(text),
+      say,
       signal: AbortSignal.any([signal, tooLong]),
     });
     return { kind: outcome.pushed ? 'pushed' : 'refused' };

@@ -1,4 +1,5 @@
 import { createMask } from '../lib/masking.ts';
+import { keepTail } from '../lib/tail.ts';
 import type { Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
@@ -11,9 +12,9 @@ const mostHeard = 64 * 1024;
 export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf }, order, { id, say, signal }) => {
   const mask = createMask(order.secrets);
   // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
-  const heard = lastHeard();
+  const heard = keepTail(mostHeard);
   try {
-    using checkout = await checkouts.of(order.source, order.sha, heard.push, signal);
+    using checkout = await checkouts.of(order.source, order.sha, (text) => heard.add(Buffer.from(text)), signal);
     using software = await shelf.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
@@ -32,7 +33,7 @@ export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf 
     return { kind: 'launch_failed' };
   } catch (error) {
     if (error instanceof FetchError) {
-      await say(mask.push(Buffer.from(heard.text())));
+      await say(mask.push(heard.bytes()));
       return { kind: 'unfetchable', reason: error.kind };
     }
     if (!(error instanceof CannotMountError)) throw error;
@@ -52,18 +53,6 @@ function launchStep({ command }: { command: string }, at: number): Step {
 function failureOf(name: string, { exitStatus, reason }: Ended): string {
   const how = reason === null ? `failed with exit status ${exitStatus}` : `was ended: ${reason.replaceAll('_', ' ')}`;
   return `\nThe launch command of the dependency ${name} ${how}.\n`;
-}
-
-/** The end of what was said, however much that was. */
-function lastHeard() {
-  let text = '';
-  return {
-    push: (piece: Buffer | string): void => {
-      text += String(piece);
-      if (text.length > 2 * mostHeard) text = text.slice(-mostHeard);
-    },
-    text: () => text.slice(-mostHeard),
-  };
 }
 
 function outcomeOf({ exitStatus, reason }: Ended): Outcome {

@@ -22,6 +22,9 @@ export interface WorkshopOptions {
   shelfBytes: number;
   /** How much of the disk stays free; see lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
+  /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
+  fetchTimeoutMs: number;
+  checkoutBytes: number;
   log: (message: string) => void;
 }
 
@@ -32,17 +35,26 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   await sweepLeftovers(folder, log);
   const disk = keepReserve({ folders: [folder], bytes: options.diskReserveBytes });
   const link = heldBack(options.link, disk);
-  const mirrors = await openMirrors({ dir: places.git, sshConfig: options.sshConfig });
-  const sandboxes = await openSandboxes({
-    stateDir: places.sandboxes,
-    network,
+  const own = {
     isolation,
-    log,
     prepare: options.concurrency,
     // Logs and blobs are stopped first: a build must not be ended because another talks too much.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
+  };
+  const sandboxes = await openSandboxes({ ...own, stateDir: places.sandboxes, network, log });
+  // What git is given by strangers gets a place without a network; ssh stays outside.
+  const forGit = (message: string): void => log(`git: ${message}`);
+  const gitSandboxes = await openSandboxes({ ...own, stateDir: places.gitSandboxes, network: 'none', log: forGit });
+  const mirrors = await openMirrors({
+    dir: places.git,
+    sandboxes: gitSandboxes,
+    isolation,
+    sshConfig: options.sshConfig,
+    timeoutMs: options.fetchTimeoutMs,
+    checkoutBytes: options.checkoutBytes,
+    log,
   });
-  const checkouts = await openCheckouts(places.checkouts, mirrors, sandboxes.owner);
+  const checkouts = await openCheckouts(places.checkouts, mirrors, log);
   const { scratch } = places;
   await mkdir(scratch, { recursive: true, mode: 0o711 });
   const shelf = await openShelf({ folder: places.software, link, sandboxes, mostBytes: options.shelfBytes, log });
@@ -57,6 +69,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     log,
     async close() {
       await sandboxes.close();
+      await gitSandboxes.close();
       await mirrors.close();
     },
   };

@@ -47,6 +47,8 @@ describe('a runner on a disk without room above its reserve', () => {
       network: 'none',
       isolation: 'off',
       shelfBytes: 1e9,
+      fetchTimeoutMs: 60_000,
+      checkoutBytes: 1024 ** 3,
       diskReserveBytes: 1e15,
       log: () => {},
     });

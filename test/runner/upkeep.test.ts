@@ -8,6 +8,7 @@ import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Link } from '../../src/protocol.ts';
 import { openMirrors } from '../../src/runner/git/mirrors.ts';
+import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import { tidyMirrors } from '../../src/runner/upkeep.ts';
 import { openWorkshop } from '../../src/runner/workshop.ts';
@@ -54,6 +55,8 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     isolation: 'off',
     link: noWork,
     shelfBytes: 0,
+    fetchTimeoutMs: 60_000,
+    checkoutBytes: 1024 ** 3,
     log,
   });
   const runner = await startRunner({ link: noWork, folder, workshop, concurrency: 1, log, upkeepEveryMs: 5 });
@@ -66,7 +69,13 @@ test('a runner without work removes the mirrors that nobody used for a month', a
 test('mirrors are not tidied while there is work', async (t) => {
   const folder = await folderFor(t);
   const old = await leaveMirror(folder, 'old', 31);
-  const mirrors = await openMirrors({ dir: folder });
+  const sandboxes = await openSandboxes({
+    stateDir: join(folder, 'sandboxes'),
+    network: 'none',
+    isolation: 'off',
+    log: () => {},
+  });
+  const mirrors = await openMirrors({ dir: folder, sandboxes, isolation: 'off' });
   const ending = new AbortController();
   let looks = 0;
   const isBusy = (): boolean => {
@@ -81,4 +90,5 @@ test('mirrors are not tidied while there is work', async (t) => {
   ending.abort();
   await tidying;
   await mirrors.close();
+  await sandboxes.close();
 });

@@ -1,23 +1,29 @@
-import { copyFile, constants, link, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { runGroup } from '../../lib/process-groups.ts';
-import { expectSuccess, git, longGit } from './git.ts';
-import { whileSharing, type Mirror } from './mirror.ts';
-import { mirrorOf, obtain, sourceOf, telling, withRepair } from './obtain.ts';
+import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { removeTree } from '../../lib/remove-tree.ts';
+import { watchSize } from './checkout-size.ts';
+import { recognize } from './failures.ts';
+import { expectSuccess, git, GitError } from './git.ts';
+import { isThere, packsOf, whileSharing, type Mirror } from './mirror.ts';
+import { inTime, mirrorOf, obtain, reason, sourceOf, telling, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, Workshop } from './obtain.ts';
-import { submodulesOf } from './submodules.ts';
+import type { Session } from './session.ts';
+import { submodulesOf, type Submodule } from './submodules.ts';
 
 /*
  * A work tree with a `.git` that stands alone: history, tags and remote branches are all there, so that
  * `git log` and `git describe` work wherever the folder is mounted, and nothing in it points outside.
  *
  * The objects are not copied where it can be helped. A file system that can clone files does that; otherwise the
- * packs are hard links to the mirror's. They stay the runner's own and read-only for everybody, also when the
- * work tree is given to another user, so a build can only replace them in its own layer, never write into them.
- * Who runs builds as the runner's own user must mount the folder read-only or copy it, which an overlay does.
+ * packs are hard links to the mirror's. They are read-only, but a build has the same user as they do, so it must see the
+ * tree through an overlay or a copy, in which it replaces files of its own and never writes into these.
  *
  * git writes the files without running any filter, hook or other program: none is configured, and what a
- * repository's attributes name are only names.
+ * repository's attributes name are only names. It does so in a session that sees the new tree alone.
+ *
+ * A submodule's tree is made like that too, beside the others; it goes into its place in a last session that sees them
+ * all. What the place is, is looked at there and then: a repository can make anything of it.
  */
 
 export interface CheckoutRequest extends SourceRequest {
@@ -25,71 +31,98 @@ export interface CheckoutRequest extends SourceRequest {
   sha: string;
   /** The folder to make. It appears whole or not at all. */
   into: string;
-  /** Whom the work tree belongs to, when that is not the runner's own user. */
-  owner?: Owner | undefined;
-}
-
-export interface Owner {
-  uid: number;
-  gid: number;
 }
 
 /** Of submodules, also nested ones: a repository can name itself, and more than a disk can hold. */
 const mostSubmodules = 100;
 
-export async function checkout(workshop: Workshop, request: CheckoutRequest): Promise<void> {
-  return telling(request.say, async () => {
-    const source = sourceOf(request);
-    const part = `${request.into}.part`;
-    await mkdir(dirname(request.into), { recursive: true });
-    try {
-      await makeTree(workshop, source, request.sha, part, { left: mostSubmodules });
-      if (request.owner !== undefined) await giveTo(request.owner, part, request.signal);
-      await rename(part, request.into);
-    } finally {
-      await rm(part, { recursive: true, force: true });
-    }
-  });
+/** What is made for one checkout. */
+interface Making {
+  /** Where the trees stand, under numbers. */
+  folder: string;
+  trees: number;
+  submodulesLeft: number;
+  /** Inner ones before those they belong into. */
+  placements: { from: string; tree: string; path: string }[];
 }
 
-async function makeTree(
-  workshop: Workshop,
-  source: Source,
-  sha: string,
-  folder: string,
-  budget: { left: number },
-): Promise<void> {
-  const mirror = mirrorOf(workshop, source);
-  await withRepair(workshop, source, async () => {
-    await obtain(workshop, source, { asked: sha, fullSha: sha, places: [{ kind: 'sha', name: sha }] });
-    await rm(folder, { recursive: true, force: true });
-    await mkdir(folder, { recursive: true });
-    await makeGitDir(mirror, source, sha, join(folder, '.git'));
-    await fillTree(source, sha, folder);
-  });
-  for (const { path, commit, address } of await submodulesOf(mirror, source, sha, folder)) {
-    if (budget.left === 0) {
+export async function checkout(workshop: Workshop, request: CheckoutRequest): Promise<void> {
+  const part = `${request.into}.part`;
+  return telling(request.say, () =>
+    inTime(workshop, request.signal, async (signal) => {
+      const size = watchSize(part, workshop.checkoutBytes);
+      try {
+        const source = sourceOf({ ...request, signal: AbortSignal.any([signal, size.signal]) });
+        const making = { folder: join(part, 'trees'), trees: 0, submodulesLeft: mostSubmodules, placements: [] };
+        await removeTree(part);
+        await mkdir(making.folder, { recursive: true, mode: 0o711 });
+        const tree = await makeTree(workshop, source, request.sha, making);
+        await placeAll(workshop, source, making);
+        await size.check();
+        // What was just made may be anything but a directory, if git was misled while it had all of them before it.
+        if (!(await isThere(tree, 'directory'))) throw new Error('the work tree is no directory');
+        await rename(tree, request.into);
+      } finally {
+        size.close();
+        await removeTree(part);
+      }
+    }),
+  );
+}
+
+/** Answers where the tree is. */
+async function makeTree(workshop: Workshop, source: Source, sha: string, making: Making): Promise<string> {
+  const { tree, submodules } = await withRepair(workshop, source, () => makeOne(workshop, source, sha, making));
+  for (const { path, commit, address } of submodules) {
+    if (making.submodulesLeft === 0) {
       source.narrator.line(`Submodule ${path} is left out: there are more than ${mostSubmodules} in all.`);
       continue;
     }
-    budget.left -= 1;
+    making.submodulesLeft -= 1;
     source.narrator.line(`Submodule ${path}: ${commit} of ${address.url}.`);
-    await makeTree(workshop, { ...source, address }, commit, join(folder, path), budget);
+    const from = await makeTree(workshop, { ...source, address }, commit, making);
+    making.placements.push({ from: basename(from), tree: basename(tree), path });
   }
+  return tree;
 }
 
-async function makeGitDir(mirror: Mirror, source: Source, sha: string, gitDir: string): Promise<void> {
-  const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
-  for (const name of folders) await mkdir(join(gitDir, name), { recursive: true });
-  const files = {
+async function makeOne(
+  workshop: Workshop,
+  source: Source,
+  sha: string,
+  making: Making,
+): Promise<{ tree: string; submodules: Submodule[] }> {
+  const wanted = { asked: sha, fullSha: sha, places: [{ kind: 'sha' as const, name: sha }] };
+  const { refs, submodules } = await obtain(workshop, source, wanted, async (session) => ({
+    refs: await packedRefs(session, source),
+    submodules: await submodulesOf(session, source, sha),
+  }));
+  const tree = join(making.folder, String(making.trees++));
+  await makeGitDir(workshop, source, tree, {
     HEAD: `${sha}\n`,
     config: configFor(source.address.url),
-    'packed-refs': await whileSharing(mirror, source.signal, async () => {
-      await shareObjects(join(mirror.gitDir, 'objects'), join(gitDir, 'objects'));
-      return packedRefs(mirror);
-    }),
-  };
+    'packed-refs': refs,
+  });
+  await fillTree(workshop, source, sha, tree);
+  return { tree, submodules };
+}
+
+/** Everything in it is made before any git sees it. */
+async function makeGitDir(
+  workshop: Workshop,
+  source: Source,
+  tree: string,
+  files: Record<string, string>,
+): Promise<void> {
+  const gitDir = join(tree, '.git');
+  const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
+  for (const folder of [tree, ...folders.map((name) => join(gitDir, name))]) await mkdir(folder);
   for (const [name, content] of Object.entries(files)) await writeFile(join(gitDir, name), content, 'latin1');
+  const mirror = mirrorOf(workshop, source);
+  await whileSharing(mirror, source.signal, () => sharePacks(mirror, join(gitDir, 'objects', 'pack')));
+  const { uid, gid } = workshop.sessions.owner;
+  const own = [tree, ...[...folders, ...Object.keys(files)].map((name) => join(gitDir, name))];
+  for (const path of own) await lchown(path, uid, gid);
 }
 
 /** An overlay or a copy changes inode numbers and times of change; git must not read every file again for that. */
@@ -106,28 +139,27 @@ function configFor(url: string): string {
 `;
 }
 
-async function shareObjects(from: string, to: string): Promise<void> {
-  const packs = await readdir(join(from, 'pack'));
-  for (const name of packs.filter((file) => /^pack-.*\.(pack|idx|rev)$/.test(file))) {
-    await share(join(from, 'pack', name), join(to, 'pack', name));
+/** A mount cannot be crossed by links, so this is not done in a session. Nobody writes to the mirror meanwhile. */
+async function sharePacks(mirror: Mirror, to: string): Promise<void> {
+  for (const pack of await packsOf(mirror)) {
+    const copy = join(to, basename(pack));
+    try {
+      await copyFile(pack, copy, constants.COPYFILE_FICLONE_FORCE);
+    } catch {
+      await link(pack, copy).catch(() => copyFile(pack, copy)); // the last one: on another file system
+    }
   }
 }
 
-async function share(from: string, to: string): Promise<void> {
-  try {
-    await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE);
-  } catch {
-    await link(from, to).catch(() => copyFile(from, to)); // the last one: on another file system
-  }
-}
+const mostOfRefs = 32 * 1024 * 1024;
 
 /** Names may hold any bytes, so they pass through as latin1, which keeps every byte. */
-async function packedRefs(mirror: Mirror): Promise<string> {
+async function packedRefs(session: Session, { narrator }: Source): Promise<string> {
   const format = '--format=%(objectname)%00%(*objectname)%00%(refname)';
-  const listed = await git(mirror.gitDir, ['for-each-ref', format, 'refs/heads', 'refs/tags'], {
-    maxOutput: 256 * 1024 * 1024,
-  });
-  const lines = expectSuccess('listing refs', listed).stdout.toString('latin1').split('\n').filter(Boolean);
+  const listed = await session.git(['for-each-ref', format, 'refs/heads', 'refs/tags'], { maxOutput: mostOfRefs });
+  if (listed.truncated) narrator.line('There are more branches and tags than a work tree is given; some are left out.');
+  else expectSuccess('listing refs', listed);
+  const lines = listed.stdout.toString('latin1').split('\n').slice(0, -1);
   const refs = lines.map((line) => {
     const [sha = '', peeled = '', name = ''] = line.split('\0');
     const here = name.replace(/^refs\/heads\//, 'refs/remotes/origin/');
@@ -136,16 +168,29 @@ async function packedRefs(mirror: Mirror): Promise<string> {
   return `# pack-refs with: peeled fully-peeled \n${refs.join('')}`;
 }
 
-async function fillTree(source: Source, sha: string, folder: string): Promise<void> {
-  const args = ['--git-dir=.git', '--work-tree=.', 'read-tree', '--reset', '-u', '--no-recurse-submodules', sha];
-  const finished = await longGit(args, { cwd: folder, signal: source.signal });
-  expectSuccess('writing the work tree', finished);
+async function fillTree({ sessions }: Workshop, source: Source, sha: string, tree: string): Promise<void> {
+  const request = { directory: tree, access: 'write', signal: source.signal } as const;
+  await sessions.use(request, async ({ directory, run }) => {
+    const here = ['-C', directory, '--git-dir=.git', '--work-tree=.'];
+    const finished = await run([...git, ...here, 'read-tree', '--reset', '-u', '--no-recurse-submodules', sha]);
+    if (finished.status === 0) return;
+    const error = new GitError('writing the work tree', finished);
+    if (recognize(finished.stderr) !== 'malformed_repository') throw error;
+    source.narrator.line(error.said);
+    throw reason(source, 'malformed_repository');
+  });
 }
 
-/** Gives everything away but the objects, which may be the mirror's own files. */
-async function giveTo(owner: Owner, folder: string, signal: AbortSignal): Promise<void> {
-  const objects = ['-path', '*/.git/objects/pack/*', '-prune'];
-  const change = ['-exec', 'chown', '--no-dereference', `${owner.uid}:${owner.gid}`, '{}', '+'];
-  const finished = await runGroup('find', ['.', ...objects, '-o', ...change], { cwd: folder, signal });
-  if (finished.status !== 0) throw new Error(`the work tree cannot be given away: ${finished.stderr.toString()}`);
+const placeProgram = readFileSync(new URL('place.pl', import.meta.url), 'utf8');
+
+async function placeAll({ sessions }: Workshop, { narrator, signal }: Source, making: Making): Promise<void> {
+  if (making.placements.length === 0) return;
+  await sessions.use({ directory: making.folder, access: 'write', signal }, async ({ directory, run }) => {
+    for (const { from, tree, path } of making.placements) {
+      const places = [join(directory, from), join(directory, tree), path];
+      const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);
+      if (status === 1) narrator.line(`Submodule ${path} is left out: its place is not an empty directory.`);
+      else if (status !== 0) throw new Error(`a submodule could not be put in its place: ${stderr.toString()}`);
+    }
+  });
 }

@@ -1,25 +1,44 @@
-import { readdir, rm, rmdir, stat } from 'node:fs/promises';
+import { readdir, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLockFile } from '../../lib/file-lock.ts';
-import { expectSuccess, longGit } from './git.ts';
-import { mirrorAt, type Mirror } from './mirror.ts';
+import { removeTree } from '../../lib/remove-tree.ts';
+import { expectSuccess } from './git.ts';
+import { mirrorAt, packsOf, writeTo, type Mirror } from './mirror.ts';
+import type { Session } from './session.ts';
+import type { Sessions } from './sessions.ts';
 
 export interface Collected {
   removed: number;
   tidied: number;
 }
 
+export interface CollectOptions {
+  /** The folder of the mirrors' folder. */
+  dir: string;
+  sessions: Sessions;
+  log: (message: string) => void;
+}
+
 /** Every fetch leaves a pack; with many of them every look into the mirror gets slower. */
 const mostPacks = 50;
 
 /** Removes mirrors that nobody used for `unusedForMs`, and tidies the others. What is in use now is left alone. */
-export async function collect(dir: string, unusedForMs: number, signal?: AbortSignal): Promise<Collected> {
+export async function collect(
+  { dir, sessions, log }: CollectOptions,
+  unusedForMs: number,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<Collected> {
   const collected = { removed: 0, tidied: 0 };
   const root = join(dir, 'mirrors');
   for (const project of await namesIn(root)) {
     for (const name of await namesIn(join(root, project))) {
-      signal?.throwIfAborted();
-      const fate = await collectOne(mirrorAt(join(root, project, name)), unusedForMs, signal);
+      signal.throwIfAborted();
+      const mirror = mirrorAt(join(root, project, name));
+      const fate = await collectOne(sessions, mirror, unusedForMs, signal).catch((error: unknown) => {
+        if (signal.aborted) throw error;
+        log(`the mirror ${mirror.folder} was not tidied: ${String(error)}`); // the others are
+        return undefined;
+      });
       if (fate !== undefined) collected[fate] += 1;
     }
     await rmdir(join(root, project)).catch(() => {}); // not empty: other mirrors of the project live
@@ -28,9 +47,10 @@ export async function collect(dir: string, unusedForMs: number, signal?: AbortSi
 }
 
 async function collectOne(
+  sessions: Sessions,
   mirror: Mirror,
   unusedForMs: number,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<keyof Collected | undefined> {
   const lockPath = join(mirror.folder, 'lock');
   const lastUse = await stat(lockPath).then(
@@ -41,20 +61,22 @@ async function collectOne(
   if (lock === undefined) return undefined;
   try {
     if (Date.now() - lastUse > unusedForMs) {
-      await rm(mirror.folder, { recursive: true, force: true });
+      await removeTree(mirror.folder);
       return 'removed';
     }
-    const packs = (await namesIn(join(mirror.gitDir, 'objects', 'pack'))).filter((name) => name.endsWith('.pack'));
+    const packs = (await packsOf(mirror)).filter((name) => name.endsWith('.pack'));
     if (packs.length <= mostPacks) return undefined;
-    // Geometric: the large old packs stay as they are, and objects that no ref leads to are kept.
-    const inside = { cwd: mirror.gitDir, inherit: [lock.fd], ...(signal === undefined ? {} : { signal }) };
-    const here = `--git-dir=${mirror.gitDir}`;
-    expectSuccess('packing', await longGit([here, 'repack', '--geometric=2', '-d', '--quiet'], inside));
-    expectSuccess('packing refs', await longGit([here, 'pack-refs', '--all'], inside));
+    await writeTo(sessions, mirror, signal, tidy, async () => {});
     return 'tidied';
   } finally {
     await lock.release();
   }
+}
+
+async function tidy(session: Session): Promise<void> {
+  // Geometric: the large old packs stay as they are, and objects that no ref leads to are kept.
+  expectSuccess('packing', await session.git(['repack', '--geometric=2', '-d', '--quiet']));
+  expectSuccess('packing refs', await session.git(['pack-refs', '--all']));
 }
 
 async function namesIn(folder: string): Promise<string[]> {

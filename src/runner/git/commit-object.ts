@@ -1,4 +1,8 @@
 import type { CommitMetadata } from '../../protocol.ts';
+import { trimEnd } from './words.ts';
+
+/** Room for a thousand parents; what is looked for stands right behind them. */
+const longestHeader = 64 * 1024;
 
 /**
  * Reads a commit object as git stores it. git's own formatting would be shorter to use, but drops a name when
@@ -6,14 +10,14 @@ import type { CommitMetadata } from '../../protocol.ts';
  */
 export function readCommitObject(bytes: Buffer): CommitMetadata {
   const end = bytes.indexOf('\n\n');
-  const headerBytes = end < 0 ? bytes : bytes.subarray(0, end);
+  const headerBytes = bytes.subarray(0, Math.min(end < 0 ? bytes.length : end, longestHeader));
   const messageBytes = end < 0 ? Buffer.alloc(0) : bytes.subarray(end + 2);
-  const encoding = /^encoding (.+)$/m.exec(headerBytes.toString('latin1'))?.[1];
+  const encoding = field(headerBytes.toString('latin1'), 'encoding');
   const header = decode(headerBytes, encoding);
-  const author = readIdentity(/^author (.*)$/m.exec(header)?.[1] ?? '');
-  const committer = readIdentity(/^committer (.*)$/m.exec(header)?.[1] ?? '');
+  const author = readIdentity(field(header, 'author') ?? '');
+  const committer = readIdentity(field(header, 'committer') ?? '');
   return {
-    message: withoutLastNewlines(decode(messageBytes, encoding)),
+    message: trimEnd(decode(messageBytes, encoding), '\n'),
     authorName: author.name,
     authorEmail: author.email,
     authoredDate: author.date,
@@ -23,22 +27,32 @@ export function readCommitObject(bytes: Buffer): CommitMetadata {
   };
 }
 
-/** Not by an expression: one that tries again at each newline takes hours for a message of nothing else. */
-function withoutLastNewlines(text: string): string {
-  let end = text.length;
-  while (text[end - 1] === '\n') end -= 1;
-  return text.slice(0, end);
+/** The first line with this name; undefined when there is none, or nothing in it. */
+function field(header: string, name: string): string | undefined {
+  const line = header.split('\n').find((one) => one.startsWith(`${name} `));
+  return line?.slice(name.length + 1) || undefined;
 }
 
 /** `Name <email> seconds offset`, where every part may be missing or odd. */
 function readIdentity(line: string): { name: string; email: string; date: string } {
-  const parts = /^([^<]*)<([^>]*)>(?:.*?\s(-?\d+)(?:\s+([+-]\d+))?)?/.exec(line);
+  const opens = line.indexOf('<');
+  const closes = line.indexOf('>', opens);
+  if (opens < 0 || closes < 0) return { name: '', email: '', date: formatDate(0, '+0000') };
+  const words = line
+    .slice(closes + 1, closes + 1 + longestDate)
+    .split(/\s/)
+    .filter(Boolean);
+  const at = words.findIndex((word) => /^-?\d+$/.test(word));
+  const [seconds = '0', offset = ''] = at < 0 ? [] : words.slice(at);
   return {
-    name: (parts?.[1] ?? '').trim(),
-    email: (parts?.[2] ?? '').trim(),
-    date: formatDate(Number(parts?.[3] ?? 0), parts?.[4] ?? '+0000'),
+    name: line.slice(0, opens).trim(),
+    email: line.slice(opens + 1, closes).trim(),
+    date: formatDate(Number(seconds), /^[+-]\d+$/.test(offset) ? offset : '+0000'),
   };
 }
+
+/** What stands behind a person, with whatever old tools have left there too. */
+const longestDate = 200;
 
 // A day to spare at either end for the offset: the year must keep its four digits.
 const earliest = Date.parse('0001-01-02T00:00:00Z') / 1000;

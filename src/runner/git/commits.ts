@@ -1,8 +1,9 @@
-import { git, expectSuccess, GitError } from './git.ts';
+import { FetchError } from './failures.ts';
+import { expectSuccess, GitError } from './git.ts';
 import type { CommitMetadata } from '../../protocol.ts';
 import { readCommitObject } from './commit-object.ts';
-import type { Mirror } from './mirror.ts';
 import { remoteHead, type Place } from './refs.ts';
+import type { Said, Session } from './session.ts';
 
 /** A commit as the mirror knows it. */
 export interface KnownCommit extends CommitMetadata {
@@ -26,11 +27,16 @@ export interface Found {
 
 export const mostFiles = 10_000;
 const mostRefs = 10_000;
+const mostOfCommits = 16 * 1024 * 1024;
 
 /** Looks the places up, all in one process. */
-export async function lookUp(mirror: Mirror, places: readonly Place[]): Promise<Found[]> {
+export async function lookUp(session: Session, places: readonly Place[]): Promise<Found[]> {
   const input = places.map((place) => `${place.name}^{commit}\n`).join('');
-  const finished = await git(mirror.gitDir, ['cat-file', '--batch'], { input, maxOutput: 64 * 1024 * 1024 });
+  const finished = await session.git(['cat-file', '--batch'], { input, maxOutput: mostOfCommits });
+  if (finished.truncated) {
+    const message = `The commit is described in more than ${mostOfCommits / 1024 ** 2} MB, which is no description.`;
+    throw new FetchError('malformed_repository', message);
+  }
   const found: Found[] = [];
   let at = 0;
   for (const place of places) {
@@ -46,30 +52,28 @@ export async function lookUp(mirror: Mirror, places: readonly Place[]): Promise<
 }
 
 /** Whether a short SHA that was not found was merely too short. */
-export async function isAmbiguous(mirror: Mirror, places: readonly Place[]): Promise<boolean> {
+export async function isAmbiguous(session: Session, places: readonly Place[]): Promise<boolean> {
   for (const { name } of places.filter((place) => place.kind === 'sha')) {
-    const fitting = await git(mirror.gitDir, ['rev-parse', `--disambiguate=${name}`]);
+    const fitting = await session.git(['rev-parse', `--disambiguate=${name}`]);
     if (fitting.stdout.toString().trim().split('\n').length > 1) return true;
   }
   return false;
 }
 
-export async function describe(mirror: Mirror, found: Found): Promise<KnownCommit> {
-  const [containing, changed] = await Promise.all([refsContaining(mirror, found.sha), changedFiles(mirror, found.sha)]);
+export async function describe(session: Session, found: Found): Promise<KnownCommit> {
+  const containing = await refsContaining(session, found.sha);
+  const changed = await changedFiles(session, found.sha);
   return { sha: found.sha, ...readCommitObject(found.bytes), ...containing, ...changed };
 }
 
 async function refsContaining(
-  mirror: Mirror,
+  session: Session,
   sha: string,
 ): Promise<Pick<KnownCommit, 'branches' | 'tags' | 'likelyBranch'>> {
   const args = ['for-each-ref', `--contains=${sha}`, '--format=%(objectname) %(refname)'];
-  const finished = expectSuccess(
-    'listing branches',
-    await git(mirror.gitDir, [...args, 'refs/heads', 'refs/tags', remoteHead]),
-  );
+  const finished = wholeOrCut('listing branches', await session.git([...args, 'refs/heads', 'refs/tags', remoteHead]));
   const tips = new Map<string, string>();
-  for (const line of finished.stdout.toString().split('\n').filter(Boolean)) {
+  for (const line of linesOf(finished, '\n')) {
     const blank = line.indexOf(' ');
     tips.set(line.slice(blank + 1), line.slice(0, blank));
   }
@@ -99,25 +103,32 @@ function likelyBranch(branches: readonly string[], tips: ReadonlyMap<string, str
   );
 }
 
-async function changedFiles(mirror: Mirror, sha: string): Promise<Pick<KnownCommit, 'files' | 'filesTruncated'>> {
+async function changedFiles(session: Session, sha: string): Promise<Pick<KnownCommit, 'files' | 'filesTruncated'>> {
   const how = ['-r', '-z', '--root', '--diff-merges=first-parent', '--no-commit-id', '--name-only', '--no-renames'];
-  const maxOutput = 16 * 1024 * 1024;
-  const finished = expectSuccess(
-    'listing files',
-    await git(mirror.gitDir, ['diff-tree', ...how, '--no-ext-diff', '--no-textconv', sha], { maxOutput }),
-  );
-  const names = finished.stdout.toString().split('\0');
-  names.pop(); // what follows the last NUL: nothing, or a name that was cut off
-  const filesTruncated = names.length > mostFiles || finished.stdout.length >= maxOutput;
+  const args = ['diff-tree', ...how, '--no-ext-diff', '--no-textconv', sha];
+  const finished = wholeOrCut('listing files', await session.git(args));
+  const names = linesOf(finished, '\0', mostFiles + 1);
+  const filesTruncated = names.length > mostFiles || finished.truncated;
   return { files: names.slice(0, mostFiles), filesTruncated };
 }
 
+/** A program that was not let say all that it had to say cannot end well, and need not. */
+function wholeOrCut(what: string, finished: Said): Said {
+  return finished.truncated ? finished : expectSuccess(what, finished);
+}
+
+/** What follows the last end of a line is nothing, or was cut off. */
+function linesOf({ stdout }: Said, end: string, most = Infinity): string[] {
+  const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
+  return whole.split(end, Math.min(most, 2 ** 32 - 1)).filter(Boolean);
+}
+
 /** Whether `ancestor` is in the history of `sha`. What the mirror does not even have cannot be. */
-export async function descends(mirror: Mirror, sha: string, ancestor: string): Promise<boolean> {
+export async function descends(session: Session, sha: string, ancestor: string): Promise<boolean> {
   if (sha === ancestor) return true;
-  const finished = await git(mirror.gitDir, ['merge-base', '--is-ancestor', ancestor, sha]);
+  const finished = await session.git(['merge-base', '--is-ancestor', ancestor, sha]);
   if (finished.status === 0 || finished.status === 1) return finished.status === 0;
-  const present = await git(mirror.gitDir, ['cat-file', '-e', `${ancestor}^{commit}`]);
+  const present = await session.git(['cat-file', '-e', `${ancestor}^{commit}`]);
   if (present.status === 0) throw new GitError('comparing commits', finished);
   return false;
 }

@@ -2,10 +2,10 @@ import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
 import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
+import { keepTail, type Tail } from '../../lib/tail.ts';
 import { explain, FetchError, recognize } from './failures.ts';
 import type { Narrator } from './narrator.ts';
 import type { RepositoryAddress } from './repository-url.ts';
-import { openRunFolder } from './run-folder.ts';
 import { MasterError, runMaster } from './ssh-master.ts';
 import { sshConfig } from './ssh-config.ts';
 
@@ -20,11 +20,14 @@ import { sshConfig } from './ssh-config.ts';
  *   further uses  join it, also while it is still connecting; all hear what it says
  *   last use ends it stays for `lingerMs`, then it is ended with its agent
  *   it dies       whoever joined it late and fails for it tries once more, over a new one
- *   we die        the kernel ends it (process-groups does the same for git)
+ *   we die        the kernel ends it (git ends with its sandbox)
  */
 
 export interface ConnectionOptions {
+  /** Where the known host keys are. */
   dir: string;
+  /** For sockets and what belongs to them; see run-folder.ts. */
+  folder: string;
   /** Path of an OpenSSH client configuration that holds for every connection. */
   sshConfig?: string | undefined;
   connectSeconds: number;
@@ -40,32 +43,36 @@ export interface ConnectionRequest {
 }
 
 export interface Connections {
-  /** Calls `work` with the command line of an ssh that is already connected. */
-  use<T>(request: ConnectionRequest, work: (ssh: string) => Promise<T>): Promise<T>;
+  /** Calls `work` with the arguments of an ssh that is already connected. */
+  use<T>(request: ConnectionRequest, work: (ssh: readonly string[]) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
 interface Connection {
-  ssh: string;
+  ssh: readonly string[];
   users: Set<Narrator>;
   /** What ssh has said while it connects, for those who join late. */
-  words: Buffer[];
+  words: Tail;
   ready: Promise<void>;
+  isConnecting: () => boolean;
   ending: NodeJS.Timeout | undefined;
   /** From now on nobody joins. */
   retire(): void;
   end(): Promise<void>;
 }
 
+/** Of what a host says while it lets somebody in, so much is kept for those who join. */
+const mostWords = 64 * 1024;
+
 export async function openConnections(options: ConnectionOptions): Promise<Connections> {
-  const folder = await openRunFolder(options.dir);
-  const knownHosts = join(folder.path, 'known_hosts'); // a link, so that no blank in the real path meets ssh's parser
+  const { folder } = options;
+  const knownHosts = join(folder, 'known_hosts'); // a link, so that no blank in the real path meets ssh's parser
   await symlink(join(resolve(options.dir), 'known_hosts'), knownHosts);
   const connections = new Map<string, Connection>();
   let count = 0;
 
   function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
-    const files = join(folder.path, `connection-${++count}`);
+    const files = join(folder, `connection-${++count}`);
     const connection = start(files, request.address.destination, key, () => {
       if (connections.get(name) === connection) connections.delete(name);
     });
@@ -75,19 +82,19 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   function start(files: string, destination: string, key: SshPrivateKey, onEnd: () => void): Connection {
     const users = new Set<Narrator>();
-    const words: Buffer[] = [];
+    const words = keepTail(mostWords);
     const stop = new AbortController();
     const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
     ready.catch(() => {}); // those who use it hear of it
     let connecting = true;
     const isReady = (): void => {
       connecting = false;
-      words.length = 0;
       resolve();
     };
-    const hear = (chunk: Buffer): void => {
-      if (connecting && words.length < 1000) words.push(chunk);
-      for (const narrator of users) narrator.output(chunk);
+    // A host can say what it likes before it lets anybody in, so it is read at the pace of those who hear it.
+    const hear = async (chunk: Buffer): Promise<void> => {
+      if (connecting) words.add(chunk);
+      await Promise.allSettled(Array.from(users, (narrator) => narrator.output(chunk)));
     };
     const over = live(files, destination, key, stop.signal, hear, isReady).finally(onEnd);
     over.then(() => reject(new Error('the connection was ended')), reject);
@@ -96,7 +103,8 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
       stop.abort();
       await over.catch(() => {});
     };
-    return { ssh: `ssh -F ${files}.conf -S ${files}`, users, words, ready, ending: undefined, retire: onEnd, end };
+    const ssh = ['-F', `${files}.conf`, '-S', files];
+    return { ssh, users, words, ready, isConnecting: () => connecting, ending: undefined, retire: onEnd, end };
   }
 
   /** The whole life of a master, from its agent to the removal of its files. */
@@ -105,7 +113,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     destination: string,
     key: SshPrivateKey,
     stop: AbortSignal,
-    hear: (chunk: Buffer) => void,
+    hear: (chunk: Buffer) => Promise<void>,
     isReady: () => void,
   ): Promise<void> {
     const names = { agentSocket: `${files}.key`, publicKeyFile: `${files}.pub`, config: `${files}.conf` };
@@ -124,17 +132,21 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     }
   }
 
-  async function use<T>(request: ConnectionRequest, work: (ssh: string) => Promise<T>, again = true): Promise<T> {
+  async function use<T>(
+    request: ConnectionRequest,
+    work: (ssh: readonly string[]) => Promise<T>,
+    again = true,
+  ): Promise<T> {
     const key = parseSshPrivateKey(request.privateKey);
     const { narrator, signal, address } = request;
     const name = [request.projectId, address.destination, key.publicKey].join('\n');
     const joined = connections.get(name);
     const connection = joined ?? startFor(request, key, name);
     clearTimeout(connection.ending);
-    for (const chunk of connection.words) narrator.output(chunk);
     connection.users.add(narrator);
     let lingerMs = 0; // after a failure the connection may be to blame; the next one starts afresh
     try {
+      if (connection.isConnecting()) await narrator.output(connection.words.bytes());
       await unlessAborted(connection.ready, signal);
       const result = await work(connection.ssh);
       lingerMs = options.lingerMs;
@@ -146,7 +158,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
         return await use(request, work, false);
       }
       if (!(error instanceof MasterError)) throw error;
-      const kind = recognize(error.said) ?? 'host_unreachable';
+      const kind = recognize('', error.said) ?? 'host_unreachable';
       throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey: key.publicKey }));
     } finally {
       connection.users.delete(narrator);
@@ -160,7 +172,6 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     use: (request, work) => use(request, work),
     close: async () => {
       await Promise.all(Array.from(connections.values(), (connection) => connection.end()));
-      await folder.close();
     },
   };
 }

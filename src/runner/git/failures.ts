@@ -1,5 +1,9 @@
+import type { Limits } from '../sandbox/types.ts';
+import { says } from './words.ts';
+
 /** Why a repository could not be reached or did not give what was asked for. */
-export type FetchFailure = RemoteFailure | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
+export type FetchFailure =
+  RemoteFailure | LimitFailure | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
 
 /** Those that ssh, git or the host report. */
 export type RemoteFailure =
@@ -8,10 +12,14 @@ export type RemoteFailure =
   | 'host_key_changed'
   | 'host_key_unknown'
   | 'repository_not_found'
+  | 'malformed_repository'
   | 'commit_withheld'
   | 'connection_lost'
   | 'ssh_misconfigured'
   | 'remote_failed';
+
+/** Those that come of the limits that git works in. */
+export type LimitFailure = 'fetch_timed_out' | 'fetch_out_of_memory' | 'fetch_out_of_disk' | 'checkout_too_large';
 
 /** Something outside this program must change. The message tells a person what; the log has it already. */
 export class FetchError extends Error {
@@ -25,38 +33,120 @@ export class FetchError extends Error {
 }
 
 /*
- * What ssh and git say when they fail (they run with the C locale). The first that fits decides, so what is
+ * What ssh and git say when they fail (they run with the C locale), in lower case. The first that fits decides, so what is
  * certain stands before what may be a mere consequence of it.
  */
-const signs: readonly (readonly [RegExp, RemoteFailure])[] = [
-  [/not our ref|does not allow request for unadvertised|couldn't find remote ref/i, 'commit_withheld'],
-  [/REMOTE HOST IDENTIFICATION HAS CHANGED/, 'host_key_changed'],
-  [/Host key verification failed|host key is known for .* and you have requested strict/i, 'host_key_unknown'],
-  [/bad configuration option|terminating, \d+ bad configuration|keyword .* extra arguments/i, 'ssh_misconfigured'],
-  [/Permission denied \(|Too many authentication failures|No supported authentication methods/i, 'key_refused'],
+const signs: readonly (readonly [RemoteFailure, readonly string[]])[] = [
+  ['commit_withheld', ['not our ref', 'does not allow request for unadvertised', "couldn't find remote ref"]],
+  ['host_key_changed', ['remote host identification has changed']],
+  ['host_key_unknown', ['host key verification failed', 'host key is known for … and you have requested strict']],
+  ['ssh_misconfigured', ['bad configuration option', 'terminating, … bad configuration', 'keyword … extra arguments']],
+  ['key_refused', ['permission denied (', 'too many authentication failures', 'no supported authentication methods']],
   [
-    /does not appear to be a git repository|repository .*not found|could not find repository|project .*(not found|could not be found)|no such (project|repository)/i,
     'repository_not_found',
+    [
+      'does not appear to be a git repository',
+      'repository …not found',
+      'could not find repository',
+      'project …not found',
+      'project …could not be found',
+      'no such project',
+      'no such repository',
+    ],
   ],
   [
-    /Connection refused|Connection timed out|timed out|No route to host|Network is unreachable|Could not resolve hostname|Host is down|kex_exchange_identification|banner exchange|Connection (closed|reset) by|stdio forwarding failed|Connection to .* port \d+ failed/i,
     'host_unreachable',
+    [
+      'connection refused',
+      'timed out',
+      'no route to host',
+      'network is unreachable',
+      'could not resolve hostname',
+      'host is down',
+      'kex_exchange_identification',
+      'banner exchange',
+      'connection closed by',
+      'connection reset by',
+      'stdio forwarding failed',
+      'connection to … port … failed',
+    ],
   ],
-  [/Broken pipe|the remote end hung up|early EOF|unexpected disconnect|Timeout, server/i, 'connection_lost'],
   [
-    /Could not read from remote repository|not our ref|does not allow request|couldn't find remote ref|protocol error|mismatched algorithms/i,
+    'connection_lost',
+    ['broken pipe', 'the remote end hung up', 'early eof', 'unexpected disconnect', 'timeout, server'],
+  ],
+  [
     'remote_failed',
+    ['could not read from remote repository', 'does not allow request', 'protocol error', 'mismatched algorithms'],
   ],
 ];
 
-/** What git says of its own copy. It may complain of the remote as well, which only suffers from it. */
-const damage =
-  /bad object|bad ref|not a git repository: |did not send all necessary objects|unresolved delta|corrupt|does not point to a valid object|packfile .* (cannot|does not|is far too short)|unable to (read|open) (tree|commit|blob|object)|index file .* (is too small|is corrupt)|missing (blob|tree|commit)/i;
+/** What git says of what it was given, when it checks it and when it writes it out. */
+const malformed = [
+  'fsck error in pack',
+  'invalid path ',
+  'malformed tree',
+  'malformed mode in tree',
+  'empty filename in tree entry',
+  'too-short tree',
+];
 
-/** Undefined when the words do not point to the other side. */
-export function recognize(words: string): RemoteFailure | undefined {
-  if (damage.test(words)) return undefined;
-  return signs.find(([sign]) => sign.test(words))?.[1];
+/** What git says of its own copy. It may complain of the remote as well, which only suffers from it. */
+const damage = [
+  'bad object',
+  'bad ref',
+  'not a git repository: ',
+  'did not send all necessary objects',
+  'unresolved delta',
+  'corrupt',
+  'does not point to a valid object',
+  'packfile … cannot',
+  'packfile … does not',
+  'packfile … is far too short',
+  ...['tree', 'commit', 'blob', 'object'].flatMap((kind) => [`unable to read ${kind}`, `unable to open ${kind}`]),
+  'index file … is too small',
+  'missing blob',
+  'missing tree',
+  'missing commit',
+];
+
+/** More than that at the end is not looked at. */
+const mostLookedAt = 64 * 1024;
+
+/** Undefined when the words do not point to the other side. What ssh says is the other side's own words, or nearly so. */
+export function recognize(git: Buffer | string, ssh: Buffer | string = ''): RemoteFailure | undefined {
+  const [gitSaid = '', sshSaid = ''] = [git, ssh].map((words) => words.slice(-mostLookedAt).toString());
+  // git passes on what the other side says in lines that begin so: that is nothing it has found out itself.
+  const own = gitSaid.split('\n').filter((line) => !line.startsWith('remote: '));
+  if (says(own.join('\n'), malformed)) return 'malformed_repository';
+  if (says(own.join('\n'), damage)) return undefined;
+  return signs.find(([, phrases]) => says(`${gitSaid}\n${sshSaid}`, phrases))?.[0];
+}
+
+/** What a sandbox says of its end, as a failure to fetch; undefined when it reached no limit. */
+export function limitReached(reason: string | null, limits: Limits): FetchError | undefined {
+  const [kind, message] = (reason === null ? undefined : limitsReached[reason]?.(limits)) ?? [];
+  return kind === undefined || message === undefined ? undefined : new FetchError(kind, message);
+}
+
+const limitsReached: Record<string, (limits: Limits) => [LimitFailure, string]> = {
+  timed_out: ({ timeoutMs }) => ['fetch_timed_out', tooSlow(timeoutMs)],
+  out_of_memory: ({ memoryBytes }) => [
+    'fetch_out_of_memory',
+    `git needs more than the ${Math.floor(memoryBytes / 1024 ** 2)} MB of memory that it may have for this repository. ` +
+      'Most often a directory in it refers to itself many times over, or a commit changes very many files at once.',
+  ],
+  out_of_disk: () => [
+    'fetch_out_of_disk',
+    'The disk of this runner is too small for the repository. What was fetched of it is removed; an operator makes room.',
+  ],
+};
+
+export function tooSlow(timeoutMs: number): string {
+  return (
+    `git took longer than the ${Math.round(timeoutMs / 1000)} s that it may take (HEADRACE_FETCH_TIMEOUT), and was ended. ` +
+    'Try again; if it happens again, look at the host, or have an operator allow more.'
+  );
 }
 
 export interface Circumstances {
@@ -87,6 +177,9 @@ const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = 
   repository_not_found: ({ host, url, publicKey }) =>
     `The host ${host} answers, but has no repository at ${url}, or does not show it to this key. ` +
     `Check the address, and that this public key is installed there:\n${publicKey}`,
+  malformed_repository: ({ url }) =>
+    `The repository ${url} holds something that git must not be given: what, stands above. No git makes such objects by ` +
+    'itself. Find the object with `git fsck` in a clone, and remove it from the history.',
   commit_withheld: ({ host, url }) => `The host ${host} does not give this commit of ${url} out.`,
   connection_lost: ({ host }) =>
     `The connection to ${host} broke off in the middle. Try again; if it happens again, look at the host.`,

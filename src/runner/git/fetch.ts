@@ -1,10 +1,11 @@
 import type { CommitCache } from './commit-cache.ts';
 import { descends, describe, mostFiles, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
-import { noteUse, type Mirror } from './mirror.ts';
-import { mirrorOf, obtain, quoted, sourceOf, telling, withRepair } from './obtain.ts';
+import { noteUse } from './mirror.ts';
+import { inTime, mirrorOf, obtain, quoted, sourceOf, telling, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, Workshop } from './obtain.ts';
 import { parseCommitRef, remoteHead, type RefKind } from './refs.ts';
+import type { Session } from './session.ts';
 
 export interface FetchRequest extends SourceRequest {
   /** A branch, a tag, a full or a short SHA; also `refs/heads/…`, `refs/tags/…` and `HEAD`. */
@@ -24,27 +25,39 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch'> {
 }
 
 export async function fetch(workshop: Workshop, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
-  return telling(request.say, async () => {
-    request.signal.throwIfAborted();
-    const source = sourceOf(request);
-    const wanted = parseCommitRef(request.commitRef);
-    if (wanted === undefined) {
-      const message = `${quoted(request.commitRef)} cannot be the name of a branch, a tag or a commit.`;
-      throw new FetchError('invalid_ref', message);
-    }
-    const mirror = mirrorOf(workshop, source);
-    const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
-    if (cached !== undefined) {
-      await noteUse(mirror);
-      return finish(source, mirror, 'sha', null, cached, request);
-    }
-    source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
-    return withRepair(workshop, source, async () => {
-      const found = await obtain(workshop, source, wanted);
-      const commit = await cache.fill(mirror, found.sha, () => describe(mirror, found));
-      return finish(source, mirror, found.place.kind, fullName(found, commit), commit, request);
-    });
-  });
+  const { say, signal } = request;
+  signal.throwIfAborted();
+  return telling(say, () =>
+    inTime(workshop, signal, (inTimeOnly) => find(workshop, cache, { ...request, signal: inTimeOnly })),
+  );
+}
+
+async function find(workshop: Workshop, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
+  const source = sourceOf(request);
+  const wanted = parseCommitRef(request.commitRef);
+  if (wanted === undefined) {
+    const message = `${quoted(request.commitRef)} cannot be the name of a branch, a tag or a commit.`;
+    throw new FetchError('invalid_ref', message);
+  }
+  const mirror = mirrorOf(workshop, source);
+  const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
+  if (cached !== undefined) {
+    await noteUse(mirror);
+    return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false });
+  }
+  source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
+  return withRepair(workshop, source, () =>
+    obtain(workshop, source, wanted, async (session, found) => {
+      const commit = await cache.fill(mirror, found.sha, () => describe(session, found));
+      const ref = fullName(found, commit);
+      const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);
+      return finish(source, request, { refKind: found.place.kind, ref, commit, overwritten });
+    }),
+  );
+}
+
+async function isOverwritten(session: Session, sha: string, before: string | undefined): Promise<boolean> {
+  return before !== undefined && !(await descends(session, sha, before));
 }
 
 /** HEAD stands for the default branch. */
@@ -54,19 +67,17 @@ function fullName(found: Found, commit: KnownCommit): string | null {
   return commit.likelyBranch === null ? null : `refs/heads/${commit.likelyBranch}`;
 }
 
-async function finish(
-  source: Source,
-  mirror: Mirror,
-  refKind: RefKind,
-  ref: string | null,
-  commit: KnownCommit,
-  request: FetchRequest,
-): Promise<FetchedCommit> {
+interface Finding {
+  refKind: RefKind;
+  ref: string | null;
+  commit: KnownCommit;
+  overwritten: boolean;
+}
+
+function finish({ narrator }: Source, request: FetchRequest, finding: Finding): FetchedCommit {
+  const { refKind, ref, commit, overwritten } = finding;
   const { likelyBranch, ...known } = commit;
-  const before = ref === null ? undefined : request.previous?.[ref];
-  const overwritten = before !== undefined && !(await descends(mirror, commit.sha, before));
   const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likelyBranch;
-  const { narrator } = source;
   narrator.line(`Found commit ${commit.sha}: ${commit.message.split('\n', 1)[0] ?? ''}`);
   if (commit.filesTruncated) narrator.line(`It changes more files than are recorded for rules (${mostFiles}).`);
   if (overwritten)

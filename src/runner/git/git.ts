@@ -1,12 +1,36 @@
-import { runGroup, type GroupOptions } from '../../lib/process-groups.ts';
-import { run, type Finished, type RunOptions } from '../../lib/processes.ts';
+import type { Said } from './session.ts';
+import { says } from './words.ts';
 
 /*
  * How git is run here: nothing of the machine's or a person's configuration, no prompt, no hook, no program
- * that a repository names, no protocol but ssh.
+ * that a repository names, no protocol but ssh. It does not even start ssh, but a relay to one that runs elsewhere.
  */
 
-const settings = Object.entries({
+/**
+ * What is fetched is checked object by object: a tree that names something twice or a place outside of it, or a
+ * `.gitmodules` made to mislead, is refused. These are left alone, because histories that were made by old or foreign
+ * tools have them, and they mislead nobody.
+ */
+const harmless = [
+  'badDate',
+  'badDateOverflow',
+  'badEmail',
+  'badFilemode',
+  'badName',
+  'badTagName',
+  'badTimezone',
+  'missingEmail',
+  'missingNameBeforeEmail',
+  'missingSpaceBeforeDate',
+  'missingSpaceBeforeEmail',
+  'missingTaggerEntry',
+  'multipleAuthors',
+  'nulInCommit',
+  'zeroPaddedDate',
+  'zeroPaddedFilemode',
+];
+
+const settings: Record<string, string> = {
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
   'core.attributesFile': '/dev/null',
@@ -17,14 +41,27 @@ const settings = Object.entries({
   'fetch.unpackLimit': '1', // packs alone: few files to share with a checkout, and each appears whole or not at all
   'fetch.writeCommitGraph': 'true', // "which branches contain it" without walking the whole history
   'fetch.recurseSubmodules': 'no',
+  'fetch.fsckObjects': 'true',
+  'transfer.fsckObjects': 'true',
   'push.recurseSubmodules': 'no',
   'submodule.recurse': 'false',
   'checkout.workers': '0', // as many as there are cores
-}).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  // Large repositories have to fit into the memory that a session may have: large files are passed through.
+  'core.bigFileThreshold': '32m',
+  'pack.threads': '4',
+  'pack.windowMemory': '128m',
+  ...Object.fromEntries(harmless.map((name) => [`fetch.fsck.${name}`, 'ignore'])),
+};
 
-function environment(ssh: string | undefined): NodeJS.ProcessEnv {
+/** The beginning of every command line of git. */
+export const git: readonly string[] = [
+  'git',
+  ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+];
+
+/** The variables that git finds in a session. `relay` is the command that stands for ssh. */
+export function gitEnvironment(relay: string): Record<string, string> {
   return {
-    PATH: process.env['PATH'],
     HOME: '/nonexistent',
     LC_ALL: 'C.UTF-8', // failures.ts reads what git and ssh say
     GIT_CONFIG_NOSYSTEM: '1',
@@ -35,49 +72,40 @@ function environment(ssh: string | undefined): NodeJS.ProcessEnv {
     GIT_TERMINAL_PROMPT: '0',
     GIT_ASKPASS: '/bin/false',
     GIT_ALLOW_PROTOCOL: 'ssh',
-    GIT_SSH_COMMAND: ssh ?? '/bin/false',
+    GIT_SSH_COMMAND: relay,
     GIT_SSH_VARIANT: 'ssh',
   };
 }
 
-/** A local command that ends by itself in milliseconds. */
-export function git(gitDir: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
-  return run('git', [...settings, `--git-dir=${gitDir}`, ...args], { ...options, env: environment(undefined) });
-}
-
-export interface LongGitOptions extends GroupOptions {
-  /** The command line of ssh, for what goes over the network. */
-  ssh?: string;
-  /** Where it runs; the arguments say which repository. */
-  cwd: string;
-}
-
-/** A command that may take long, talk to a host, or be cancelled: it is ended with all that it started. */
-export function longGit(args: readonly string[], options: LongGitOptions): Promise<Finished> {
-  const { ssh, ...rest } = options;
-  return runGroup('git', [...settings, ...args], { ...rest, env: environment(ssh) });
-}
+/** What a fresh mirror would meet as well. */
+const noDamage = [
+  'no space left on device',
+  'disk quota exceeded',
+  'permission denied',
+  'read-only file system',
+  'too many open files',
+  'cannot allocate memory',
+  'out of memory',
+  'resource temporarily unavailable',
+];
 
 /** git failed in a way that is neither the remote's nor the caller's doing: most often a damaged mirror. */
 export class GitError extends Error {
   override name = 'GitError';
   said: string;
 
-  constructor(what: string, finished: Finished) {
+  constructor(what: string, finished: Said) {
     const said = finished.stderr.subarray(-2000).toString().trim();
-    super(`${what}: git ended with ${finished.status ?? finished.signal}: ${said}`);
+    super(`${what}: git ended with ${finished.status}: ${said}`);
     this.said = said;
   }
 
-  /** A full disk or a lack of rights would meet a fresh mirror as well. */
   get mayBeDamage(): boolean {
-    return !/No space left on device|Disk quota exceeded|Permission denied|Read-only file system|Too many open files|Cannot allocate memory/i.test(
-      this.said,
-    );
+    return !says(this.said, noDamage);
   }
 }
 
-export function expectSuccess(what: string, finished: Finished): Finished {
+export function expectSuccess(what: string, finished: Said): Said {
   if (finished.status !== 0) throw new GitError(what, finished);
   return finished;
 }

@@ -1,11 +1,14 @@
-import { access, mkdir, readdir, rename, rm, unlink, utimes, writeFile } from 'node:fs/promises';
+import { lchown, lstat, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lockFile, tryLockFile, type FileLock } from '../../lib/file-lock.ts';
-import { SilenceError } from '../../lib/process-groups.ts';
+import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
+import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, recognize, type RemoteFailure } from './failures.ts';
-import { expectSuccess, git, GitError, longGit } from './git.ts';
+import { expectSuccess, GitError } from './git.ts';
 import type { Narrator } from './narrator.ts';
 import { remoteHead } from './refs.ts';
+import { SilenceError, type Said, type Session } from './session.ts';
+import type { Sessions } from './sessions.ts';
+import type { Remote as SshRemote, Service } from './ssh-channel.ts';
 
 /*
  * One mirror: a bare repository that follows one remote, in a folder of its own.
@@ -18,6 +21,9 @@ import { remoteHead } from './refs.ts';
  *
  * Reading needs no lock: git reads well beside a fetch. When the mirror is replaced or collected in
  * that very moment, the reader fails and comes back as one who fetches.
+ *
+ * What is in repository.git was written by a git that may have been misled. So it is touched in sessions alone, and the
+ * runner's own process, which may be root, goes in there for nothing but the packs that a checkout shares.
  */
 
 export interface Mirror {
@@ -25,9 +31,8 @@ export interface Mirror {
   gitDir: string;
 }
 
-export interface Remote {
+export interface Remote extends SshRemote {
   url: string;
-  ssh: string;
   narrator: Narrator;
   signal: AbortSignal;
   longestSilenceMs: number;
@@ -41,12 +46,12 @@ export function mirrorAt(folder: string): Mirror {
   return { folder, gitDir: join(folder, 'repository.git') };
 }
 
-/** Runs `work` while no other process writes to the mirror. */
-export async function whileWriting<T>(
+/** Runs `work` while nobody else writes to the mirror. */
+export async function whileLocked<T>(
   mirror: Mirror,
   narrator: Narrator,
   signal: AbortSignal,
-  work: (lock: FileLock) => Promise<T>,
+  work: () => Promise<T>,
 ): Promise<T> {
   const path = join(mirror.folder, 'lock');
   let lock = await tryLockFile(path, 'exclusive');
@@ -55,12 +60,7 @@ export async function whileWriting<T>(
     lock = await lockFile(path, 'exclusive', signal);
   }
   try {
-    const marker = join(mirror.folder, 'writing');
-    if (await exists(marker)) await cleanUpAfterTheDead(mirror);
-    await writeFile(marker, '');
-    const result = await work(lock);
-    await rm(marker); // after a failure it stays: what was killed may have left its temporary files
-    return result;
+    return await work();
   } finally {
     await lock.release();
   }
@@ -81,32 +81,75 @@ export async function noteUse(mirror: Mirror): Promise<void> {
   await utimes(join(mirror.folder, 'lock'), now, now).catch(() => {}); // collected meanwhile: nothing to note
 }
 
+/**
+ * Opens a session that writes to the mirror, which is made when it is missing; the caller holds the lock. `write` is
+ * what it is for; what it answers, `read` may look at afterwards in the same session. When `write` fails, nothing stays
+ * of what it began.
+ */
+export async function writeTo<W, T>(
+  sessions: Sessions,
+  mirror: Mirror,
+  signal: AbortSignal,
+  write: (session: Session) => Promise<W>,
+  read: (session: Session, written: W) => Promise<T>,
+): Promise<T> {
+  const marker = join(mirror.folder, 'writing');
+  if (await isThere(marker)) await cleanUp(sessions, mirror);
+  await writeFile(marker, '');
+  const isNew = await makeFolder(mirror.gitDir, sessions.owner);
+  let isWritten = false;
+  try {
+    return await sessions.use({ directory: mirror.gitDir, access: 'write', signal }, async (session) => {
+      if (isNew) await init(session);
+      const written = await write(session);
+      await rm(marker);
+      isWritten = true;
+      return read(session, written);
+    });
+  } catch (error) {
+    if (!isWritten) {
+      const gone = isNew ? removeTree(mirror.gitDir) : cleanUp(sessions, mirror);
+      await gone.then(() => rm(marker)).catch(() => {}); // then the marker stays, and the next one tries again
+    }
+    throw error;
+  }
+}
+
 /** Brings every branch and tag up to date. */
-export async function update(mirror: Mirror, remote: Remote, lock: FileLock): Promise<void> {
-  await createIfMissing(mirror.gitDir);
-  await fetchInto(mirror.gitDir, remote, lock, everything, '--prune');
+export async function update(session: Session, remote: Remote): Promise<void> {
+  await fetchInto(session, remote, everything, '--prune');
 }
 
 /** Fetches everything anew. The old mirror goes when the new one is whole: the trouble may lie elsewhere. */
-export async function rebuild(mirror: Mirror, remote: Remote, lock: FileLock): Promise<void> {
+export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote): Promise<void> {
   remote.narrator.line('The copy of the repository on this runner is damaged. Fetching all of it anew.');
   const fresh = join(mirror.folder, 'fresh.git');
   const broken = join(mirror.folder, 'broken.git');
-  await Promise.all([fresh, broken].map((path) => rm(path, { recursive: true, force: true })));
-  await createIfMissing(fresh);
-  await fetchInto(fresh, remote, lock, everything, '--prune').catch((error: unknown) => {
+  const marker = join(mirror.folder, 'writing');
+  await writeFile(marker, '');
+  await Promise.all([fresh, broken].map(removeTree));
+  await makeFolder(fresh, sessions.owner);
+  try {
+    await sessions.use({ directory: fresh, access: 'write', signal: remote.signal }, async (session) => {
+      await init(session);
+      await update(session, remote);
+    });
+  } catch (error) {
+    await removeTree(fresh);
+    await rm(marker);
     // What also happens to an empty mirror is the other side's doing.
     throw error instanceof GitError && error.mayBeDamage ? remote.failure('remote_failed') : error;
-  });
-  if (await exists(mirror.gitDir)) await rename(mirror.gitDir, broken);
+  }
+  if (await isThere(mirror.gitDir)) await rename(mirror.gitDir, broken);
   await rename(fresh, mirror.gitDir);
-  await rm(broken, { recursive: true, force: true });
+  await removeTree(broken);
+  await rm(marker);
 }
 
 /** Asks for one commit that no branch or tag leads to. False when the remote does not give it. */
-export async function fetchCommit(mirror: Mirror, remote: Remote, lock: FileLock, sha: string): Promise<boolean> {
+export async function fetchCommit(session: Session, remote: Remote, sha: string): Promise<boolean> {
   try {
-    await fetchInto(mirror.gitDir, remote, lock, [sha]);
+    await fetchInto(session, remote, [sha]);
     return true;
   } catch (error) {
     if (error instanceof FetchError && error.kind === 'commit_withheld') return false;
@@ -114,48 +157,76 @@ export async function fetchCommit(mirror: Mirror, remote: Remote, lock: FileLock
   }
 }
 
-async function createIfMissing(gitDir: string): Promise<void> {
-  if (await exists(join(gitDir, 'HEAD'))) return;
-  await mkdir(gitDir, { recursive: true, mode: 0o700 });
-  const init = ['init', '--quiet', '--bare', '--template=', '--initial-branch=headrace'];
-  expectSuccess('making a mirror', await git(gitDir, init));
+async function init(session: Session): Promise<void> {
+  const how = ['init', '--quiet', '--bare', '--template=', '--initial-branch=headrace'];
+  expectSuccess('making a mirror', await session.git(how));
 }
 
 async function fetchInto(
-  gitDir: string,
+  session: Session,
   remote: Remote,
-  lock: FileLock,
   refspecs: readonly string[],
   ...flags: string[]
 ): Promise<void> {
-  const { url, narrator, ssh, signal, longestSilenceMs } = remote;
   const how = ['fetch', '--progress', '--no-tags', '--no-write-fetch-head', ...flags];
-  const options = { cwd: gitDir, ssh, signal, longestSilenceMs, inherit: [lock.fd], onStderr: narrator.output };
-  const finished = await longGit([`--git-dir=${gitDir}`, ...how, '--end-of-options', url, ...refspecs], options).catch(
-    (error: unknown) => {
-      throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
-    },
-  );
+  const args = [...how, '--end-of-options', remote.url, ...refspecs];
+  const finished = await talk(session, remote, 'git-upload-pack', args);
   if (finished.status === 0) return;
-  const kind = recognize(finished.stderr.toString());
+  const kind = recognize(finished.stderr, finished.ssh);
   throw kind === undefined ? new GitError('fetching', finished) : remote.failure(kind);
 }
 
-/** Under the lock nobody else writes, so whatever locks and temporary files there are belong to nobody. */
-async function cleanUpAfterTheDead(mirror: Mirror): Promise<void> {
-  for (const name of ['fresh.git', 'broken.git']) {
-    await rm(join(mirror.folder, name), { recursive: true, force: true });
-  }
-  if (!(await exists(mirror.gitDir))) return;
-  for (const entry of await readdir(mirror.gitDir, { recursive: true, withFileTypes: true })) {
-    const leftover = entry.name.endsWith('.lock') || entry.name.startsWith('tmp_') || entry.name.endsWith('.keep');
-    if (entry.isFile() && leftover) await unlink(join(entry.parentPath, entry.name));
-  }
+/** Runs a git that talks to the remote. */
+export async function talk(session: Session, remote: Remote, service: Service, args: readonly string[]): Promise<Said> {
+  const { narrator, longestSilenceMs } = remote;
+  const options = { remote: { to: remote, service }, onStderr: narrator.output, longestSilenceMs };
+  return session.git(args, options).catch((error: unknown) => {
+    throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
+  });
 }
 
-export async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
+/** Under the lock nobody else writes, so whatever locks and temporary files there are belong to nobody. */
+async function cleanUp(sessions: Sessions, mirror: Mirror): Promise<void> {
+  await Promise.all(['fresh.git', 'broken.git'].map((name) => removeTree(join(mirror.folder, name))));
+  if (!(await isThere(mirror.gitDir))) return;
+  // Also after what was cancelled: this has to be done whatever became of the one who wanted to write.
+  const { signal } = new AbortController();
+  await sessions.use({ directory: mirror.gitDir, access: 'write', signal }, async (session) => {
+    const leftovers = ['(', '-name', '*.lock', '-o', '-name', 'tmp_*', '-o', '-name', '*.keep', ')'];
+    await session.run(['find', session.directory, '-type', 'f', ...leftovers, '-delete']);
+  });
+}
+
+/** True when it was made just now. */
+async function makeFolder(path: string, owner: Sessions['owner']): Promise<boolean> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
+  }
+  await lchown(path, owner.uid, owner.gid);
+  return true;
+}
+
+/**
+ * The files of the mirror's packs, for who holds the lock: nobody writes then. Files that are not what they should be
+ * are left out, and so is everything when a directory on the way is a link.
+ */
+export async function packsOf(mirror: Mirror): Promise<string[]> {
+  const folders = [mirror.gitDir, join(mirror.gitDir, 'objects'), join(mirror.gitDir, 'objects', 'pack')];
+  for (const folder of folders) if (!(await isThere(folder, 'directory'))) return [];
+  const packs: string[] = [];
+  for (const name of await readdir(folders[2] ?? '')) {
+    const path = join(folders[2] ?? '', name);
+    if (/^pack-[0-9a-f]{40,64}\.(pack|idx|rev)$/.test(name) && (await isThere(path, 'file'))) packs.push(path);
+  }
+  return packs;
+}
+
+/** By its own name: links are not followed. */
+export async function isThere(path: string, kind?: 'file' | 'directory'): Promise<boolean> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found === undefined || kind === undefined) return found !== undefined;
+  return kind === 'file' ? found.isFile() : found.isDirectory();
 }

@@ -1,5 +1,7 @@
 import { mkdir } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
+import type { Sandboxes } from '../sandbox/types.ts';
 import { checkout, type CheckoutRequest } from './checkout.ts';
 import { collect, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';
@@ -7,10 +9,16 @@ import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import type { Workshop } from './obtain.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
+import { openRunFolder } from './run-folder.ts';
+import { openSessions } from './sessions.ts';
 
 export interface MirrorsOptions {
   /** The runner's folder for mirrors, known host keys and sockets. Several processes may share it. */
   dir: string;
+  /** Where git works: for it alone, without a network. */
+  sandboxes: Sandboxes;
+  /** How those sandboxes were opened. */
+  isolation?: 'required' | 'off';
   /** HEADRACE_SSH_CONFIG: an OpenSSH client configuration for every connection. */
   sshConfig?: string | undefined;
   /** How long ssh may take to connect and to shake hands; a whole way over jump hosts gets three times that. */
@@ -19,6 +27,13 @@ export interface MirrorsOptions {
   lingerMs?: number;
   /** How long a host may be silent in the middle of a transfer. */
   longestSilenceMs?: number;
+  /** HEADRACE_FETCH_TIMEOUT: how long a fetch or a checkout may take. */
+  timeoutMs?: number;
+  /** HEADRACE_CHECKOUT_SIZE: how large a checkout may be. */
+  checkoutBytes?: number;
+  /** How much memory git may have for one repository. */
+  memoryBytes?: number;
+  log?: (message: string) => void;
 }
 
 /** Everything the runner does with git. */
@@ -36,19 +51,33 @@ export interface Mirrors {
 }
 
 const month = 30 * 24 * 3600 * 1000;
+const GIB = 1024 ** 3;
+
+/** git starts a handful of processes, and as many threads as there are cores in some of them. */
+const mostProcesses = 256;
 
 export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
-  const { sshConfig, connectSeconds = 15, lingerMs = 60_000, longestSilenceMs = 600_000 } = options;
+  const { sandboxes, isolation = 'required', sshConfig, log = () => {} } = options;
+  const { connectSeconds = 15, lingerMs = 60_000, longestSilenceMs = 600_000 } = options;
+  const { timeoutMs = 900_000, checkoutBytes = 20 * GIB } = options;
+  const { memoryBytes = Math.min(2 * GIB, Math.floor(totalmem() / 2)) } = options;
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  const connections = await openConnections({ dir, sshConfig, connectSeconds, lingerMs });
-  const workshop: Workshop = { dir, connections, longestSilenceMs };
+  const run = await openRunFolder(dir);
+  const folder = run.path;
+  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, lingerMs });
+  const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
+  const sessions = openSessions({ sandboxes, isolation, folder, limits });
+  const workshop: Workshop = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
   const cache = commitCache();
   return {
     fetch: (request) => fetch(workshop, cache, request),
     checkout: (request) => checkout(workshop, request),
     push: (request) => push(workshop, request),
-    collect: (unusedForMs = month, signal) => collect(dir, unusedForMs, signal),
-    close: () => connections.close(),
+    collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
+    close: async () => {
+      await Promise.all([connections.close(), sessions.close()]);
+      await run.close();
+    },
   };
 }

@@ -3,19 +3,26 @@ import { join } from 'node:path';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
-import { explain, FetchError } from './failures.ts';
+import { explain, FetchError, tooSlow, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
-import { exists, fetchCommit, mirrorAt, noteUse, rebuild, update, whileWriting } from './mirror.ts';
+import { fetchCommit, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';
 import type { Place, WantedRef } from './refs.ts';
 import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
+import type { Session } from './session.ts';
+import type { Sessions } from './sessions.ts';
 
 /** What all work on mirrors shares. */
 export interface Workshop {
   dir: string;
   connections: Connections;
+  sessions: Sessions;
   longestSilenceMs: number;
+  /** How long a fetch or a checkout may take in all. */
+  timeoutMs: number;
+  /** How large a checkout may be. */
+  checkoutBytes: number;
 }
 
 /** A repository as one project reaches it. */
@@ -54,51 +61,79 @@ export function mirrorOf(workshop: Workshop, source: Source): Mirror {
   return mirrorAt(join(workshop.dir, 'mirrors', source.projectId, name));
 }
 
+/** What went wrong with a source, in words. */
+export function reason({ address, privateKey }: Source, kind: RemoteFailure): FetchError {
+  const { publicKey } = parseSshPrivateKey(privateKey);
+  return new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey }));
+}
+
 /** Calls `work` with a connection to the source. */
 export function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
   const { address, narrator, signal } = source;
-  const { publicKey } = parseSshPrivateKey(source.privateKey);
   return workshop.connections.use(source, (ssh) => {
-    const failure: Remote['failure'] = (kind) =>
-      new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey }));
-    return work({ url: address.url, ssh, narrator, signal, failure, longestSilenceMs: workshop.longestSilenceMs });
+    const failure: Remote['failure'] = (kind) => reason(source, kind);
+    const { url, destination, path } = address;
+    return work({
+      url,
+      destination,
+      path,
+      ssh,
+      narrator,
+      signal,
+      failure,
+      longestSilenceMs: workshop.longestSilenceMs,
+    });
   });
 }
+
+/** What is done with a commit that was found, in the session that found it. */
+export type Use<T> = (session: Session, found: Found) => Promise<T>;
 
 /**
  * Finds what is wanted. A full SHA that the mirror has costs no connection; everything else asks the remote for
  * its current branches and tags, once. A damaged mirror is a GitError, for `withRepair` to meet.
  */
-export async function obtain(workshop: Workshop, source: Source, wanted: WantedRef): Promise<Found> {
+export async function obtain<T>(workshop: Workshop, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
   const mirror = mirrorOf(workshop, source);
+  const { narrator, signal } = source;
   if (wanted.fullSha !== undefined) {
-    const known = await knownCommit(mirror, wanted.places);
+    const known = await ifKnown(workshop, mirror, signal, wanted.places, use);
     if (known !== undefined) {
       await noteUse(mirror);
-      return known;
+      return known.result;
     }
   }
   return reach(workshop, source, (remote) =>
-    whileWriting(mirror, source.narrator, source.signal, async (lock) => {
+    whileLocked(mirror, narrator, signal, async () => {
       await noteUse(mirror);
-      await update(mirror, remote, lock);
-      let found = await lookUp(mirror, wanted.places);
-      if (found.length === 0 && wanted.fullSha !== undefined) {
-        if (await fetchCommit(mirror, remote, lock, wanted.fullSha)) found = await lookUp(mirror, wanted.places);
-      }
-      return choose(wanted, found) ?? raise(await notFound(mirror, wanted, source));
+      const write = async (session: Session): Promise<Found> => {
+        await update(session, remote);
+        let found = await lookUp(session, wanted.places);
+        if (found.length === 0 && wanted.fullSha !== undefined) {
+          if (await fetchCommit(session, remote, wanted.fullSha)) found = await lookUp(session, wanted.places);
+        }
+        return choose(wanted, found) ?? raise(await notFound(session, wanted, source));
+      };
+      return writeTo(workshop.sessions, mirror, signal, write, use);
     }),
   );
 }
 
-async function knownCommit(mirror: Mirror, places: readonly Place[]): Promise<Found | undefined> {
-  if (!(await exists(mirror.gitDir))) return undefined;
-  try {
-    return (await lookUp(mirror, places))[0];
-  } catch (error) {
-    if (error instanceof GitError) return undefined; // the fetch that follows meets the damage
-    throw error;
-  }
+async function ifKnown<T>(
+  { sessions }: Workshop,
+  mirror: Mirror,
+  signal: AbortSignal,
+  places: readonly Place[],
+  use: Use<T>,
+): Promise<{ result: T } | undefined> {
+  if (!(await isThere(mirror.gitDir, 'directory'))) return undefined;
+  return sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
+    const [found] = await lookUp(session, places).catch((error: unknown) => {
+      if (error instanceof GitError) return []; // the fetch that follows meets the damage
+      throw error;
+    });
+    return found === undefined ? undefined : { result: await use(session, found) };
+  });
 }
 
 /** Names come before abbreviations, as git has it; but a name for two different commits is nobody's choice. */
@@ -114,8 +149,8 @@ function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
   return first ?? found[0];
 }
 
-async function notFound(mirror: Mirror, wanted: WantedRef, source: Source): Promise<FetchError> {
-  if (wanted.fullSha === undefined && (await isAmbiguous(mirror, wanted.places))) {
+async function notFound(session: Session, wanted: WantedRef, source: Source): Promise<FetchError> {
+  if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.places))) {
     return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
   }
   const what = wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
@@ -143,9 +178,16 @@ export async function withRepair<T>(workshop: Workshop, source: Source, work: ()
   const mirror = mirrorOf(workshop, source);
   const { narrator, signal } = source;
   await reach(workshop, source, (remote) =>
-    whileWriting(mirror, narrator, signal, (lock) => rebuild(mirror, remote, lock)),
+    whileLocked(mirror, narrator, signal, () => rebuild(workshop.sessions, mirror, remote)),
   );
-  return work();
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof GitError && error.mayBeDamage)) throw error;
+    // It is just as the other side has it.
+    narrator.line(error.said);
+    throw reason(source, 'malformed_repository');
+  }
 }
 
 /** A failure that a person can do something about is told in the log before it is thrown. */
@@ -155,5 +197,20 @@ export async function telling<T>(say: Say, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof FetchError) narrate(say).line(error.message);
     throw error;
+  }
+}
+
+/** Runs `work` with a signal that fires when it takes too long, in words. */
+export async function inTime<T>(
+  { timeoutMs }: Workshop,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new FetchError('fetch_timed_out', tooSlow(timeoutMs))), timeoutMs);
+  try {
+    return await work(AbortSignal.any([signal, late.signal]));
+  } finally {
+    clearTimeout(timer);
   }
 }

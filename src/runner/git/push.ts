@@ -1,13 +1,13 @@
-import { SilenceError } from '../../lib/process-groups.ts';
-import type { Finished } from '../../lib/processes.ts';
 import { descends } from './commits.ts';
 import { FetchError, recognize, type FetchFailure } from './failures.ts';
-import { GitError, longGit } from './git.ts';
-import type { Mirror, Remote } from './mirror.ts';
-import { mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
+import { GitError } from './git.ts';
+import { talk, type Mirror, type Remote } from './mirror.ts';
+import { inTime, mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, Workshop } from './obtain.ts';
 import { isRefName, type WantedRef } from './refs.ts';
 import { narrate } from './narrator.ts';
+import type { Said, Session } from './session.ts';
+import { says } from './words.ts';
 
 /** `repositoryUrl` is the project's own repository, where the commit comes from. */
 export interface PushRequest extends SourceRequest {
@@ -54,66 +54,104 @@ async function attempt(workshop: Workshop, request: PushRequest): Promise<PushOu
   const target = sourceOf({ ...request, repositoryUrl: remoteUrl });
   const mirror = mirrorOf(workshop, source);
   source.narrator.line(`Looking for ${localBranch} in ${source.address.url}.`);
-  const liesThere = await withRepair(workshop, source, () => isOnBranch(workshop, source, mirror, sha, localBranch));
+  const liesThere = await inTime(workshop, source.signal, (signal) => {
+    const inTimeOnly = { ...source, signal };
+    return withRepair(workshop, inTimeOnly, () => isOnBranch(workshop, inTimeOnly, sha, localBranch));
+  });
   if (!liesThere) {
     const message = `Commit ${sha} does not lie on the branch ${quoted(localBranch)} of ${source.address.url}, so it is not deployed. Merge it there first, or take a strategy for a branch that it lies on.`;
     return refusal('not_on_branch', message);
   }
   target.narrator.line(`Pushing ${sha} to ${remoteBranch} of ${remoteUrl}.`);
   return withRepair(workshop, source, () =>
-    reach(workshop, target, (remote) => pushTo(mirror, remote, sha, remoteBranch)),
+    reach(workshop, target, (remote) => pushFrom(workshop, mirror, remote, sha, remoteBranch)),
   );
 }
 
 /** The branch as it is now: what was overwritten since the build must not go out. */
-async function isOnBranch(
-  workshop: Workshop,
-  source: Source,
-  mirror: Mirror,
-  sha: string,
-  branch: string,
-): Promise<boolean> {
+async function isOnBranch(workshop: Workshop, source: Source, sha: string, branch: string): Promise<boolean> {
   const name = `refs/heads/${branch}`;
   const wanted: WantedRef = { asked: branch, fullSha: undefined, places: [{ kind: 'branch', name }] };
-  const tip = await obtain(workshop, source, wanted);
-  return descends(mirror, tip.sha, sha);
+  return obtain(workshop, source, wanted, (session, tip) => descends(session, tip.sha, sha));
 }
 
+/** How long a push may take is for the caller to say, who has the signal. */
+const noLimitMs = 2 ** 31 - 1;
+
 /** Without a lock: what runs on the other side for minutes must not hold up the project's fetches meanwhile. */
-async function pushTo(mirror: Mirror, remote: Remote, sha: string, branch: string, again = true): Promise<PushOutcome> {
-  const { url, ssh, signal, narrator, longestSilenceMs } = remote;
+async function pushFrom(
+  { sessions }: Workshop,
+  mirror: Mirror,
+  remote: Remote,
+  sha: string,
+  branch: string,
+): Promise<PushOutcome> {
+  const { signal } = remote;
+  return sessions.use({ directory: mirror.gitDir, access: 'read', signal, timeoutMs: noLimitMs }, (session) =>
+    pushTo(session, remote, sha, branch),
+  );
+}
+
+async function pushTo(
+  session: Session,
+  remote: Remote,
+  sha: string,
+  branch: string,
+  again = true,
+): Promise<PushOutcome> {
   const how = ['push', '--porcelain', '--progress', '--no-verify', '--no-signed', '--no-follow-tags'];
-  const args = [`--git-dir=${mirror.gitDir}`, ...how, '--end-of-options', url, `${sha}:refs/heads/${branch}`];
-  const options = { cwd: mirror.gitDir, ssh, signal, longestSilenceMs, onStderr: narrator.output };
-  const finished = await longGit(args, options).catch((error: unknown) => {
-    throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
-  });
-  if (again && wasOvertaken.test(finished.stdout.toString())) {
-    narrator.line('The branch moved in that very moment. Pushing once more.');
-    return pushTo(mirror, remote, sha, branch, false);
+  const args = [...how, '--end-of-options', remote.url, `${sha}:refs/heads/${branch}`];
+  const finished = await talk(session, remote, 'git-receive-pack', args);
+  const result = resultOf(finished);
+  if (again && result?.flag === '!' && says(result.summary, wasOvertaken)) {
+    remote.narrator.line('The branch moved in that very moment. Pushing once more.');
+    return pushTo(session, remote, sha, branch, false);
   }
-  return judge(finished, remote, branch);
+  return judge(finished, result, remote, branch);
 }
 
 /**
  * Somebody else moved the branch between the look at it and the push. It may have been this very push: when a runner
  * dies, what it had sent may yet be taken in while the next one pushes again.
  */
-const wasOvertaken =
-  /^!\t.*\[remote rejected\] \((failed to (update|lock) ref|cannot lock ref|incorrect old value|reference already exists)/m;
+const wasOvertaken = [
+  'failed to update ref',
+  'failed to lock ref',
+  'cannot lock ref',
+  'incorrect old value',
+  'reference already exists',
+].map((why) => `[remote rejected] (${why}`);
+
+interface Result {
+  flag: string;
+  summary: string;
+}
 
 /** The porcelain line of a ref: a flag, what went where, and a summary with the remote's reason in parentheses. */
-function judge(finished: Finished, remote: Remote, branch: string): PushOutcome {
-  const [, flag, summary = ''] = /^([ =*!])\t[^\t]*\t(.*)$/m.exec(finished.stdout.toString()) ?? [];
+function resultOf({ stdout }: Said): Result | undefined {
+  for (const line of stdout.toString().split('\n', mostLines)) {
+    const [flag = '', where, summary] = line.slice(0, longestLine).split('\t');
+    if (flag.length === 1 && ' =*!'.includes(flag) && where !== undefined && summary !== undefined)
+      return { flag, summary };
+  }
+  return undefined;
+}
+
+/** One branch is pushed: more than a few lines are nothing that git says. */
+const mostLines = 100;
+const longestLine = 4096;
+
+function judge(finished: Said, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
+  const { flag, summary } = result ?? { flag: '', summary: '' };
   if (finished.status === 0) return { pushed: true, alreadyThere: flag === '=' };
   if (flag === '!') {
-    const notForward = /non-fast-forward|fetch first|stale info|needs force/.test(summary);
+    const notForward = says(summary, ['non-fast-forward', 'fetch first', 'stale info', 'needs force']);
     if (notForward) {
       const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force. Deploy a commit that builds on them, or set the branch back by hand.`;
       return refusal('not_fast_forward', message);
     }
     // git sends what it has packed as it is, so it is the other side that finds our copy damaged.
-    if (/unpacker error/.test(summary) && /inflate|corrupt/i.test(finished.stderr.toString())) {
+    if (says(summary, ['unpacker error']) && says(finished.stderr.toString(), ['inflate', 'corrupt'])) {
       throw new GitError('pushing', finished);
     }
     if (summary.startsWith('[remote failure]')) throw remote.failure('connection_lost');
@@ -122,7 +160,7 @@ function judge(finished: Finished, remote: Remote, branch: string): PushOutcome 
       `${remote.url} refused the push: ${summary}. What it says to that stands above.`,
     );
   }
-  const kind = recognize(finished.stderr.toString());
+  const kind = recognize(finished.stderr, finished.ssh);
   if (kind === undefined) throw new GitError('pushing', finished);
   throw remote.failure(kind);
 }

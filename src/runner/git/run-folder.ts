@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
-import { lstat, mkdir, mkdtemp, readdir, rm, rmdir } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readdir, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { tryLockFile } from '../../lib/file-lock.ts';
+import { removeTree } from '../../lib/remove-tree.ts';
 
 /*
- * A folder for sockets that live as long as this process.
+ * A folder for sockets and pipes that live as long as this process.
  *
  * It stands inside the runner's own folder when the path is short and plain, else under the system's folder
  * for temporary files: a socket's path may have 107 bytes, ssh appends 17 of its own while it makes one, and
@@ -34,7 +35,7 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
     return {
       path,
       close: async () => {
-        await rm(path, { recursive: true, force: true });
+        await removeTree(path);
         await lock.release();
         await rmdir(parent).catch(() => {}); // not empty: others are at work
       },
@@ -62,7 +63,7 @@ async function sweep(parent: string): Promise<void> {
   for (const name of await readdir(parent)) {
     const lock = await tryLockFile(join(parent, name, 'lock'), 'exclusive');
     if (lock === undefined) continue;
-    await rm(join(parent, name), { recursive: true, force: true });
+    await removeTree(join(parent, name)).catch(() => {}); // the next process tries again
     await lock.release();
   }
 }

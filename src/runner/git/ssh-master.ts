@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { killGroup } from '../../lib/process-groups.ts';
+import { keepTail } from '../../lib/tail.ts';
 
 /** The master ended by itself: `said` is why. */
 export class MasterError extends Error {
@@ -17,7 +18,7 @@ export function runMaster(
   args: string[],
   stop: AbortSignal,
   deadlineMs: number,
-  hear: (chunk: Buffer) => void,
+  hear: (chunk: Buffer) => Promise<void>,
   isReady: () => void,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -29,11 +30,11 @@ export function runMaster(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const end = (): void => killGroup(master.pid, 'SIGKILL');
-  let said = '';
+  const said = keepTail(64 * 1024);
   // ssh bounds the handshake itself, but not what a jump host or a hung authentication may take.
   const deadline = setTimeout(() => {
-    said += '\nConnection timed out';
-    hear(Buffer.from('ssh: the connection was not made in time\n'));
+    said.add(Buffer.from('\nConnection timed out'));
+    void hear(Buffer.from('ssh: the connection was not made in time\n'));
     end();
   }, deadlineMs);
   stop.addEventListener('abort', end, { once: true });
@@ -42,8 +43,9 @@ export function runMaster(
     isReady();
   });
   master.stderr.on('data', (chunk: Buffer) => {
-    if (said.length < 64 * 1024) said += chunk.toString();
-    hear(chunk);
+    said.add(chunk);
+    master.stderr.pause();
+    void hear(chunk).finally(() => master.stderr.resume());
   });
   master.on('error', reject);
   master.on('close', () => {
@@ -51,7 +53,7 @@ export function runMaster(
     stop.removeEventListener('abort', end);
     killGroup(master.pid, 'SIGKILL'); // a jump host's ssh may outlive the master for a moment
     if (stop.aborted) resolve();
-    else reject(new MasterError(said));
+    else reject(new MasterError(said.bytes().toString()));
   });
   return promise;
 }

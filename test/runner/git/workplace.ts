@@ -1,10 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { removeTree } from '../../../src/lib/remove-tree.ts';
 import { FetchError, type FetchFailure } from '../../../src/runner/git/failures.ts';
 import type { FetchedCommit, FetchRequest } from '../../../src/runner/git/fetch.ts';
 import { openMirrors, type Mirrors, type MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
+import { openSandboxes, type Sandboxes } from '../../../src/runner/sandbox/index.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
 import { makeKeyPair, startGitHost, type GitHost } from '../../support/sshd.ts';
 
@@ -14,6 +16,8 @@ export interface Workplace {
   repository: Repository;
   key: { publicKey: string; privateKey: string };
   mirrors: Mirrors;
+  /** Where git works. */
+  sandboxes: Sandboxes;
   /** The runner's folder. */
   dir: string;
   /** A folder for what the test makes. */
@@ -31,19 +35,23 @@ export interface Workplace {
 
 export async function workplace(t: TestContext, options: Partial<MirrorsOptions> = {}): Promise<Workplace> {
   const folder = await mkdtemp(join(tmpdir(), 'git-test-'));
+  const stateDir = await mkdtemp(join(tmpdir(), 'git-test-sandboxes-'));
   const opened: Mirrors[] = [];
   const host = await startGitHost();
+  const { isolation = 'required' } = options;
+  const sandboxes = await openSandboxes({ stateDir, network: 'none', isolation, log: () => {} });
   t.after(async () => {
+    await sandboxes.close();
     await Promise.all(opened.map((mirrors) => mirrors.close()));
     await host.close();
-    await rm(folder, { recursive: true, force: true });
+    await Promise.all([folder, stateDir].map(removeTree));
   });
   const repository = await createRepository(join(host.folder, 'app.git'));
   const key = await makeKeyPair('project 1');
   await host.authorize(key.publicKey);
   const dir = join(folder, 'runner');
   const open = async (more: Partial<MirrorsOptions> = {}): Promise<Mirrors> => {
-    const mirrors = await openMirrors({ dir, sshConfig: host.sshConfig, ...options, ...more });
+    const mirrors = await openMirrors({ dir, sandboxes, sshConfig: host.sshConfig, ...options, ...more });
     opened.push(mirrors);
     return mirrors;
   };
@@ -74,5 +82,5 @@ export async function workplace(t: TestContext, options: Partial<MirrorsOptions>
     if (!text.includes(error.message)) throw new Error(`The log does not say "${error.message}":\n${text}`);
     return text;
   };
-  return { host, repository, key, mirrors, dir, folder, project, fetch, fetchFails, log, openMirrors: open };
+  return { host, repository, key, mirrors, sandboxes, dir, folder, project, fetch, fetchFails, log, openMirrors: open };
 }

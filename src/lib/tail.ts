@@ -1,0 +1,24 @@
+/** The last bytes of what was said, however much that was. */
+export interface Tail {
+  add(chunk: Uint8Array): void;
+  bytes(): Buffer;
+}
+
+export function keepTail(limit: number): Tail {
+  let chunks: Uint8Array[] = [];
+  let size = 0;
+  const bytes = (): Buffer => Buffer.concat(chunks).subarray(-limit);
+  return {
+    add: (chunk) => {
+      // A copy, because a piece would keep alive the whole that it was cut from.
+      const kept = Buffer.from(chunk.subarray(Math.max(0, chunk.length - limit)));
+      chunks.push(kept);
+      size += kept.length;
+      // Put together rarely, so that many small chunks cost no more than their bytes.
+      if (size <= 2 * limit && chunks.length <= 1024) return;
+      chunks = [bytes()];
+      size = chunks[0]?.length ?? 0;
+    },
+    bytes,
+  };
+}

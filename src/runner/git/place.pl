@@ -1,0 +1,16 @@
+# Puts a directory in the place of an empty one: FROM, then the TREE it belongs into, and the PATH in there. No link is
+# followed on the way. Status 1: there is no such place.
+use strict;
+use warnings;
+
+my ( $from, $tree, $path ) = @ARGV;
+my @parts = split m{/}, $path, -1;
+exit 1 if grep { $_ eq '' || $_ eq '.' || $_ eq '..' } @parts;
+my $last = pop @parts;
+chdir $tree or die "$tree: $!\n";
+for my $part (@parts) {
+    exit 1 if -l $part || !-d _;
+    chdir $part or die "$part: $!\n";
+}
+exit 1 if -l $last || !-d _ || !rmdir $last;
+rename $from, $last or die "$path: $!\n";

@@ -1,0 +1,91 @@
+# Runs programs in a sandbox one after the other, as the runner asks for them. session.ts is the other side.
+#
+# Argument: the directory of the named pipes. A request comes through the pipe "requests": the length of a head (32 bits),
+# then the head: fields with a NUL between them. They are how much of the standard output is wanted at most, how many
+# bytes of standard input follow the head, the program and its arguments. A head of one field is the status to exit with.
+#
+# What is said goes to the standard output in frames: a letter, a length (32 bits), and so many bytes.
+#   o  standard output   e  standard error
+#   c  the relay has opened its pipes (relay.pl)
+#   x  the program has ended: its status, and 1 if its output was more than wanted, else 0
+# Whoever says more than is wanted finds its output closed. What is said on standard error is passed on at the pace at
+# which it is read here, whatever there is of it.
+#
+# It starts with every session, so it does without `use warnings`, which takes longer than all the rest of it.
+use strict;
+
+my ($pipes) = @ARGV;
+open my $requests, '<', "$pipes/requests" or exit 70;
+$SIG{PIPE} = 'IGNORE';
+
+sub frame {
+    my ( $letter, $bytes ) = @_;
+    my $rest = pack( 'a N', $letter, length $bytes ) . $bytes;
+    while ( length $rest ) {
+        my $written = syswrite STDOUT, $rest;
+        exit 70 if !defined $written;
+        substr $rest, 0, $written, '';
+    }
+    return;
+}
+
+# Nothing comes any more when the runner is gone.
+sub take {
+    my ($size) = @_;
+    my $bytes = '';
+    while ( length $bytes < $size ) { sysread( $requests, $bytes, $size - length $bytes, length $bytes ) or exit 70 }
+    return $bytes;
+}
+
+sub run {
+    my ( $most, $input, @command ) = @_;
+    pipe my $in,     my $in_end;
+    pipe my $output, my $output_end;
+    pipe my $errors, my $errors_end;
+    local $^F = 255;    # this one is passed on
+    pipe my $opened, my $opened_end;
+    defined( my $pid = fork ) or exit 71;
+    if ( !$pid ) {
+        open STDIN,  '<&', $in;
+        open STDOUT, '>&', $output_end;
+        open STDERR, '>&', $errors_end;
+        $ENV{HEADRACE_OPENED} = fileno $opened_end;
+        $SIG{PIPE} = 'DEFAULT';
+        exec { $command[0] } @command or print STDERR "$command[0]: $!\n";
+        exit 127;
+    }
+    close $_ for $in, $output_end, $errors_end, $opened_end;
+    syswrite $in_end, $input if length $input;    # fits into an empty pipe
+    close $in_end;
+
+    my %watched = map { fileno $_ => $_ } $requests, $output, $errors, $opened;
+    my %letters = ( fileno $output => 'o', fileno $errors => 'e', fileno $opened => 'c' );
+    my ( $open, $cut ) = ( 2, 0 );
+    while ( $open > 0 ) {
+        my $ready = '';
+        vec( $ready, $_, 1 ) = 1 for keys %watched;
+        next if select( $ready, undef, undef, undef ) < 1;
+        for my $number ( grep { vec $ready, $_, 1 } keys %watched ) {
+            my $letter = $letters{$number};
+            if ( !defined $letter ) { kill KILL => $pid; exit 70 }    # nobody asks before the answer: the runner is gone
+            my $size  = sysread $watched{$number}, my $bytes, 65_536;
+            my $isend = !$size;
+            if ( $letter eq 'o' && $size && $size > $most ) { ( $isend, $cut, $bytes ) = ( 1, 1, substr $bytes, 0, $most ) }
+            if ( $letter eq 'o' && $size ) { $most -= length $bytes }
+            if ( $letter eq 'c' ) { ( $isend, $bytes ) = ( 1, '' ) }
+            frame( $letter, $bytes ) if $size;
+            next if !$isend;
+            close delete $watched{$number};
+            $open-- if $letter ne 'c';
+        }
+    }
+    waitpid $pid, 0;
+    frame( 'x', ( $? & 127 ? 128 + ( $? & 127 ) : $? >> 8 ) . " $cut" );
+    return;
+}
+
+for ( ;; ) {
+    my ( $most, $size, @command ) = split /\0/, take( unpack 'N', take(4) ), -1;
+    exit $most if !@command;
+    run( $most, take($size), @command );
+}

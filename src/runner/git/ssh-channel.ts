@@ -1,0 +1,102 @@
+import { spawn } from 'node:child_process';
+import { closeSync, constants, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { killGroup } from '../../lib/process-groups.ts';
+import { keepTail } from '../../lib/tail.ts';
+
+/*
+ * One command on the other side of a connection, joined to the git in a session by two named pipes: what is transferred
+ * does not pass through this process.
+ *
+ * Both ends of a pipe see its end when the other is closed, and would see it too early if one came before the
+ * other. So this process holds the pipes open until the relay in the sandbox has opened its ends, or will never do so.
+ */
+
+export interface Remote {
+  /** The arguments of an ssh that is already connected. */
+  ssh: readonly string[];
+  destination: string;
+  /** Of the repository, over there. */
+  path: string;
+}
+
+export type Service = 'git-upload-pack' | 'git-receive-pack';
+
+export interface SshChannel {
+  /** The relay has opened its ends. */
+  joined(): void;
+  /** Waits a little for ssh to end by itself, and answers the last of what it said. */
+  end(): Promise<Buffer>;
+  kill(): void;
+}
+
+/** Of what ssh says so much is looked at for the reason of a failure. */
+const mostKept = 64 * 1024;
+const patienceMs = 2000;
+const drainMs = 5000;
+
+export function openSshChannel(
+  pipes: string,
+  remote: Remote,
+  service: Service,
+  hear: (chunk: Buffer) => Promise<void>,
+): SshChannel {
+  const open = (name: string, flags: number): number => openSync(join(pipes, name), flags | constants.O_NONBLOCK);
+  const held = [open('to-ssh', constants.O_RDWR), open('from-ssh', constants.O_RDONLY)];
+  const release = (): void => held.splice(0).forEach((fd) => closeSync(fd));
+  const [reads, writes] = [open('to-ssh', constants.O_RDONLY), open('from-ssh', constants.O_WRONLY)];
+  // Version 2 exists for fetching alone.
+  const protocol = service === 'git-upload-pack' ? { GIT_PROTOCOL: 'version=2' } : {};
+  const command = `${service} ${quoted(remote.path)}`;
+  const args = ['--pdeathsig', 'TERM', '--', 'ssh', ...remote.ssh, '--', remote.destination, command];
+  const child = spawn('setpriv', args, {
+    env: { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8', ...protocol },
+    detached: true,
+    stdio: [reads, writes, 'pipe'],
+  });
+  [reads, writes].forEach((fd) => closeSync(fd));
+  const { stderr } = child;
+  if (stderr === null) throw new Error('spawn gave no pipe');
+  const said = keepTail(mostKept);
+  // A shared connection was handed this pipe too, and may hold it longer than anybody writes to it.
+  let isOver = false;
+  let cut: NodeJS.Timeout | undefined;
+  const waitForMore = (): void => {
+    if (isOver) cut = setTimeout(() => stderr.destroy(), drainMs);
+  };
+  const reading = (async () => {
+    for await (const chunk of stderr as AsyncIterable<Buffer>) {
+      clearTimeout(cut);
+      said.add(chunk);
+      await hear(chunk);
+      waitForMore();
+    }
+  })().catch(() => {}); // cut off below, or the log takes nothing any more: then the work ends by other ways
+  const kill = (): void => killGroup(child.pid, 'SIGKILL');
+  const exited = Promise.withResolvers<void>();
+  child.on('error', (error) => {
+    said.add(Buffer.from(`${error.message}\n`));
+    exited.resolve();
+  });
+  child.on('exit', () => exited.resolve());
+  return {
+    joined: release,
+    kill,
+    end: async () => {
+      release();
+      const impatience = setTimeout(kill, patienceMs);
+      await exited.promise;
+      clearTimeout(impatience);
+      isOver = true;
+      waitForMore();
+      await reading;
+      clearTimeout(cut);
+      return said.bytes();
+    },
+  };
+}
+
+/** As git quotes what the shell over there will read. */
+export function quoted(path: string): string {
+  return `'${path.replaceAll(/['!]/g, String.raw`'\$&'`)}'`;
+}

@@ -1,0 +1,32 @@
+/*
+ * Looking for known phrases in what strangers say. Plain searches and no regular expressions: what is said can be
+ * made so that those take the square of its length, and nothing else is done meanwhile.
+ */
+
+/** Longer lines are looked at up to here. */
+const longestLine = 4096;
+
+/** Whether a line of the text has one of the phrases, in lower case. In a phrase, `…` stands for anything. */
+export function says(text: string, phrases: readonly string[]): boolean {
+  return text.split('\n').some((line) => {
+    const start = line.slice(0, longestLine).toLowerCase();
+    return phrases.some((phrase) => holds(start, phrase));
+  });
+}
+
+function holds(line: string, phrase: string): boolean {
+  let at = 0;
+  for (const part of phrase.split('…')) {
+    const found = line.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return true;
+}
+
+/** Without those characters at the end. */
+export function trimEnd(text: string, character: string): string {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === character) end -= 1;
+  return text.slice(0, end);
+}
