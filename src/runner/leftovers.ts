@@ -28,7 +28,13 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * cannot be removed stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { sandboxes, checkouts, scratch, spool, software } = placesOf(folder);
-  for (const path of [spool, scratch, checkouts, join(sandboxes, 'slots')]) await sweepTree(path, log);
+  const { checkouts, scratch, spool, software } = placesOf(folder);
+  for (const path of [spool, scratch, checkouts]) await sweepTree(path, log);
   await sweepShelf(software, log);
+}
+
+/** The same, and what lies in sandboxes: a runner that starts sees to these itself, once it has ended what ran in them. */
+export async function sweepForRoom(folder: string, log: (message: string) => void): Promise<void> {
+  await sweepLeftovers(folder, log);
+  await sweepTree(join(placesOf(folder).sandboxes, 'slots'), log);
 }
