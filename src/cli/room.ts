@@ -32,10 +32,10 @@ export async function makeRoomToStart(config: Config, log: (message: string) => 
 /** A runner outlives its server; what one uses that lives is left alone. */
 async function sweepRunner(folder: string, log: (message: string) => void): Promise<void> {
   if (!existsSync(folder)) return;
-  const { holdFolder, sweepLeftovers } = await import('../runner/leftovers.ts'); // as a rule a server does without
+  const { holdFolder, sweepForRoom } = await import('../runner/leftovers.ts'); // as a rule a server does without
   const lock = await holdFolder(folder);
   if (!lock) return;
-  await sweepLeftovers(folder, log);
+  await sweepForRoom(folder, log);
   await lock.release();
 }
 

@@ -1,3 +1,4 @@
+import type { StatsFs } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -101,16 +102,20 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
 
 /** So much is kept free on the file system of a folder. */
 export async function reserveOf(folder: string, bytes?: number): Promise<number> {
-  const { blocks, bsize } = await statfs(folder);
-  return bytes ?? Math.min(1024 * megabyte, (blocks * bsize) / 20);
+  return bytes ?? usualReserve(await statfs(folder));
+}
+
+function usualReserve({ blocks, bsize }: StatsFs): number {
+  return Math.min(1024 * megabyte, (blocks * bsize) / 20);
 }
 
 /** A look that fails says nothing about the space. */
 async function roomOf(folder: string, bytes: number | undefined): Promise<Room | undefined> {
   try {
-    const { bavail, bsize, files, ffree } = await statfs(folder);
+    const found = await statfs(folder);
+    const { bavail, bsize, files, ffree } = found;
     // Some file systems make room for files as they go, and count none.
-    return { free: bavail * bsize, reserve: await reserveOf(folder, bytes), lacksFiles: ffree < files / 20 };
+    return { free: bavail * bsize, reserve: bytes ?? usualReserve(found), lacksFiles: ffree < files / 20 };
   } catch {
     return undefined;
   }

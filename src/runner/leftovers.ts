@@ -29,8 +29,14 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * cannot be removed stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { sandboxes, gitSandboxes, checkouts, scratch, spool, software } = placesOf(folder);
-  const runs = [sandboxes, gitSandboxes].map((place) => join(place, 'runs'));
-  for (const path of [spool, scratch, checkouts, ...runs]) await sweepTree(path, log);
+  const { checkouts, scratch, spool, software } = placesOf(folder);
+  for (const path of [spool, scratch, checkouts]) await sweepTree(path, log);
   await sweepShelf(software, log);
+}
+
+/** The same, and what lies in sandboxes: a runner that starts sees to these itself, once it has ended what ran in them. */
+export async function sweepForRoom(folder: string, log: (message: string) => void): Promise<void> {
+  await sweepLeftovers(folder, log);
+  const { sandboxes, gitSandboxes } = placesOf(folder);
+  for (const place of [sandboxes, gitSandboxes]) await sweepTree(join(place, 'runs'), log);
 }
