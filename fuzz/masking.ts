@@ -65,7 +65,7 @@ const scene = fc.array(value, { minLength: 1, maxLength: 4 }).chain((values) => 
 /** Whatever the secrets, the text and the cuts: shown is exactly what a search of the whole text would leave. */
 export const masking = pure(
   'masking',
-  1000,
+  200,
   fc.property(scene, ({ values, forms, chunks }) => {
     const mask = createMask(values);
     const shown = Buffer.concat([...chunks.map((chunk) => mask.push(chunk)), mask.flush()]);
@@ -76,7 +76,7 @@ export const masking = pure(
 /** No byte is held back that is decided, and none is shown that is not. */
 export const maskingDelay = pure(
   'masking-delay',
-  500,
+  100,
   fc.property(scene, ({ values, forms, chunks }) => {
     const mask = createMask(values);
     let shown = Buffer.alloc(0);
