@@ -233,7 +233,7 @@ describeService('the audit log', (service) => {
     assert.deepEqual(await watch.actions(), ['suite.created']);
   });
 
-  test('comes with every change: what cannot be written down is not done', async () => {
+  test('comes with every change: what cannot be written down is not done [promise: audit-log]', async () => {
     const { db } = service.store;
     const project = await alice.createProject();
     const run = (statement: string) => db.transaction((trx) => sql.raw(statement).execute(trx));

@@ -17,7 +17,7 @@ describeService('a request that another site has a browser make', (service) => {
   const from = (site: string | undefined, path: string, headers: Record<string, string> = {}): Promise<Answer> =>
     service.api.get(path, { headers: { ...(site === undefined ? {} : { 'sec-fetch-site': site }), ...headers } });
 
-  test('is not taken for the person’s own because the browser knows their API key', async () => {
+  test('is not taken for the person’s own because the browser knows their API key [promise: browser-credentials]', async () => {
     const authorization = basic(alice.credentials);
     const paths = ['/whoami', '/projects'];
     // First what is allowed, so that an answer that is remembered would be given away; then again.

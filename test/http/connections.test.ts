@@ -108,7 +108,7 @@ describeService(
 describeService(
   'a server with a crowd before its door',
   (service, database) => {
-    test('lets those in who ask, though many more than there is room for just sit there', limit, async () => {
+    test('lets those in who ask, though many more than there is room for just sit there [promise: connections]', limit, async () => {
       const alice = await service.user();
       const sitting: Socket[] = [];
       database.afterwards(() => sitting.forEach((socket) => socket.destroy()));

@@ -138,7 +138,7 @@ onEveryDatabase((database) => {
     assert.match(log, /refused[^]*The launch command of the dependency second failed with exit status 1\.\n$/);
   });
 
-  test('another account’s software stays what it was when it was attached, until somebody moves on', async (t) => {
+  test('another account’s software stays what it was when it was attached, until somebody moves on [promise: dependency-pins]', async (t) => {
     const mallory = await installation.person('mallory@example.org');
     const theirs = dependenciesOf(mallory);
     const base = await theirs.compile(

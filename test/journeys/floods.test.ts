@@ -28,7 +28,7 @@ onEveryDatabase((database) => {
     return newest();
   };
 
-  test('one that never stops talking is ended at the limit, and what it said until then is kept', async (t) => {
+  test('one that never stops talking is ended at the limit, and what it said until then is kept [promise: build-log]', async (t) => {
     const build = await built(t, 'flood', 'exec yes "all work and no play"');
     assert.deepEqual([build.build_state, build.failure_reason], ['failed', 'log_too_long']);
     const bytes = await project.logBytes(build);

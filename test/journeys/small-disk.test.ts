@@ -102,7 +102,7 @@ describe('on a small disk', { skip: await noSmallDisk() }, () => {
     disk.empty();
   });
 
-  test('a log that would fill it is ended before, and nobody else notices', async (t) => {
+  test('a log that would fill it is ended before, and nobody else notices [promise: disk-reserve]', async (t) => {
     await quiet.suite(t, 'quiet', 'echo one; sleep 1; echo two');
     await loud.suite(t, 'loud', 'cat /dev/urandom');
     await untilHealth(200);

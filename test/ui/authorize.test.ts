@@ -206,7 +206,7 @@ describeService('the authorize page', (service) => {
     assert.deepEqual([shown.status, shown.headers.location], [400, undefined]);
   });
 
-  test('sends nobody to an application who has not signed in and said so', async () => {
+  test('sends nobody to an application who has not signed in and said so [promise: oauth-consent]', async () => {
     for (const url of [address(asked({ response_type: 'bogus' })), `${address(asked())}&scope=x&scope=y`]) {
       const stranger = new Tab(service);
       const away = await stranger.get(url);

@@ -146,7 +146,7 @@ test('what only old tools have written is no reason to refuse a history', async 
   }
 });
 
-test('what is planted in a mirror runs nothing and leads nowhere', async (t) => {
+test('what is planted in a mirror runs nothing and leads nowhere [promise: git-sandbox]', async (t) => {
   const { repository, mirrors, project, folder, dir, fetch, fetchFails, host, sandboxes } = await workplace(t);
   const sha = await repository.commit({ files: { 'a.dat': '1', '.gitattributes': '*.dat filter=evil diff=evil\n' } });
   await fetch('main');

@@ -23,7 +23,7 @@ async function attacked(t: TestContext, network: Network = 'none'): Promise<Atta
   return { ...bench, mounts: [{ at: '/opt/attacks', layers: [tools] }] };
 }
 
-test('what a run leaves in its pipes, and keeps alive past its death, never reaches another [promise: build-single-use]', async (t) => {
+test('what a run leaves in its pipes, and keeps alive past its death, never reaches another [promise: build-single-use] [promise: build-single-use]', async (t) => {
   const { sh, mounts } = await attacked(t);
   for (let turn = 0; turn < 16; turn += 1) {
     await sh('/opt/attacks/attack leave', { mounts });
@@ -41,7 +41,7 @@ test('ports and names that a run keeps are free for the next', { skip: !isRoot &
 });
 
 test(
-  'a run that uses up what the kernel counts by user leaves the others theirs [promise: build-user]',
+  'a run that uses up what the kernel counts by user leaves the others theirs [promise: build-user] [promise: build-user]',
   { skip: !isRoot && 'an ordinary user has one user number for all' },
   async (t) => {
     const { sh, mounts } = await attacked(t);
@@ -143,7 +143,7 @@ test('the session keyring of the runner is not that of its builds [promise: buil
   assert.equal(ran.stdout.toString() + ran.stderr.toString(), 'runner found\nunfiltered not found\nbuild not found\n');
 });
 
-test('the kernel’s rarer parts are closed to builds [promise: build-system-calls]', async (t) => {
+test('the kernel’s rarer parts are closed to builds [promise: build-system-calls] [promise: build-system-calls]', async (t) => {
   const { sh } = await open(t);
   const { text } = await sh(
     `perl -e '
