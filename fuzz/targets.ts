@@ -1,5 +1,6 @@
 import { archiveListings, archives } from './archives.ts';
 import { bodies, forms } from './bodies.ts';
+import { fetches } from './fetches.ts';
 import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
 import { firehose, logs } from './logs.ts';
@@ -15,6 +16,7 @@ export const targets: readonly Target[] = [
   backups,
   bodies,
   commits,
+  fetches,
   firehose,
   forms,
   gitObjects,
