@@ -83,8 +83,14 @@ export async function startServer({
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addTokenEndpoint(server, { ...store, onTrouble });
   addPages(server, { ...store, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
-  const dispatch = await createDispatch({ ...store, log, limits: limitsOf(config), unpacked: unpackLimitsOf(config) });
-  addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
+  const dispatch = await createDispatch({
+    ...store,
+    log,
+    limits: limitsOf(config),
+    unpacked: unpackLimitsOf(config),
+    accountConcurrency: config.account_concurrency,
+  });
+  addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db, headers));
   const door = await openLocalDoor(config, dispatch, log);
   const courier = await startCourier({
     ...store,
@@ -139,7 +145,7 @@ async function openLocalDoor(
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
   const door = createServer({ endpoints: [], log, translate });
-  addDoor(door, dispatch, async () => localHolder(config));
+  addDoor(door, dispatch, async () => ({ holder: localHolder(config) }));
   const path = socketPath(config.data_dir, 'door.sock');
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });

@@ -1,6 +1,5 @@
 import { billingStates, findUser, insertUser, makeCredentials, normalizeEmail, updateUser } from '../auth/users.ts';
 import { insertLink } from '../auth/password-links.ts';
-import { insertRunner } from '../auth/runners.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import type { UserRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -66,17 +65,6 @@ export const admin: Command[] = [
       }),
   },
 ];
-
-/** What an operator does for runners elsewhere. */
-export const runnerAdmin: Command = {
-  usage: 'admin runner create NAME',
-  about: 'Let a runner on another machine work for this server, and print its token, once',
-  run: ({ config, values: [name = ''] }) =>
-    print(config, async ({ db, ids }) => {
-      if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
-      return db.transaction((trx) => insertRunner(trx, ids, name));
-    }),
-};
 
 /** Opens the store, prints what was done as one line of JSON, and closes it. */
 export async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {

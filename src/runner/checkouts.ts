@@ -1,7 +1,8 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Source } from '../protocol.ts';
+import type { Place } from '../protocol.ts';
 import type { Mirrors } from './git/mirrors.ts';
+import type { KeySource } from './git/obtain.ts';
 import type { Identity } from './sandbox/types.ts';
 
 /**
@@ -10,7 +11,11 @@ import type { Identity } from './sandbox/types.ts';
  */
 export interface Checkouts {
   /** A work tree that stays as long as the answer is not disposed of. */
-  of(source: Source, sha: string, say: (text: Buffer | string) => void, signal: AbortSignal): Promise<Checkout>;
+  of(source: PlaceWithKey, sha: string, say: (text: Buffer | string) => void, signal: AbortSignal): Promise<Checkout>;
+}
+
+export interface PlaceWithKey extends Place {
+  privateKey: KeySource;
 }
 
 export interface Checkout extends Disposable {

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { RefusedError } from './link.ts';
+import { RefusedError, RejectedError } from './failures.ts';
 
 const longestPause = 2000;
 
-/** Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, or to be refused. */
+/** Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, or to be refused for good. */
 export async function untilAnswered<T>(
   signal: AbortSignal,
   call: () => Promise<T>,
@@ -15,7 +15,7 @@ export async function untilAnswered<T>(
       return await call();
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof RefusedError) throw error;
+      if (error instanceof RefusedError || error instanceof RejectedError) throw error;
       onAway?.(error);
     }
     await pause(wait, undefined, { signal }).catch(() => {}); // who asks is told the signal's own reason

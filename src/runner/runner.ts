@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../lib/random-name.ts';
-import type { Link, Order, Outcome } from '../protocol.ts';
+import type { Link, Order, Outcome, Work } from '../protocol.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { createLogSender } from './log-sender.ts';
@@ -172,7 +172,7 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
       case 'push_deploy':
         return await pushDeploy(workshop, work, task);
       default:
-        return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
+        return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }
   } catch (error) {
     if (calledOff.reason === cancelled) return { kind: 'cancelled' };

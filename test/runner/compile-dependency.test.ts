@@ -35,6 +35,7 @@ describe('compiling', () => {
         for await (const piece of content) pieces.push(piece);
         return { digest: keep(Buffer.concat(pieces)) };
       },
+      key: () => assert.fail('a compile needs no key'),
     };
     const shelf = await openShelf({ folder: join(folder, 'shelf'), link, sandboxes, mostBytes: 100 * megabyte });
     workshop = { link, sandboxes, shelf, scratch };

@@ -96,7 +96,7 @@ export class Stage {
         close: async () => {},
       },
       shelf: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
-      link: { read: unused, store: unused },
+      link: { read: unused, store: unused, key: unused },
       scratch: '/nowhere',
       close: async () => {},
     };

@@ -6,6 +6,7 @@ import { deploys } from './0004-deploys.ts';
 import { webhooks } from './0005-webhooks.ts';
 import { oauth } from './0006-oauth.ts';
 import { shorterWays } from './0007-shorter-ways.ts';
+import { runners } from './0008-runners.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -16,4 +17,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0005-webhooks', apply: webhooks },
   { name: '0006-oauth', apply: oauth },
   { name: '0007-shorter-ways', apply: shorterWays },
+  { name: '0008-runners', apply: runners },
 ];

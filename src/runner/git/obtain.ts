@@ -18,11 +18,14 @@ export interface Workshop {
   longestSilenceMs: number;
 }
 
+/** The key itself, in OpenSSH's format and without a passphrase; or where to get it once a connection needs it. */
+export type KeySource = string | (() => Promise<string>);
+
 /** A repository as one project reaches it. */
 export interface Source {
   projectId: string;
   address: RepositoryAddress;
-  privateKey: string;
+  privateKey: KeySource;
   narrator: Narrator;
   signal: AbortSignal;
 }
@@ -31,8 +34,7 @@ export interface SourceRequest {
   projectId: string;
   /** The scp-like form `user@host:path`. */
   repositoryUrl: string;
-  /** In OpenSSH's format, without a passphrase. */
-  privateKey: string;
+  privateKey: KeySource;
   /** Takes the log as it grows. */
   say: Say;
   signal: AbortSignal;
@@ -55,10 +57,11 @@ export function mirrorOf(workshop: Workshop, source: Source): Mirror {
 }
 
 /** Calls `work` with a connection to the source. */
-export function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
+export async function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
   const { address, narrator, signal } = source;
-  const { publicKey } = parseSshPrivateKey(source.privateKey);
-  return workshop.connections.use(source, (ssh) => {
+  const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
+  const { publicKey } = parseSshPrivateKey(privateKey);
+  return workshop.connections.use({ ...source, privateKey }, (ssh) => {
     const failure: Remote['failure'] = (kind) =>
       new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey }));
     return work({ url: address.url, ssh, narrator, signal, failure, longestSilenceMs: workshop.longestSilenceMs });
