@@ -24,6 +24,21 @@ export function laneIsFree(job: string): RawBuilder<SqlBool> {
   )`;
 }
 
+/**
+ * An account's jobs, in the form that leads each database along the index of those that wait, account by account. Told
+ * that the account is the same, PostgreSQL would as soon go through everybody's jobs by age until one of this account
+ * comes; SQLite needs to be told.
+ */
+export function sameAccount(
+  { kind }: Database,
+  job: string,
+  account: RawBuilder<unknown> | bigint,
+): RawBuilder<SqlBool> {
+  const own = sql.ref(`${job}.account_id`);
+  if (kind === 'sqlite') return sql<SqlBool>`${own} = ${account}`;
+  return sql<SqlBool>`(${own} >= ${account} and ${own} <= ${account})`;
+}
+
 /** Statements in which the two databases differ, made once for each. */
 export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
   const made = new Map<string, T>();
@@ -55,11 +70,12 @@ export const readyJobs = forEachKind((db) =>
       const ready = queries
         .selectFrom('jobs')
         .selectAll('jobs')
-        .where('jobs.account_id', '=', value('account'))
+        .where(sameAccount(db, 'jobs', value('account')))
         .where('jobs.claim', 'is', null)
         .where('jobs.kind', 'in', kinds)
         .where('jobs.run_after', '<=', value('now'))
         .where(laneIsFree('jobs'))
+        .orderBy('jobs.account_id')
         .orderBy('jobs.id')
         .limit(sql.lit(1));
       if (db.inTurns) return ready;
