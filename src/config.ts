@@ -89,6 +89,7 @@ const settings = {
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
   dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),
   concurrency: whole(cpus().length, 1, 1024),
+  account_concurrency: whole(0, 0, 1_000_000),
 };
 
 type SettingName = keyof typeof settings;

@@ -5,11 +5,12 @@ const commands: Record<string, () => Promise<Command[]>> = {
   serve: async () => [(await import('./cli/serve.ts')).serve],
   runner: async () => [(await import('./cli/runner.ts')).runner],
   admin: async () => {
-    const { admin, runnerAdmin } = await import('./cli/admin.ts');
+    const { admin } = await import('./cli/admin.ts');
     const { appAdmin } = await import('./cli/apps.ts');
     const { auditCommand } = await import('./cli/audit.ts');
+    const { runnerAdmin } = await import('./cli/runners.ts');
     const { rotateMasterKey } = await import('./cli/master-key.ts');
-    return [...admin, ...appAdmin, runnerAdmin, rotateMasterKey, auditCommand];
+    return [...admin, ...appAdmin, ...runnerAdmin, rotateMasterKey, auditCommand];
   },
   migrate: async () => [(await import('./cli/migrate.ts')).migrateCommand],
   backup: async () => [(await import('./cli/backup.ts')).backup],

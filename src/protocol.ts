@@ -28,6 +28,11 @@
  * the software that was compiled of them. A runner *reads* blobs from any offset on, so a transfer that broke goes on
  * where it was; it *stores* what it compiled under its claim before it reports the outcome, which names it.
  *
+ * A claim opens what its order needs and nothing else, for as long as it is held: the blobs that the order names, the
+ * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
+ * already. A runner whose token is revoked or replaced is answered 401 at once, also where a request of it is held, and
+ * has lost its claims. A message that makes no sense is refused with what is wrong about it; to repeat it would not help.
+ *
  * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
  * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
  */
@@ -40,9 +45,13 @@ export const holdSeconds = 5;
 export const workKinds = ['fetch_commit', 'run_suite', 'compile_dependency', 'push_deploy'] as const;
 export type WorkKind = (typeof workKinds)[number];
 
-export interface Source {
+/** A repository, and whom its work trees belong to. */
+export interface Place {
   projectId: string;
   repositoryUrl: string;
+}
+
+export interface Source extends Place {
   privateKey: string;
 }
 
@@ -56,7 +65,8 @@ export interface FetchOrder {
 
 export interface SuiteOrder {
   kind: 'run_suite';
-  source: Source;
+  /** Its key is asked for where the commit has to be fetched. */
+  source: Place;
   sha: string;
   command: string;
   environment: Record<string, string>;
@@ -205,6 +215,8 @@ export interface Link {
   /** A blob from an offset on, as it comes; undefined when the server has none of that name. */
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
+  /** The private key that opens the repository of a suite that this claim is for; undefined when it is not held any more. */
+  key(claim: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
 /** What became of a blob: it lies with the server under this name, is not wanted any more, or there is no room for it. */

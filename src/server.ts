@@ -109,8 +109,9 @@ export async function startServer({
     limits: limitsOf(config),
     unpacked: unpackLimitsOf(config),
     logBytes: config.log_size * 1024 * 1024,
+    accountConcurrency: config.account_concurrency,
   });
-  addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db.read, headers));
+  addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db, headers));
   opened.defer(() => dispatch.close());
   const courier = await startCourier({
     ...store,
@@ -165,7 +166,7 @@ async function openLocalDoor(
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
   const door = createServer({ endpoints: [], log, translate: translateWith(log) });
-  addDoor(door, dispatch, async () => localHolder(config));
+  addDoor(door, dispatch, async () => ({ holder: localHolder(config) }));
   const path = socketPath(config.data_dir, 'door.sock');
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });

@@ -9,7 +9,7 @@ import { describe, test } from 'node:test';
  */
 const mayImport: Record<string, string> = {
   'main.ts': 'cli',
-  cli: 'server.ts config.ts errors.ts api auth db http lib dispatch runner upkeep oauth',
+  cli: 'server.ts config.ts errors.ts api auth db http lib dispatch queue runner upkeep oauth',
   'server.ts':
     'config.ts errors.ts api auth db http lib resources lifecycle queue dispatch streams webhooks views protocol.ts oauth ui',
   'config.ts': 'lib',

@@ -9,7 +9,6 @@ import {
   updateUser,
 } from '../auth/users.ts';
 import { insertLink } from '../auth/password-links.ts';
-import { insertRunner } from '../auth/runners.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import type { UserRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -97,21 +96,6 @@ export const admin: Command[] = [
       }),
   },
 ];
-
-/** What an operator does for runners elsewhere. */
-export const runnerAdmin: Command = {
-  usage: 'admin runner create NAME',
-  about: 'Let a runner on another machine work for this server, and print its token, once',
-  run: ({ config, values: [name = ''] }) =>
-    print(config, async ({ db, ids }) => {
-      if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
-      return db.transaction(async (trx) => {
-        const runner = await insertRunner(trx, ids, name);
-        await recordAudit(trx, ids, onTheMachine(), { action: 'runner.created', subject: { id: null, name } });
-        return runner;
-      });
-    }),
-};
 
 /** Opens the store, prints what was done as one line of JSON, and closes it. */
 export async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {

@@ -23,10 +23,15 @@ export interface Database {
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
   readonly clock: RawBuilder<bigint>;
   /** Locks the rows that a query of a transaction finds and passes over those that others hold. One writer needs no locks. */
-  skipLocked<Tables extends keyof Schema, Row>(
-    query: SelectQueryBuilder<Schema, Tables, Row>,
+  skipLocked<DB, Tables extends keyof DB, Row>(
+    query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
-  ): SelectQueryBuilder<Schema, Tables, Row>;
+  ): SelectQueryBuilder<DB, Tables, Row>;
+  /** Locks the rows that a query of a transaction finds against changes by others. One writer needs no locks. */
+  shareLocked<DB, Tables extends keyof DB, Row>(
+    query: SelectQueryBuilder<DB, Tables, Row>,
+    table: Tables & string,
+  ): SelectQueryBuilder<DB, Tables, Row>;
   /** Nobody else writes to the table until the transaction is over. One writer needs no locks. */
   holdTable(trx: Transaction, table: keyof Schema): Promise<void>;
   /**
@@ -89,6 +94,7 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
       }
     },
     skipLocked: (query, table) => (isPostgres ? query.forUpdate(table as never).skipLocked() : query),
+    shareLocked: (query, table) => (isPostgres ? query.forShare(table as never) : query),
     async holdTable(trx, table) {
       if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode`.execute(trx);
     },

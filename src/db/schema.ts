@@ -30,6 +30,7 @@ export interface Schema {
   log_chunks: LogChunkRow;
   built_refs: BuiltRefRow;
   runners: RunnerRow;
+  runner_accounts: RunnerAccountRow;
   idempotency_keys: IdempotencyKeyRow;
   oauth_clients: OauthClientRow;
   oauth_codes: OauthCodeRow;
@@ -292,6 +293,10 @@ export interface JobRow {
   holder: string | null;
   claimed_until: bigint | null;
   cancelled: number;
+  /** The blobs that the order for it names, as a JSON list: whoever holds the claim may read these. */
+  named_blobs: string | null;
+  /** The blob that was stored under the claim: the outcome can name no other. */
+  stored_blob: string | null;
 }
 
 /** Whose turn it is: accounts are served in the order of `turn`. */
@@ -339,6 +344,17 @@ export interface RunnerRow {
   name: string;
   token_hash: string;
   created_at: bigint;
+  /** To the half minute; null until it has come for the first time. */
+  last_seen_at: bigint | null;
+  /** Its token opens nothing from then on. */
+  revoked_at: bigint | null;
+}
+
+/** A runner with such rows works for these accounts alone, one without for all. */
+export interface RunnerAccountRow {
+  id: bigint;
+  runner_id: bigint;
+  account_id: bigint;
 }
 
 export interface IdempotencyKeyRow {

@@ -1,8 +1,11 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Runner } from '../auth/runners.ts';
 import type { Blob } from '../db/blobs.ts';
+import { ApiError } from '../errors.ts';
 import { arriving, withRawBodies } from '../http/uploads.ts';
 import { frugally } from '../lib/passing-bytes.ts';
+import { readClaimHeader, readDigest, readOffset } from './messages.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
@@ -11,14 +14,16 @@ const pieceSize = 1024 * 1024;
 export function addBlobDoor(
   door: FastifyInstance,
   blobs: RunnerBlobs,
-  holderOf: (request: FastifyRequest) => string,
+  runnerOf: (request: FastifyRequest) => Runner,
 ): void {
-  door.get<{ Params: { digest: string }; Querystring: { offset?: string } }>(
+  door.get<{ Params: { digest: string }; Querystring: { offset?: unknown } }>(
     '/runner/blobs/:digest',
     async (request, reply) => {
-      const blob = await blobs.read(request.params.digest);
-      if (!blob) return reply.status(404).send({ missing: true });
-      const offset = Math.min(Number(request.query.offset ?? 0), blob.size);
+      const asked = readOffset(request.query.offset ?? '0');
+      const digest = readDigest(request.params.digest);
+      const blob = digest === undefined ? undefined : await blobs.read(runnerOf(request), digest);
+      if (!blob) throw new ApiError('not_found');
+      const offset = Math.min(asked, blob.size);
       reply.header('content-length', String(blob.size - offset)).type('application/octet-stream');
       const pieces = Readable.from(frugally(piecesOf(blob, offset)), { objectMode: false, highWaterMark: pieceSize });
       pieces.once('close', () => void blob[Symbol.asyncDispose]());
@@ -27,9 +32,9 @@ export function addBlobDoor(
   );
 
   withRawBodies(door, (scope) => {
-    scope.post<{ Headers: { 'headrace-claim': string } }>('/runner/blobs', async (request, reply) => {
-      const claim = request.headers['headrace-claim'];
-      return reply.send(await blobs.store(holderOf(request), claim, arriving(request.raw)));
+    scope.post('/runner/blobs', async (request, reply) => {
+      const claim = readClaimHeader(request.headers);
+      return reply.send(await blobs.store(runnerOf(request), claim, arriving(request.raw)));
     });
   });
 }

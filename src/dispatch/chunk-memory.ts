@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { unreadable } from '../http/raw.ts';
 import { createPassingBytes } from '../lib/passing-bytes.ts';
 
 /**
@@ -43,7 +44,11 @@ export function createChunkMemory(largest: number): ChunkMemory {
 
 async function fill(memory: Buffer, body: Readable): Promise<Buffer> {
   let filled = 0;
-  for await (const piece of body as AsyncIterable<Buffer>) filled += piece.copy(memory, filled);
-  if (filled !== memory.length) throw new Error('a chunk was cut off');
+  try {
+    for await (const piece of body as AsyncIterable<Buffer>) filled += piece.copy(memory, filled);
+  } catch {
+    throw unreadable(); // who sent it went away in the middle
+  }
+  if (filled !== memory.length) throw unreadable();
   return memory;
 }

@@ -37,6 +37,8 @@ export const compileDependency: Kind = {
     };
   },
 
+  outcomes: ['compiled', 'uncompilable', 'timed_out', 'killed', 'cancelled'],
+
   async settle(bench, job, outcome) {
     const dependency = await dependencyOf(bench, job.subject_id);
     if (!dependency) return;

@@ -1,11 +1,14 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Services } from '../api/call.ts';
+import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Hub } from '../db/hub.ts';
-import { isDatabaseFull, type Transaction } from '../db/open.ts';
+import { isDatabaseFull, isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
 import * as protocol from '../protocol.ts';
-import type { Finished, FinishReport, LogChunk, Order, Receipt, Word, WorkKind } from '../protocol.ts';
+import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
+import { nameBlobs } from '../queue/claimed-blobs.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine, findLog, packLog } from '../streams/logs.ts';
@@ -15,8 +18,9 @@ import { heldRequests } from './held-requests.ts';
 import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
 import { logIntake, wordsFor } from './log-intake.ts';
 import { pushDeploy } from './push-deploy.ts';
-import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
+import { blobsOf, runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
+import { keyOf } from './sources.ts';
 
 const kinds: Record<WorkKind, Kind> = {
   fetch_commit: fetchCommit,
@@ -32,29 +36,39 @@ export interface DispatchParts extends Services {
   unpacked: UnpackLimits;
   /** So long may a log become. */
   logBytes: number;
+  /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
+  accountConcurrency: number;
   log: FastifyBaseLogger;
 }
 
 /**
- * The server's half of the conversation with runners. `holder` is who they are. What it does is in the store when it
- * answers; it keeps nothing of its own, so any server can answer any runner.
+ * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
+ * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
 export interface Dispatch extends RunnerBlobs {
-  next(holder: string, claim: string, signal: AbortSignal): Promise<Order | undefined>;
-  log(holder: string, chunk: LogChunk): Promise<Receipt>;
-  extend(holder: string, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
-  finish(holder: string, report: FinishReport): Promise<Finished>;
+  next(runner: Runner, claim: string, signal: AbortSignal): Promise<Order | undefined>;
+  log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
+  extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
+  finish(runner: Runner, report: FinishReport): Promise<Finished>;
+  /** The private key for a suite; undefined when the runner does not hold that claim. */
+  key(runner: Runner, claim: string): Promise<string | undefined>;
   /** Everything a holder had is lost, and known to be. */
   gone(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
 const sweepEvery = 2000;
+/** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
+const lookEvery = 1000;
+/** Whoever is overtaken so often leaves it to those who are quicker, and looks again later. */
+const mostOvertaken = 20;
 /** Logs up to this size stay where they are: packing one costs more than running a short build. */
+/** How work of every kind can end. */
+const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
 const smallLog = 64n * 1024n;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, hub, blobs, disk, limits, unpacked, logBytes, log } = parts;
+  const { db, ids, vault, hub, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
   const intake = logIntake(db, disk, logBytes);
   const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
@@ -76,6 +90,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       const job = await db.transaction((trx) =>
         queue.claim(db, trx, { holder: 'server', kinds: ['pack_log'], seconds: 600, turn: ids.next() }),
       );
+      if (job === 'overtaken') continue;
       if (!job) return;
       await packLog(db, blobs, job.subject_id);
       await db.transaction((trx) => queue.remove(trx, job));
@@ -87,23 +102,47 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     void work.finally(() => packing.delete(work));
   };
 
+  const servingOf = ({ boundAs }: Runner): { kinds: readonly WorkKind[]; mostRunning: number; boundAs?: bigint } => ({
+    kinds: protocol.workKinds,
+    mostRunning: accountConcurrency,
+    ...(boundAs === undefined ? {} : { boundAs }),
+  });
+
   /** The order whose turn it is, unless something else turned out in the meantime. */
-  const orderNow = async (holder: string, name: string, isWanted = (): boolean => true): Promise<Order | undefined> => {
+  const orderNow = async (runner: Runner, name: string, isWanted = (): boolean => true): Promise<Order | undefined> => {
+    for (let overtaken = 0; overtaken < mostOvertaken;) {
+      const order = await tryOrder(runner, name, isWanted);
+      if (order === 'overtaken') overtaken += 1;
+      else if (order !== 'again') return order;
+    }
+    return undefined;
+  };
+
+  /** One transaction, which claims one job at most: `again` when that one came to nothing. */
+  const tryOrder = async (
+    runner: Runner,
+    name: string,
+    isWanted: () => boolean,
+  ): Promise<Order | 'again' | 'overtaken' | undefined> => {
+    const { holder } = runner;
     let taken: ClaimedJob | undefined;
-    const take = async (trx: Transaction): Promise<Order | undefined> => {
+    const take = async (trx: Transaction): ReturnType<typeof tryOrder> => {
       taken = undefined;
       if (!isWanted()) return undefined;
-      const claiming = { holder, kinds: protocol.workKinds, seconds: protocol.claimSeconds, turn: ids.next(), name };
+      await holdRunner(db, trx, runner);
+      const claiming = { ...servingOf(runner), holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
       const given = await queue.jobOf(trx, name);
       if (given && given.holder !== holder) return undefined;
       const job = given ?? (await queue.claim(db, trx, claiming));
-      if (!job) return undefined;
+      if (job === undefined || job === 'overtaken') return job;
       taken = job;
       const work = await kinds[job.kind as WorkKind].order(bench(trx), job);
       if (!work) {
         await queue.remove(trx, job);
-        return take(trx);
+        return 'again';
       }
+      const named = blobsOf(work);
+      if (named.length > 0) await nameBlobs(trx, job.claim, named);
       const offset = (await findLog(trx, job.subject_id))?.size ?? 0n;
       return { claim: job.claim, work, logOffset: Number(offset), logLimit: logBytes };
     };
@@ -111,9 +150,11 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       return await db.transaction(take);
     } catch (error) {
       if (!taken) throw error;
+      // The same request, made again while the first was still being answered: what that one got is ordered once more.
+      if (isUniqueViolation(error) && (await queue.jobOf(db.read, name))) return 'again';
       log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
       await setAside(taken);
-      return orderNow(holder, name, isWanted); // whoever is next must not wait for the next look
+      return 'again'; // whoever is next must not wait for the next look
     }
   };
 
@@ -128,6 +169,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   /** The job is over: whatever state that led to, its log is complete and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
     await queue.remove(trx, job);
+    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another one begun
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
     const size = (await findLog(trx, job.subject_id))?.size ?? 0n;
     if (size <= smallLog) return;
@@ -148,16 +190,21 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     else await conclude(trx, job);
   };
 
-  const settle = async (trx: Transaction, holder: string, report: FinishReport): Promise<Receipt> => {
+  const settle = async (trx: Transaction, { holder }: Runner, report: FinishReport): Promise<Receipt> => {
     const job = await queue.jobOf(trx, report.claim);
     if (job?.holder !== holder) return { gone: true };
     const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
     if (stored !== report.logSize) return { expected: stored };
-    if (report.outcome.kind === 'lost') {
-      log.error({ holder, kind: job.kind, why: report.outcome.message }, 'a runner could not do its work');
+    const { outcome } = report;
+    if (!alwaysPossible.includes(outcome.kind) && !kinds[job.kind as WorkKind].outcomes.includes(outcome.kind))
+      throw new ApiError('invalid_format', 'outcome');
+    // A runner makes a result, it does not choose one: another account's blob could be named as well.
+    if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
+      throw new ApiError('not_found', 'outcome[digest]');
+    if (outcome.kind === 'lost') {
+      log.error({ holder, kind: job.kind, why: outcome.message }, 'a runner could not do its work');
       await giveUp(trx, job);
     } else {
-      const { outcome } = report;
       const kind = kinds[job.kind as WorkKind];
       if (outcome.kind === 'cut_short') {
         const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
@@ -178,7 +225,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
-    if (packing.size === 0 && (await queue.isWaiting(db, ['pack_log']))) packSoon();
+    if (packing.size === 0 && (await queue.isWaiting(db, { kinds: ['pack_log'] }))) packSoon();
   };
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
@@ -190,26 +237,28 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   return {
     ...runnerBlobs(db, blobs),
 
-    async next(holder, claim, signal) {
+    async next(runner, claim, signal) {
       using watch = hub.watchEarly(queue.queueTopic);
-      using asking = held.hold(holder);
+      using asking = held.hold(runner.holder);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
       for (let isComing = false; ;) {
-        if (isComing || (await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, protocol.workKinds))) {
-          const order = await orderNow(holder, claim, () => !asking.isOver);
+        if (isComing || (await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, servingOf(runner)))) {
+          const order = await orderNow(runner, claim, () => !asking.isOver);
           if (order) return order;
         }
         const left = deadline - Date.now();
         if (left <= 0 || signal.aborted || asking.isOver) return undefined;
-        isComing = await watch.changed(Math.min(left, 1000), signal);
+        isComing = await watch.changed(Math.min(left, lookEvery), signal);
         if (signal.aborted) return undefined;
+        await checkRunner(db.read, runner);
       }
     },
 
-    log: (holder, chunk) => intake.take(holder, chunk),
+    log: ({ holder }, chunk) => intake.take(holder, chunk),
 
-    async extend(holder, claims, signal) {
+    async extend(runner, claims, signal) {
+      const { holder } = runner;
       using watch = hub.watch(queue.claimsTopic);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       const extending = { holder, claims, seconds: protocol.claimSeconds };
@@ -218,24 +267,27 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         const words = wordsOn(claims, await queue.heldBy(db, holder));
         const left = deadline - Date.now();
         if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
-        await watch.changed(left, signal);
+        await watch.changed(Math.min(left, lookEvery), signal);
+        await checkRunner(db.read, runner);
       }
     },
 
-    async finish(holder, report) {
+    async finish(runner, report) {
       let receipt: Receipt | undefined;
       const isTaken = (): boolean => receipt !== undefined && 'taken' in receipt;
-      const settled = db.transaction(async (trx) => (receipt = await settle(trx, holder, report)));
+      const settled = db.transaction(async (trx) => (receipt = await settle(trx, runner, report)));
       // Where transactions take turns, the next order is made right behind and shares the commit.
       if (report.next === undefined || !db.inTurns) await settled;
-      const next = report.next === undefined ? undefined : orderNow(holder, report.next, isTaken);
+      const next = report.next === undefined ? undefined : orderNow(runner, report.next, isTaken);
       const [answer, order] = await Promise.all([settled, next]);
       return order ? { ...answer, next: order } : answer;
     },
 
+    key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
+
     async gone(holder) {
       held.end(holder);
-      await queue.lapse(db, holder);
+      await db.transaction((trx) => queue.lapse(db, trx, holder));
       await sweep();
     },
 

@@ -1,18 +1,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Readable } from 'node:stream';
+import type { Runner } from '../auth/runners.ts';
 import { ApiError } from '../errors.ts';
-import type { FinishReport, Receipt } from '../protocol.ts';
+import { unreadable } from '../http/raw.ts';
+import type { Receipt } from '../protocol.ts';
 import { addBlobDoor } from './blob-door.ts';
 import { createChunkMemory, type HeldChunk } from './chunk-memory.ts';
 import type { Dispatch } from './dispatch.ts';
+import { readClaim, readClaimHeader, readClaims, readOffsetHeader, readReport } from './messages.ts';
 
 /** A chunk of log is at most this long. */
 export const largestChunk = 1024 * 1024;
 
-interface ChunkHeaders {
-  'headrace-claim': string;
-  'headrace-offset': string;
-}
+/** Names of claims are short; what a commit says about itself need not be. */
+const short = { bodyLimit: 1024 };
+const long = { bodyLimit: 32 * largestChunk };
 
 /**
  * The door for runners, the same on the Unix socket and on HTTPS. `identify` answers who knocks, and throws for
@@ -21,7 +23,7 @@ interface ChunkHeaders {
 export function addDoor(
   server: FastifyInstance,
   dispatch: Dispatch,
-  identify: (request: FastifyRequest) => Promise<string>,
+  identify: (request: FastifyRequest) => Promise<Runner>,
 ): void {
   void server.register(async (door) => {
     door.removeAllContentTypeParsers();
@@ -31,46 +33,60 @@ export function addDoor(
       { bodyLimit: largestChunk },
       async (request: FastifyRequest, body: Readable) => memory.read(body, lengthOf(request)),
     );
-    door.addContentTypeParser(
-      'application/json',
-      { parseAs: 'string', bodyLimit: 32 * largestChunk },
-      async (_: FastifyRequest, body: string) => JSON.parse(body) as unknown,
+    door.addContentTypeParser('application/json', { parseAs: 'string' }, async (_: FastifyRequest, body: string) =>
+      parsed(body),
     );
-    const holders = new WeakMap<FastifyRequest, string>();
+    const runners = new WeakMap<FastifyRequest, Runner>();
     door.addHook('onRequest', async (request) => {
-      holders.set(request, await identify(request));
+      runners.set(request, await identify(request));
     });
-    const holderOf = (request: FastifyRequest): string => {
-      const holder = holders.get(request);
-      if (holder === undefined) throw new ApiError('unauthorized');
-      return holder;
+    const runnerOf = (request: FastifyRequest): Runner => {
+      const runner = runners.get(request);
+      if (runner === undefined) throw new ApiError('unauthorized');
+      return runner;
     };
 
-    door.post<{ Body: { claim: string } }>('/runner/next', async (request, reply) => {
-      const order = await dispatch.next(holderOf(request), request.body.claim, whileConnected(reply));
+    door.post('/runner/next', short, async (request, reply) => {
+      const order = await dispatch.next(runnerOf(request), readClaim(request.body), whileConnected(reply));
       return reply.send({ order: order ?? null });
     });
 
-    const takeChunk = async (holder: string, headers: ChunkHeaders, held: HeldChunk): Promise<Receipt> => {
-      using chunk = held;
-      const { 'headrace-claim': claim, 'headrace-offset': offset } = headers;
-      return await dispatch.log(holder, { claim, offset: Number(offset), bytes: chunk.bytes });
+    const takeChunk = async (runner: Runner, { headers, body }: FastifyRequest): Promise<Receipt> => {
+      if (!isChunk(body)) throw unreadable();
+      using chunk = body;
+      const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };
+      return await dispatch.log(runner, { ...place, bytes: chunk.bytes });
     };
-    door.post<{ Headers: ChunkHeaders; Body: HeldChunk }>('/runner/log', async (request, reply) =>
-      reply.send(await takeChunk(holderOf(request), request.headers, request.body)),
-    );
+    door.post('/runner/log', async (request, reply) => reply.send(await takeChunk(runnerOf(request), request)));
 
-    door.post<{ Body: { claims: string[] } }>('/runner/extend', async (request, reply) => {
-      const words = await dispatch.extend(holderOf(request), request.body.claims, whileConnected(reply));
+    door.post('/runner/extend', { bodyLimit: largestChunk }, async (request, reply) => {
+      const words = await dispatch.extend(runnerOf(request), readClaims(request.body), whileConnected(reply));
       return reply.send({ words });
     });
 
-    door.post<{ Body: FinishReport }>('/runner/finish', async (request, reply) =>
-      reply.send(await dispatch.finish(holderOf(request), request.body)),
+    door.post('/runner/finish', long, async (request, reply) =>
+      reply.send(await dispatch.finish(runnerOf(request), readReport(request.body))),
     );
 
-    addBlobDoor(door, dispatch, holderOf);
+    door.post('/runner/key', short, async (request, reply) => {
+      const privateKey = await dispatch.key(runnerOf(request), readClaim(request.body));
+      return reply.send(privateKey === undefined ? { gone: true } : { privateKey });
+    });
+
+    addBlobDoor(door, dispatch, runnerOf);
   });
+}
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    throw unreadable();
+  }
+}
+
+function isChunk(body: unknown): body is HeldChunk {
+  return typeof body === 'object' && body !== null && Symbol.dispose in body;
 }
 
 /** A runner always says how long its chunk is; one that is too long was refused before. */

@@ -24,6 +24,8 @@ export const fetchCommit: Kind = {
     };
   },
 
+  outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
+
   async settle(bench, job, outcome) {
     const request = await requestOf(bench, job.subject_id);
     if (!request) return;

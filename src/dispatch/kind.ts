@@ -26,6 +26,8 @@ export interface Bench extends Life {
 export interface Kind {
   /** What is asked of the runner, and that it has begun; undefined when there is nothing left to do. */
   order(bench: Bench, job: ClaimedJob): Promise<Work | undefined>;
+  /** How it can end, beside being lost. */
+  outcomes: readonly Outcome['kind'][];
   /** What the outcome means. */
   settle(bench: Bench, job: ClaimedJob, outcome: Outcome): Promise<void>;
   /** The runner is gone, or could not do its part: `retry` says whether the job stays in the queue to go on. */

@@ -26,6 +26,8 @@ export const pushDeploy: Kind = {
     };
   },
 
+  outcomes: ['pushed', 'refused', 'cancelled'],
+
   async settle(bench, job, outcome) {
     const deploy = await deployOf(bench, job.subject_id);
     // What has arrived is deployed, also when somebody called it off in the last moment.

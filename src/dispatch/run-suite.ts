@@ -13,7 +13,6 @@ import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import type { Bench, Kind } from './kind.ts';
 import { suiteSoftware } from './software.ts';
-import { sourceOf } from './sources.ts';
 
 /** One attempt at one suite: the command's exit decides. */
 export const runSuite: Kind = {
@@ -36,7 +35,7 @@ export const runSuite: Kind = {
     const variables = await variablesOf(bench, build.suite_id);
     return {
       kind: 'run_suite',
-      source: sourceOf(bench, { ...parts, id: build.project_id }),
+      source: { projectId: String(build.project_id), repositoryUrl: parts.repository_url },
       sha: parts.sha,
       command: parts.command,
       environment: {
@@ -55,6 +54,8 @@ export const runSuite: Kind = {
       ...software,
     };
   },
+
+  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable'],
 
   async settle(bench, job, outcome) {
     const build = await buildOf(bench, job.subject_id);
@@ -114,7 +115,7 @@ async function buildOf({ trx }: Bench, id: bigint): Promise<BuildRow | undefined
 }
 
 type Parts = Pick<SuiteRow, 'command'> &
-  Pick<ProjectRow, 'repository_url' | 'ssh_private_key'> &
+  Pick<ProjectRow, 'repository_url'> &
   Pick<BuildRequestRow, 'commit_ref' | 'branch'> & { suite_name: string; sha: string };
 
 /** Everything an order is made of; none when the suite was deleted since. */
@@ -125,7 +126,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('projects', 'projects.id', 'builds.project_id')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
-    .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url', 'projects.ssh_private_key'])
+    .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .where('builds.id', '=', value('build')),
 );

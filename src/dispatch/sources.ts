@@ -1,10 +1,13 @@
+import type { Queries } from '../db/open.ts';
 import { sealedPlace, type ProjectRow } from '../db/schema.ts';
+import type { Vault } from '../lib/vault.ts';
 import type { Source } from '../protocol.ts';
+import { jobOf } from '../queue/queue.ts';
 import type { Bench } from './kind.ts';
 
 /** Where a project's code comes from, with the key that opens it. */
 export function sourceOf(
-  { vault }: Bench,
+  { vault }: Pick<Bench, 'vault'>,
   project: Pick<ProjectRow, 'id' | 'repository_url' | 'ssh_private_key'>,
 ): Source {
   const place = sealedPlace({ table: 'projects', column: 'ssh_private_key' }, project.id);
@@ -13,4 +16,17 @@ export function sourceOf(
     repositoryUrl: project.repository_url,
     privateKey: vault.open(project.ssh_private_key, place),
   };
+}
+
+/** The key for the suite that somebody runs at the moment. The other orders that need one carry it. */
+export async function keyOf(db: Queries, vault: Vault, holder: string, claim: string): Promise<string | undefined> {
+  const job = await jobOf(db, claim);
+  if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;
+  const project = await db
+    .selectFrom('builds')
+    .innerJoin('projects', 'projects.id', 'builds.project_id')
+    .select(['projects.id', 'projects.repository_url', 'projects.ssh_private_key'])
+    .where('builds.id', '=', job.subject_id)
+    .executeTakeFirst();
+  return project && sourceOf({ vault }, project).privateKey;
 }

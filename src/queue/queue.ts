@@ -3,6 +3,7 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
+import { holdNextAccount, nextAccount, type Serving } from './accounts.ts';
 import {
   deleteClaimed,
   findClaimed,
@@ -20,9 +21,9 @@ import {
  * extending the claim, and taken out by whoever holds the claim in the transaction that settles it. What it means is
  * not known here.
  *
- * Accounts take turns: each claim serves the account that has waited longest since it was last served, so a thousand
- * jobs of one hold up another's single job by one job at most. Within an account the oldest comes first. Jobs of
- * one lane go one after the other.
+ * Accounts share what there is: each claim serves the one with the fewest jobs under way, so neither a thousand jobs of
+ * one nor its long ones hold up another's single job by more than one job (accounts.ts). Within an account the oldest
+ * comes first. Jobs of one lane go one after the other.
  */
 export interface NewJob {
   kind: string;
@@ -58,31 +59,39 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job
     holder: null,
     claimed_until: null,
     cancelled: 0,
+    named_blobs: null,
+    stored_blob: null,
   };
   await insertJob(trx, row);
   await joinTurns(trx, { account: job.accountId });
   await db.announce(trx, queueTopic);
 }
 
-interface Claiming {
+interface Claiming extends Serving {
   holder: string;
-  kinds: readonly string[];
   seconds: number;
   turn: bigint;
   /** What the claim is called; nobody else can guess it. */
   name?: string;
 }
 
-/** Takes the job whose turn it is, for `seconds`; undefined when none waits. */
+/**
+ * Takes the job whose turn it is, for `seconds`; undefined when none waits that may be begun. `overtaken` when somebody
+ * else was quicker: there may be more, for another transaction to look at. One transaction claims once.
+ */
 export async function claim(
   db: Database,
   trx: Transaction,
-  { holder, kinds, seconds, turn, name = randomName() }: Claiming,
-): Promise<ClaimedJob | undefined> {
-  const [job] = await readyJobs(db)(kinds)(trx, { now: BigInt(Date.now()) });
-  if (!job) return undefined;
+  { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
+): Promise<ClaimedJob | 'overtaken' | undefined> {
+  const next = await holdNextAccount(db, trx, serving);
+  if (next === undefined || next === 'overtaken') return next;
+  const { account_id: account, running } = next;
+  const values = { account, now: BigInt(Date.now()), running: BigInt(running) };
+  const [job] = await readyJobs(db)(serving.kinds)(trx, values);
+  if (!job) return 'overtaken';
   const taken = { claim: name, holder, tries: job.tries + 1 };
-  if ((await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) })) !== 1n) return undefined;
+  if ((await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) })) !== 1n) return 'overtaken';
   await passTurn(trx, { account: job.account_id, turn });
   return { ...job, ...taken };
 }
@@ -98,9 +107,10 @@ export async function claimAgain(
   return (await takeJob(db)(trx, again)) === 1n ? jobOf(trx, before) : undefined;
 }
 
-/** Whether a claim would find something; cheaper than trying. */
-export async function isWaiting(db: Database, kinds: readonly string[]): Promise<boolean> {
-  return (await waitingJobs(kinds)(db.read, { now: BigInt(Date.now()) })).length > 0;
+/** Whether a claim would find something; cheaper than trying, and cheapest where nothing waits at all. */
+export async function isWaiting(db: Database, serving: Serving): Promise<boolean> {
+  const waiting = await waitingJobs(serving.kinds)(db.read, { now: BigInt(Date.now()) });
+  return waiting.length > 0 && (await nextAccount(db, serving)) !== undefined;
 }
 
 /** Keeps the claims of a holder for another while. */
@@ -146,6 +156,7 @@ export async function drop(db: Database, trx: Transaction, subjects: Expression<
     .where('subject_id', 'in', subjects as never)
     .execute();
   await db.announce(trx, claimsTopic);
+  await db.announce(trx, queueTopic); // what waited behind them, or for their account's share, can be begun
 }
 
 /** Jobs whose claims have lapsed, for whoever settles what was lost. */
@@ -162,18 +173,22 @@ export async function lapsed(db: Database): Promise<ClaimedJob[]> {
 
 /** Lets a job be claimed again: the last holder is gone, or gave it back. */
 export async function release(db: Database, trx: Transaction, job: ClaimedJob): Promise<boolean> {
-  const free = { claim: null, holder: null, claimed_until: null };
+  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
   if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
   await db.announce(trx, queueTopic);
   return true;
 }
 
-/** Every claim of a holder lapses at once: it is known to be gone. */
-export async function lapse(db: Database, holder: string): Promise<void> {
-  await db.transaction((trx) =>
-    trx.updateTable('jobs').set({ claimed_until: 0n }).where('holder', '=', holder).execute(),
-  );
+/**
+ * Every claim of a holder lapses at once: it is known to be gone, or may do nothing any more. They are nobody's from
+ * then on, so that what it sends at this very moment neither counts nor keeps them.
+ */
+export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
+  const nobodys = { claimed_until: 0n, holder: `lost: ${holder}` };
+  await trx.updateTable('jobs').set(nobodys).where('claim', 'is not', null).where('holder', '=', holder).execute();
+  await db.announce(trx, claimsTopic);
+  await db.announce(trx, queueTopic);
 }
 
 /** All claims start anew: those who hold them could not extend them while no server was there. */

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
-import type { Database, Queries } from '../db/open.ts';
+import type { Database } from '../db/open.ts';
 import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 
@@ -14,7 +14,7 @@ export const joinTurns = preparedWrite<{ account: bigint }>((db, value) =>
 );
 
 /** Another job of the same lane that is older, or claimed: a server whose clock is behind numbers new ones low. */
-function laneIsFree(job: string): RawBuilder<SqlBool> {
+export function laneIsFree(job: string): RawBuilder<SqlBool> {
   const [id, lane] = [sql.ref(`${job}.id`), sql.ref(`${job}.lane`)];
   return sql<SqlBool>`(
     ${lane} is null or not (
@@ -24,8 +24,23 @@ function laneIsFree(job: string): RawBuilder<SqlBool> {
   )`;
 }
 
+/**
+ * An account's jobs, in the form that leads each database along the index of those that wait, account by account. Told
+ * that the account is the same, PostgreSQL would as soon go through everybody's jobs by age until one of this account
+ * comes; SQLite needs to be told.
+ */
+export function sameAccount(
+  { kind }: Database,
+  job: string,
+  account: RawBuilder<unknown> | bigint,
+): RawBuilder<SqlBool> {
+  const own = sql.ref(`${job}.account_id`);
+  if (kind === 'sqlite') return sql<SqlBool>`${own} = ${account}`;
+  return sql<SqlBool>`(${own} >= ${account} and ${own} <= ${account})`;
+}
+
 /** Statements in which the two databases differ, made once for each. */
-function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
+export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
   const made = new Map<string, T>();
   return (db) => {
     const known = made.get(db.kind) ?? make(db);
@@ -34,11 +49,9 @@ function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
   };
 }
 
-type FindJobs = (queries: Queries, values: { now: bigint }) => Promise<readonly Readonly<JobRow>[]>;
-
 /** Those that look for certain kinds of jobs, made once for each set. */
-function forKinds(make: (kinds: RawBuilder<string>[]) => FindJobs): (kinds: readonly string[]) => FindJobs {
-  const made = new Map<string, FindJobs>();
+export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: readonly string[]) => T {
+  const made = new Map<string, T>();
   return (kinds) => {
     const name = kinds.join();
     const known = made.get(name) ?? make(kinds.map((kind) => sql.lit(kind)));
@@ -47,47 +60,38 @@ function forKinds(make: (kinds: RawBuilder<string>[]) => FindJobs): (kinds: read
   };
 }
 
-/** The job whose turn it is, for who claims it. */
-export const readyJobs = forEachKind((db) => forKinds((kinds) => findReadyJobs(db, kinds)));
-
 /**
- * First whose turn it is, then that account's oldest job, both along an index: a queue of ten thousand costs what one of
- * ten costs. Where jobs can be locked by others, the account's may all be, so there every account's are looked through.
+ * The oldest job of an account that can be begun, as long as the account has no more under way than was known when it
+ * was chosen: where others claim at the same time, one of them may have been quicker.
  */
-function findReadyJobs(db: Database, kinds: RawBuilder<string>[]): FindJobs {
-  return prepared<{ now: bigint }, JobRow>((queries, value) => {
-    const ready = queries
-      .selectFrom('jobs')
-      .selectAll('jobs')
-      .where('jobs.claim', 'is', null)
-      .where('jobs.kind', 'in', kinds)
-      .where('jobs.run_after', '<=', value('now'))
-      .where(laneIsFree('jobs'))
-      .limit(sql.lit(1));
-    if (!db.inTurns) {
-      const withTurns = ready.innerJoin('queue_turns', 'queue_turns.account_id', 'jobs.account_id');
-      return db.skipLocked(withTurns.orderBy('queue_turns.turn').orderBy('jobs.id'), 'jobs');
-    }
-    const next = queries
-      .selectFrom('queue_turns')
-      .select('queue_turns.account_id')
-      .where((where) =>
-        where.exists(
-          where
-            .selectFrom('jobs as any')
-            .select('any.id')
-            .whereRef('any.account_id', '=', 'queue_turns.account_id')
-            .where('any.claim', 'is', null)
-            .where('any.kind', 'in', kinds)
-            .where('any.run_after', '<=', value('now'))
-            .where(laneIsFree('any')),
-        ),
-      )
-      .orderBy('queue_turns.turn')
-      .limit(sql.lit(1));
-    return ready.where('jobs.account_id', '=', next).orderBy('jobs.id');
-  });
-}
+export const readyJobs = forEachKind((db) =>
+  forKinds((kinds) =>
+    prepared<{ account: bigint; now: bigint; running: bigint }, JobRow>((queries, value) => {
+      const ready = queries
+        .selectFrom('jobs')
+        .selectAll('jobs')
+        .where(sameAccount(db, 'jobs', value('account')))
+        .where('jobs.claim', 'is', null)
+        .where('jobs.kind', 'in', kinds)
+        .where('jobs.run_after', '<=', value('now'))
+        .where(laneIsFree('jobs'))
+        .orderBy('jobs.account_id')
+        .orderBy('jobs.id')
+        .limit(sql.lit(1));
+      if (db.inTurns) return ready;
+      const running = queries
+        .selectFrom('jobs as held')
+        .select((of) => of.fn.countAll<bigint>().as('running'))
+        .where('held.account_id', '=', value('account'))
+        .where('held.claim', 'is not', null)
+        .where('held.kind', 'in', kinds);
+      return db.skipLocked(
+        ready.where((where) => where(running, '<=', value('running'))),
+        'jobs',
+      );
+    }),
+  ),
+);
 
 export const waitingJobs = forKinds((kinds) =>
   prepared<{ now: bigint }, JobRow>((queries, value) =>

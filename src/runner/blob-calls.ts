@@ -1,7 +1,8 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
-import { json } from 'node:stream/consumers';
+import { json, text } from 'node:stream/consumers';
 import type { Link, Stored } from '../protocol.ts';
+import { failureOf } from './failures.ts';
 
 type Open = (
   method: 'GET' | 'POST',
@@ -22,9 +23,9 @@ export function blobCalls(open: Open): Pick<Link, 'read' | 'store'> {
       request.end();
       const response = await answered;
       if (response.statusCode === 200) return response as AsyncIterable<Buffer>;
-      response.resume();
+      const failure = failureOf(path, response.statusCode, await text(response));
       if (response.statusCode === 404) return undefined;
-      throw new Error(`the server answered ${path} with ${response.statusCode}`);
+      throw failure;
     },
     async store(claim, content, signal) {
       const path = '/runner/blobs';
@@ -35,8 +36,7 @@ export function blobCalls(open: Open): Pick<Link, 'read' | 'store'> {
       pipeline(Readable.from(content, { objectMode: false, highWaterMark: pieceSize }), request, () => {});
       const response = await answered;
       if (response.statusCode === 200) return (await json(response)) as Stored;
-      response.resume();
-      throw new Error(`the server answered ${path} with ${response.statusCode}`);
+      throw failureOf(path, response.statusCode, await text(response));
     },
   };
 }

@@ -2,9 +2,10 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree } from '../lib/remove-tree.ts';
-import type { Source } from '../protocol.ts';
+import type { Place } from '../protocol.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Say } from './git/narrator.ts';
+import type { KeySource } from './git/obtain.ts';
 
 /**
  * One work tree per commit, shared by all its suites: made by the first that needs it, while the others wait, and kept
@@ -12,7 +13,11 @@ import type { Say } from './git/narrator.ts';
  */
 export interface Checkouts {
   /** A work tree that stays as long as the answer is not disposed of. */
-  of(source: Source, sha: string, say: Say, signal: AbortSignal): Promise<Checkout>;
+  of(source: PlaceWithKey, sha: string, say: Say, signal: AbortSignal): Promise<Checkout>;
+}
+
+export interface PlaceWithKey extends Place {
+  privateKey: KeySource;
 }
 
 export interface Checkout extends Disposable {

@@ -2,12 +2,10 @@ import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Finished, Link, Order, Receipt, Word } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
+import { failureOf } from './failures.ts';
 
 /** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
-
-/** The server does not let this runner in: to ask again would not help. */
-export class RefusedError extends Error {}
 
 /** The runner's way to the server, over kept-open connections. A call that fails throws, and may be made again. */
 export function openLink(place: ServerPlace): Link & { close(): void } {
@@ -34,9 +32,7 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString();
         if (response.statusCode === 200) answered(text).then(resolve, reject);
-        else if (response.statusCode === 401)
-          reject(new RefusedError('the server does not know the token of this runner'));
-        else reject(new Error(`the server answered ${path} with ${response.statusCode}: ${text.slice(0, 200)}`));
+        else reject(failureOf(path, response.statusCode, text));
       });
     });
     request.on('error', reject);
@@ -61,6 +57,9 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
     },
     async finish(report, signal) {
       return (await postJson('/runner/finish', report, signal)) as Finished;
+    },
+    async key(claim, signal) {
+      return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
     },
     ...blobCalls((method, path, more, signal) => {
       const options = { ...target, agent, method, path: `${target.path ?? ''}${path}`, signal };

@@ -1,12 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../lib/disk-reserve.ts';
-import { RefusedError } from './link.ts';
+import { RefusedError, RejectedError } from './failures.ts';
 
 const longestPause = 2000;
+const final = [RefusedError, RejectedError, DiskFullError];
 
 /**
- * Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, to be refused, or that there
- * is no room for the answer.
+ * Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, to be refused for good, or
+ * that there is no room for the answer.
  */
 export async function untilAnswered<T>(
   signal: AbortSignal,
@@ -19,7 +20,7 @@ export async function untilAnswered<T>(
       return await call();
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof RefusedError || error instanceof DiskFullError) throw error;
+      if (final.some((kind) => error instanceof kind)) throw error;
       onAway?.(error);
     }
     await pause(wait, undefined, { signal }).catch(() => {}); // who asks is told the signal's own reason

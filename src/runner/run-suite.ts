@@ -1,20 +1,23 @@
 import { createMask } from '../lib/masking.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { Outcome, SuiteOrder } from '../protocol.ts';
+import type { Link, Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
+import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
 import type { Doing } from './work.ts';
 
 const mostHeard = 64 * 1024;
 
 /** Runs a suite's command in a sandbox of its own, over the commit's shared work tree. */
-export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf }, order, { id, say, signal }) => {
+export const runSuite: Doing<SuiteOrder> = async (workshop, order, { id, say, signal }) => {
+  const { checkouts, sandboxes, shelf, link } = workshop;
   const mask = createMask(order.secrets);
   // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
   const heard = keepTail(mostHeard);
   try {
-    using checkout = await checkouts.of(order.source, order.sha, (text) => heard.add(Buffer.from(text)), signal);
+    const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
+    using checkout = await checkouts.of(source, order.sha, (text) => heard.add(Buffer.from(text)), signal);
     using software = await shelf.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
@@ -43,6 +46,13 @@ export const runSuite: Doing<SuiteOrder> = async ({ checkouts, sandboxes, shelf 
     await say(mask.flush());
   }
 };
+
+/** Asked for only where the commit is not here yet, and not kept. */
+async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
+  const key = await untilAnswered(signal, () => link.key(claim, signal));
+  if (key === undefined) throw new Error('the server does not want it any more');
+  return key;
+}
 
 const stepName = (at: number): string => `launch ${at}`;
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { randomName } from '../lib/random-name.ts';
-import type { CutReason, Link, Order, Outcome } from '../protocol.ts';
+import type { CutReason, Link, Order, Outcome, Work } from '../protocol.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { placesOf } from './leftovers.ts';
@@ -187,7 +187,7 @@ async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, called
       case 'push_deploy':
         return await pushDeploy(workshop, work, task);
       default:
-        return { kind: 'lost', message: `this runner is too old for ${JSON.stringify(work satisfies never)}` };
+        return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }
   } catch (error) {
     if (calledOff.reason === cancelled) return { kind: 'cancelled' };

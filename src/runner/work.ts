@@ -13,8 +13,8 @@ export interface Workshop {
   /** Ends what runs, and leaves nothing behind. */
   close(): Promise<void>;
   shelf: Shelf;
-  /** For what is too large for an order or an outcome. */
-  link: Pick<Link, 'read' | 'store'>;
+  /** For what no order or outcome carries. */
+  link: Pick<Link, 'read' | 'store' | 'key'>;
   /** A folder for what is thrown away when the work is done. */
   scratch: string;
   /** Whether the runner's disk has room for what may be large. */

@@ -89,5 +89,6 @@ function heldBack(link: Link, disk: DiskReserve): Workshop['link'] {
       return content && whileThereIsRoom(content);
     },
     store: (claim, content, signal) => link.store(claim, content, signal),
+    key: (claim, signal) => link.key(claim, signal),
   };
 }

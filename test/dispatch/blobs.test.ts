@@ -4,7 +4,9 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { insertRunner } from '../../src/auth/runners.ts';
+import { randomName } from '../../src/lib/random-name.ts';
 import { socketPath } from '../../src/lib/sockets.ts';
+import { RefusedError } from '../../src/runner/failures.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { fetchBlob, storeBlob } from '../../src/runner/transfers.ts';
 import { temporaryFolder } from '../support/databases.ts';
@@ -38,7 +40,7 @@ describeService('a runner', (service) => {
       const archive = await archiveOf({ noise: randomBytes(5_000_000).toString('latin1') }, 'tar');
       const dependency = await alice.createDependency();
       await alice.upload(dependency, archive);
-      const order = await link.next(way, patient);
+      const order = await link.next(randomName(), patient);
       assert.ok(order?.work.kind === 'compile_dependency');
       const { digest } = order.work.archive;
       const [fetched, result] = [join(folder, `${way} fetched`), join(folder, `${way} result`)];
@@ -53,21 +55,22 @@ describeService('a runner', (service) => {
       const stored = (await storeBlob(link, order.claim, result, patient)) ?? '';
       await using blob = await service.store.blobs.open(stored);
       assert.deepEqual(await blob.read(0, blob.size), readFileSync(result));
-      assert.equal(await storeBlob(link, 'not a claim', result, patient), undefined);
+      assert.equal(await storeBlob(link, randomName(), result, patient), undefined);
       const outcome = { kind: 'compiled', digest: stored } as const;
       await link.finish({ claim: order.claim, outcome, logSize: 0 }, patient);
       assert.equal((await alice.get(`/dependencies/${dependency.id}`)).record.marketplace_state, 'compiled');
+      assert.equal(await link.read(digest, 0, patient), undefined, 'what is finished opens nothing any more');
       link.close();
     });
   }
 
   test('without a token gets nothing and leaves nothing', async () => {
     const link = openLink({ url: service.address, token: 'hrr_guess', ca: authority() });
-    await assert.rejects(link.read('0'.repeat(64), 0, patient), /401/);
+    await assert.rejects(link.read('0'.repeat(64), 0, patient), RefusedError);
     async function* content(): AsyncGenerator<Buffer> {
       yield Buffer.from('x');
     }
-    await assert.rejects(link.store('claim', content(), patient), /401/);
+    await assert.rejects(link.store(randomName(), content(), patient), RefusedError);
     link.close();
   });
 });

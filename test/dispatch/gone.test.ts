@@ -13,8 +13,8 @@ describeService('a runner that is known to be gone', (service) => {
 
   test('is not given again what it had, also where its other requests are still held', async () => {
     const { task } = await compiling(await service.user(), runner);
-    const held = runner.dispatch.next(runner.name, 'held', new AbortController().signal);
-    await runner.dispatch.gone(runner.name);
+    const held = runner.dispatch.next(runner.self, 'held', new AbortController().signal);
+    await runner.dispatch.gone(runner.self.holder);
     assert.deepEqual(await task.finish({ kind: 'uncompilable' }), { gone: true });
     const next = await runner.beside('another').take('compile_dependency');
     assert.equal(await held, undefined);

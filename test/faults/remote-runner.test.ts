@@ -20,11 +20,13 @@ onEveryDatabase((database) => {
     certificate = join(installation.folder, 'tls', 'cert.pem');
   });
 
-  const create = async (name: string): Promise<string> => {
-    const args = ['admin', 'runner', 'create', name, '--data-dir', installation.folder];
-    const { stdout } = await headrace(args, installation.env);
-    return (JSON.parse(stdout.toString()) as { token: string }).token;
+  const admin = async (...args: string[]): Promise<Record<string, string>> => {
+    const command = ['admin', 'runner', ...args, '--data-dir', installation.folder];
+    const { stdout, stderr } = await headrace(command, installation.env);
+    assert.match(stdout.toString(), /^\{.*\}\n$/, stderr.toString());
+    return JSON.parse(stdout.toString()) as Record<string, string>;
   };
+  const create = async (name: string): Promise<string> => (await admin('create', name)).token ?? '';
   /** Starts a runner on a machine of its own, as far as files go. */
   const runner = (token: string, { url = installation.address(), more = [] as string[] } = {}): Started => {
     const folder = temporaryFolder();
@@ -116,6 +118,44 @@ onEveryDatabase((database) => {
       ],
     );
     await stop(heir);
+  });
+
+  test('when it is revoked in the middle, it ends at once, and another one makes the next attempt', async (t) => {
+    const suite = await project.suite(t, 'taken back', 'echo begun; sleep 1000');
+    await project.repository.commit({ message: 'Take it back' });
+    const token = await create('suspect');
+    const suspect = runner(token);
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /begun/);
+    await project.command(suite, 'echo done');
+    assert.deepEqual(await admin('revoke', 'suspect'), { name: 'suspect', revoked: true });
+    assert.equal(await suspect.exited, 1, suspect.said());
+    assert.match(suspect.said(), /does not know the token/);
+    const back = runner(token);
+    assert.equal(await back.exited, 1, 'it is let in again');
+    const heir = runner(await create('suspect')); // the name is free, and means another one now
+    assert.equal((await project.end(request)).build_state, 'passed', heir.said());
+    assert.deepEqual(
+      (await newest()).map(({ attempt, build_state: state, failure_reason: reason }) => [attempt, state, reason]),
+      [
+        [2, 'passed', ''],
+        [1, 'errored', 'runner_lost'],
+      ],
+    );
+    await stop(heir);
+  });
+
+  test('when its token is replaced, it ends, and comes back with the new one', async (t) => {
+    await project.suite(t, 'again with another', 'echo done');
+    const old = runner(await create('renewed'));
+    await project.repository.commit({ message: 'Renew it' });
+    assert.equal((await project.build('main')).build_state, 'passed', old.said());
+    const { token = '' } = await admin('rotate', 'renewed');
+    assert.equal(await old.exited, 1, old.said());
+    const renewed = runner(token);
+    await project.repository.commit({ message: 'Renewed' });
+    assert.equal((await project.build('main')).build_state, 'passed', renewed.said());
+    await stop(renewed);
   });
 });
 

@@ -108,24 +108,28 @@ describeService(
 describeService(
   'a server with a crowd before its door',
   (service, database) => {
-    test('lets those in who ask, though many more than there is room for just sit there [promise: connections]', limit, async () => {
-      const alice = await service.user();
-      const sitting: Socket[] = [];
-      database.afterwards(() => sitting.forEach((socket) => socket.destroy()));
-      for (let round = 0; round < 10; round += 1) {
-        sitting.push(...(await Promise.all(Array.from({ length: 20 }, () => bare(service)))));
-        sitting.push(...(await Promise.all(Array.from({ length: 10 }, () => secure(service)))));
-        // Each on a connection of its own.
-        const headers = { authorization: basic(alice.credentials) };
-        const answer = https.get(`${service.address}/whoami`, { rejectUnauthorized: false, agent: false, headers });
-        const [response] = (await once(answer, 'response')) as [{ statusCode: number; resume(): void }];
-        response.resume();
-        assert.equal(response.statusCode, 200);
-      }
-      assert.ok((await count(service, 'headrace_connections')) <= 32);
-      assert.ok((await count(service, 'headrace_connections_ended_total', 'room')) >= 300 - 32);
-      for (const socket of sitting) socket.destroy();
-    });
+    test(
+      'lets those in who ask, though many more than there is room for just sit there [promise: connections]',
+      limit,
+      async () => {
+        const alice = await service.user();
+        const sitting: Socket[] = [];
+        database.afterwards(() => sitting.forEach((socket) => socket.destroy()));
+        for (let round = 0; round < 10; round += 1) {
+          sitting.push(...(await Promise.all(Array.from({ length: 20 }, () => bare(service)))));
+          sitting.push(...(await Promise.all(Array.from({ length: 10 }, () => secure(service)))));
+          // Each on a connection of its own.
+          const headers = { authorization: basic(alice.credentials) };
+          const answer = https.get(`${service.address}/whoami`, { rejectUnauthorized: false, agent: false, headers });
+          const [response] = (await once(answer, 'response')) as [{ statusCode: number; resume(): void }];
+          response.resume();
+          assert.equal(response.statusCode, 200);
+        }
+        assert.ok((await count(service, 'headrace_connections')) <= 32);
+        assert.ok((await count(service, 'headrace_connections_ended_total', 'room')) >= 300 - 32);
+        for (const socket of sitting) socket.destroy();
+      },
+    );
 
     test('refuses whom it has no room for, and never those who are at something', limit, async () => {
       const alice = await service.user();

@@ -15,8 +15,13 @@ describe('a lane', () => {
       db.transaction((trx) =>
         enqueue(db, trx, { next: () => id }, { kind: lane, subjectId: id, accountId: id, lane: `lane of ${lane}` }),
       );
-    const take = (kind: string): Promise<ClaimedJob | undefined> =>
-      db.transaction((trx) => claim(db, trx, { holder: 'h', kinds: [kind], seconds: 60, turn: 1n }));
+    const take = async (kind: string): Promise<ClaimedJob | undefined> => {
+      const taken = await db.transaction((trx) =>
+        claim(db, trx, { holder: 'h', kinds: [kind], seconds: 60, turn: 1n }),
+      );
+      assert.notEqual(taken, 'overtaken');
+      return taken === 'overtaken' ? undefined : taken;
+    };
     const finish = (job: ClaimedJob | undefined) => db.transaction((trx) => remove(trx, job ?? assert.fail()));
 
     test('is gone through one after the other, in order', async () => {

@@ -18,7 +18,7 @@ describeService('a log', (service) => {
   let runner: ScriptedRunner;
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store, limit);
+    runner = await ScriptedRunner.start(service.store, { logBytes: limit });
     alice = await service.user();
   });
   after(() => runner.dispatch.close());

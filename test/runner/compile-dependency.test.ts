@@ -35,6 +35,7 @@ describe('compiling', () => {
         for await (const piece of content) pieces.push(piece);
         return { digest: keep(Buffer.concat(pieces)) };
       },
+      key: () => assert.fail('a compile needs no key'),
     };
     const log = (): void => {};
     const mostBytes = 100 * megabyte;

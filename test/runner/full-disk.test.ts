@@ -36,6 +36,7 @@ describe('a runner on a disk without room above its reserve', () => {
         yield bytes;
       })(),
     store: async () => ({ gone: true }),
+    key: async () => undefined,
   };
   before(async () => {
     folder = temporaryFolder();
@@ -66,7 +67,7 @@ describe('a runner on a disk without room above its reserve', () => {
   test('says so of the work that needs it', async () => {
     orders.push({
       kind: 'run_suite',
-      source: { projectId: '1', repositoryUrl: '', privateKey: '' },
+      source: { projectId: '1', repositoryUrl: '' },
       sha: '',
       command: 'true',
       environment: {},

@@ -30,7 +30,7 @@ export async function compilingAgain(user: User, runner: ScriptedRunner, depende
 
 /** Ends a compile with a result, which is whatever the text is. */
 export async function compiled(runner: ScriptedRunner, task: Task<CompileOrder>, content = 'result'): Promise<string> {
-  const stored = await runner.dispatch.store(runner.name, task.order.claim, piecesOf(content));
+  const stored = await runner.dispatch.store(runner.self, task.order.claim, piecesOf(content));
   assert.ok('digest' in stored);
   assert.equal(stored.digest, createHash('sha256').update(content).digest('hex'));
   assert.deepEqual(await task.finish({ kind: 'compiled', digest: stored.digest }), { taken: true });

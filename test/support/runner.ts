@@ -4,41 +4,44 @@ import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
 import type { CommitReport, Order, Outcome, Receipt, Work, Word } from '../../src/protocol.ts';
 import type { Store } from '../../src/cli/store.ts';
+import type { Runner } from '../../src/auth/runners.ts';
 
 const patient = new AbortController().signal;
 
 /** A runner that does what the test says, in no time: it speaks to the server's half as the real one does. */
 export class ScriptedRunner {
   readonly dispatch: Dispatch;
-  readonly name: string;
+  readonly self: Runner;
 
-  constructor(dispatch: Dispatch, name = 'scripted') {
+  constructor(dispatch: Dispatch, self: Runner = { holder: 'scripted' }) {
     this.dispatch = dispatch;
-    this.name = name;
+    this.self = self;
   }
 
-  static async start(store: Store, logBytes = 512 * 1024 * 1024): Promise<ScriptedRunner> {
+  static async start(
+    store: Store,
+    { logBytes = 512 * 1024 * 1024, accountConcurrency = 0 }: { logBytes?: number; accountConcurrency?: number } = {},
+  ): Promise<ScriptedRunner> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
     const unpacked = { bytes: 1, entries: 1 };
-    return new ScriptedRunner(
-      await createDispatch({ ...store, limits, unpacked, logBytes, log: pino({ level: 'silent' }) }),
-    );
+    const log = pino({ level: 'silent' });
+    return new ScriptedRunner(await createDispatch({ ...store, limits, unpacked, logBytes, accountConcurrency, log }));
   }
 
   /** The same server's other runner. */
   beside(name: string): ScriptedRunner {
-    return new ScriptedRunner(this.dispatch, name);
+    return new ScriptedRunner(this.dispatch, { holder: name });
   }
 
   async take<Kind extends Work['kind']>(kind: Kind): Promise<Task<Extract<Work, { kind: Kind }>>> {
-    const order = await this.dispatch.next(this.name, randomUUID(), patient);
+    const order = await this.dispatch.next(this.self, randomUUID(), patient);
     assert.equal(order?.work.kind, kind);
     return new Task(this, order as Order & { work: Extract<Work, { kind: Kind }> });
   }
 
   /** Nothing is there to be done at this moment. */
   async assertIdle(): Promise<void> {
-    assert.equal(await this.dispatch.next(this.name, randomUUID(), AbortSignal.abort()), undefined);
+    assert.equal(await this.dispatch.next(this.self, randomUUID(), AbortSignal.abort()), undefined);
   }
 }
 
@@ -60,11 +63,11 @@ export class Task<W extends Work = Work> {
   }
 
   send(offset: number, bytes: Uint8Array): Promise<Receipt> {
-    return this.#runner.dispatch.log(this.#runner.name, { claim: this.order.claim, offset, bytes });
+    return this.#runner.dispatch.log(this.#runner.self, { claim: this.order.claim, offset, bytes });
   }
 
   async hears(): Promise<Word | undefined> {
-    return (await this.#runner.dispatch.extend(this.#runner.name, [this.order.claim], patient))[this.order.claim];
+    return (await this.#runner.dispatch.extend(this.#runner.self, [this.order.claim], patient))[this.order.claim];
   }
 
   finish(outcome: Outcome): Promise<Receipt> {
@@ -73,7 +76,7 @@ export class Task<W extends Work = Work> {
 
   /** Where not everything was taken that was sent. */
   finishAt(logSize: number, outcome: Outcome): Promise<Receipt> {
-    return this.#runner.dispatch.finish(this.#runner.name, { claim: this.order.claim, outcome, logSize });
+    return this.#runner.dispatch.finish(this.#runner.self, { claim: this.order.claim, outcome, logSize });
   }
 
   async exit(status: number): Promise<void> {

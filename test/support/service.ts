@@ -71,6 +71,10 @@ export class Service {
     return this.#started.folder;
   }
 
+  get config(): Config {
+    return this.#started.config;
+  }
+
   get address(): string {
     return this.#started.server.address;
   }

@@ -97,7 +97,7 @@ export class Stage {
         close: async () => {},
       },
       shelf: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
-      link: { read: unused, store: unused },
+      link: { read: unused, store: unused, key: unused },
       scratch: '/nowhere',
       disk: keepReserve({ folders: [] }),
       log: () => {},

@@ -125,9 +125,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       finished_at: 2n,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0 };
-    const free = { lane: null, claim: null, holder: null, claimed_until: null };
+    const free = { lane: null, claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
     await put('jobs', { id: 1n, kind: 'run_suite', ...job, ...free });
-    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId };
+    const blobs = { named_blobs: JSON.stringify(['f'.repeat(64)]), stored_blob: 'e'.repeat(64) };
+    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId, ...blobs };
     await put('jobs', { id: 2n, kind: 'fetch_commit', ...job, ...held });
     await put('queue_turns', { account_id: user, turn: largestId });
     const event = { project_id: project, subject_id: 1n, type: 'build', created_at: 1n };
@@ -139,7 +140,15 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
-    await put('runners', { id: 1n, name: awkward, token_hash: 'h', created_at: 1n });
+    await put('runners', {
+      id: 1n,
+      name: awkward,
+      token_hash: 'h',
+      created_at: 1n,
+      last_seen_at: 2n,
+      revoked_at: null,
+    });
+    await put('runner_accounts', { id: 1n, runner_id: 1n, account_id: user });
     const times = { started_at: null, finished_at: null };
     await put('deploys', {
       id: 1n,

@@ -6,6 +6,7 @@ import { deploys } from './0004-deploys.ts';
 import { webhooks } from './0005-webhooks.ts';
 import { oauth } from './0006-oauth.ts';
 import { shorterWays } from './0007-shorter-ways.ts';
+import { runners } from './0008-runners.ts';
 import { audit } from './0009-audit.ts';
 import { pinnedDependencies } from './0010-pinned-dependencies.ts';
 
@@ -18,6 +19,7 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0005-webhooks', apply: webhooks },
   { name: '0006-oauth', apply: oauth },
   { name: '0007-shorter-ways', apply: shorterWays },
+  { name: '0008-runners', apply: runners },
   { name: '0009-audit', apply: audit },
   { name: '0010-pinned-dependencies', apply: pinnedDependencies },
 ];

@@ -16,9 +16,10 @@ import { sshConfig } from './ssh-config.ts';
  * (the master), and git's own ssh processes go through it. A master belongs to one project, one key and one
  * destination, because whoever goes through it is taken for the holder of that key.
  *
- *   first use     a key agent is opened in this process, the master started; it says when it is through
+ *   first use     a key agent is opened in this process, the master started; it says when it is through, and the
+ *                 agent is closed with the key: nothing that goes through the master later needs it
  *   further uses  join it, also while it is still connecting; all hear what it says
- *   last use ends it stays for `lingerMs`, then it is ended with its agent
+ *   last use ends it stays for `lingerMs`, then it is ended
  *   it dies       whoever joined it late and fails for it tries once more, over a new one
  *   we die        the kernel ends it (git ends with its sandbox)
  */
@@ -125,7 +126,10 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
       await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator }));
       const args = ['-F', names.config, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
       args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
-      await runMaster(args, stop, 3 * connectSeconds * 1000, hear, isReady);
+      await runMaster(args, stop, 3 * connectSeconds * 1000, hear, () => {
+        void agent.close();
+        isReady();
+      });
     } finally {
       await agent.close();
       await Promise.all([files, ...Object.values(names)].map((file) => rm(file, { force: true })));

@@ -25,11 +25,14 @@ export interface Workshop {
   checkoutBytes: number;
 }
 
+/** The key itself, in OpenSSH's format and without a passphrase; or where to get it once a connection needs it. */
+export type KeySource = string | (() => Promise<string>);
+
 /** A repository as one project reaches it. */
 export interface Source {
   projectId: string;
   address: RepositoryAddress;
-  privateKey: string;
+  privateKey: KeySource;
   narrator: Narrator;
   signal: AbortSignal;
 }
@@ -38,8 +41,7 @@ export interface SourceRequest {
   projectId: string;
   /** The scp-like form `user@host:path`. */
   repositoryUrl: string;
-  /** In OpenSSH's format, without a passphrase. */
-  privateKey: string;
+  privateKey: KeySource;
   /** Takes the log as it grows. */
   say: Say;
   signal: AbortSignal;
@@ -61,17 +63,19 @@ export function mirrorOf(workshop: Workshop, source: Source): Mirror {
   return mirrorAt(join(workshop.dir, 'mirrors', source.projectId, name));
 }
 
-/** What went wrong with a source, in words. */
+/** What went wrong with a source, in words. Where no connection was needed, the key is not known, nor of interest. */
 export function reason({ address, privateKey }: Source, kind: RemoteFailure): FetchError {
-  const { publicKey } = parseSshPrivateKey(privateKey);
+  const publicKey = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).publicKey : '';
   return new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey }));
 }
 
 /** Calls `work` with a connection to the source. */
-export function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
+export async function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
   const { address, narrator, signal } = source;
-  return workshop.connections.use(source, (ssh) => {
-    const failure: Remote['failure'] = (kind) => reason(source, kind);
+  const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
+  const known = { ...source, privateKey };
+  return workshop.connections.use(known, (ssh) => {
+    const failure: Remote['failure'] = (kind) => reason(known, kind);
     const { url, destination, path } = address;
     return work({
       url,

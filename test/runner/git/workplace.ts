@@ -23,7 +23,7 @@ export interface Workplace {
   /** A folder for what the test makes. */
   folder: string;
   /** What every request of this project says. */
-  project: Pick<FetchRequest, 'projectId' | 'repositoryUrl' | 'privateKey' | 'say' | 'signal'>;
+  project: Pick<FetchRequest, 'projectId' | 'repositoryUrl' | 'say' | 'signal'> & { privateKey: string };
   fetch: (commitRef: string, more?: Partial<FetchRequest>) => Promise<FetchedCommit>;
   /** Expects the fetch to fail in this way, and answers the log. */
   fetchFails: (kind: FetchFailure, commitRef: string, more?: Partial<FetchRequest>) => Promise<string>;

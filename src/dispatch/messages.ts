@@ -1,0 +1,154 @@
+import { ApiError } from '../errors.ts';
+import type { CommitReport, CutReason, FinishReport, Outcome } from '../protocol.ts';
+
+/**
+ * What runners send, read strictly: a runner is a machine elsewhere, and whoever has taken it over speaks for it. What
+ * has the wrong type, length or form is refused under its name, before anything is done with it. Fields that nobody
+ * knows are left out.
+ */
+type Read<T> = (value: unknown, name: string) => T;
+
+function refuse(name: string): never {
+  throw new ApiError('invalid_format', name);
+}
+
+const matching =
+  (form: RegExp): Read<string> =>
+  (value, name) =>
+    typeof value === 'string' && form.test(value) ? value : refuse(name);
+
+/** Text that either database can store. */
+const text =
+  (longest: number): Read<string> =>
+  (value, name) =>
+    typeof value === 'string' && value.length <= longest && !value.includes('\0') ? value : refuse(name);
+
+const whole =
+  (most: number): Read<number> =>
+  (value, name) =>
+    Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most
+      ? (value as number)
+      : refuse(name);
+
+const list =
+  <T>(most: number, item: Read<T>): Read<T[]> =>
+  (value, name) =>
+    Array.isArray(value) && value.length <= most ? value.map((one) => item(one, name)) : refuse(name);
+
+const orNull =
+  <T>(read: Read<T>): Read<T | null> =>
+  (value, name) =>
+    value === null ? null : read(value, name);
+
+const flag: Read<boolean> = (value, name) => (typeof value === 'boolean' ? value : refuse(name));
+
+function group(value: unknown, name: string): Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : refuse(name);
+}
+
+/** Names are the runner's choice, and long enough that nobody guesses another's. */
+const claim = matching(/^[\w-]{16,64}$/);
+const digest = matching(/^[0-9a-f]{64}$/);
+const size = whole(Number.MAX_SAFE_INTEGER);
+/** Why something ended, in one word. */
+const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
+
+const cutReason: Read<CutReason> = (value, name) =>
+  value === 'log_too_long' || value === 'disk_full' ? value : refuse(name);
+
+/** More than any runner works on at once. */
+const mostClaims = 4096;
+const longestText = 1024 * 1024;
+const longestName = 64 * 1024;
+/** More than a runner ever tells of, see runner/git/commits.ts. */
+const mostNames = 20_000;
+
+export function readClaim(body: unknown): string {
+  return claim(group(body, 'generic').claim, 'claim');
+}
+
+export function readClaims(body: unknown): string[] {
+  return [...new Set(list(mostClaims, claim)(group(body, 'generic').claims, 'claims'))];
+}
+
+type Headers = Record<string, unknown>;
+
+export function readClaimHeader(headers: Headers): string {
+  return claim(headers['headrace-claim'], 'headrace-claim');
+}
+
+export function readOffsetHeader(headers: Headers): number {
+  return readOffset(headers['headrace-offset'], 'headrace-offset');
+}
+
+const digits = matching(/^\d{1,15}$/);
+
+export function readOffset(value: unknown, name = 'offset'): number {
+  return Number(digits(value, name));
+}
+
+export function readDigest(value: unknown): string | undefined {
+  return typeof value === 'string' && /^[0-9a-f]{64}$/.test(value) ? value : undefined;
+}
+
+export function readReport(body: unknown): FinishReport {
+  const report = group(body, 'generic');
+  return {
+    claim: claim(report.claim, 'claim'),
+    outcome: readOutcome(report.outcome),
+    logSize: size(report.logSize, 'logSize'),
+    next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
+  };
+}
+
+type Details = { [Kind in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: Kind }> };
+
+const details: Details = {
+  fetched: ({ commit }) => ({ kind: 'fetched', commit: readCommit(commit) }),
+  unfetchable: (outcome) => ({ kind: 'unfetchable', reason: reason(outcome.reason, 'outcome[reason]') }),
+  exited: ({ status }) => ({ kind: 'exited', status: whole(255)(status, 'outcome[status]') }),
+  launch_failed: () => ({ kind: 'launch_failed' }),
+  compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),
+  uncompilable: () => ({ kind: 'uncompilable' }),
+  timed_out: () => ({ kind: 'timed_out' }),
+  cut_short: (outcome) => ({ kind: 'cut_short', reason: cutReason(outcome.reason, 'outcome[reason]') }),
+  killed: (outcome) => ({ kind: 'killed', reason: reason(outcome.reason, 'outcome[reason]') }),
+  pushed: () => ({ kind: 'pushed' }),
+  refused: () => ({ kind: 'refused' }),
+  cancelled: () => ({ kind: 'cancelled' }),
+  lost: ({ message }) => ({ kind: 'lost', message: text(longestText)(message, 'outcome[message]').slice(0, 2000) }),
+};
+
+function readOutcome(value: unknown): Outcome {
+  const outcome = group(value, 'outcome');
+  const { kind } = outcome;
+  if (typeof kind !== 'string' || !Object.hasOwn(details, kind)) return refuse('outcome[kind]');
+  return details[kind as Outcome['kind']](outcome);
+}
+
+function readCommit(value: unknown): CommitReport {
+  const commit = group(value, 'outcome[commit]');
+  const read = <Name extends keyof CommitReport>(name: Name, how: Read<CommitReport[Name]>): Pick<CommitReport, Name> =>
+    ({ [name]: how(commit[name], `outcome[commit][${name}]`) }) as Pick<CommitReport, Name>;
+  const name = text(longestName);
+  const names = list(mostNames, name);
+  const date = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
+  return {
+    ...read('sha', matching(/^([0-9a-f]{40}|[0-9a-f]{64})$/)),
+    ...read('message', text(16 * longestText)),
+    ...read('authorName', text(longestText)),
+    ...read('authorEmail', text(longestText)),
+    ...read('authoredDate', date),
+    ...read('committerName', text(longestText)),
+    ...read('committerEmail', text(longestText)),
+    ...read('committedDate', date),
+    ...read('branches', names),
+    ...read('tags', names),
+    ...read('files', names),
+    ...read('ref', orNull(name)),
+    ...read('branch', orNull(name)),
+    ...read('overwritten', flag),
+  };
+}

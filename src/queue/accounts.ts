@@ -1,0 +1,168 @@
+import { sql, type RawBuilder } from 'kysely';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { prepared, preparedWrite } from '../db/prepared.ts';
+import { forEachKind, forKinds, laneIsFree, sameAccount } from './statements.ts';
+
+/**
+ * Which account is served next: of those that have something waiting and may have more under way, the one with the
+ * fewest jobs under way, and of several the one that has waited longest since it was last served.
+ *
+ * Both ways to it follow indexes, however long the queue is. The first account in the order of turns that waits and has
+ * nothing under way is the one; those that are passed over on the way there have something under way, which runners
+ * have room for few of, or have had nothing to do for a while and are soon forgotten (turns.ts). Where there is none,
+ * those that have something under way are counted.
+ *
+ * What is under way is counted each time and not kept in a column: so nothing can put it wrong. Where several servers
+ * claim at once, each holds the row of the account it serves until its claim is in the store, and counts after that.
+ */
+export interface Serving {
+  kinds: readonly string[];
+  /** An account with so many under way is not served; 0 for no such bound. */
+  mostRunning?: number | undefined;
+  /** A runner that is bound to accounts: only those are served. */
+  boundAs?: bigint | undefined;
+}
+
+export interface NextAccount {
+  account_id: bigint;
+  /** How many it has under way. */
+  running: bigint | number;
+}
+
+interface Values {
+  now: bigint;
+  most: bigint;
+  runner: bigint;
+}
+
+const unbounded = 2n ** 62n;
+/** Where others may hold the first ones, the next ones are tried. */
+const mostTried = 16;
+
+const finders = forEachKind((db) =>
+  forKinds((kinds) => {
+    const makeBoth = (isBound: boolean) => [findIdle(db, kinds, isBound), findBusy(db, kinds, isBound)];
+    return { ofAll: makeBoth(false), ofSome: makeBoth(true) };
+  }),
+);
+
+async function candidates(db: Database, queries: Queries, serving: Serving): Promise<readonly NextAccount[]> {
+  const { ofAll, ofSome } = finders(db)(serving.kinds);
+  const most = serving.mostRunning ? BigInt(serving.mostRunning) : unbounded;
+  const values = { now: BigInt(Date.now()), most, runner: serving.boundAs ?? 0n };
+  for (const find of serving.boundAs === undefined ? ofAll : ofSome) {
+    const found = await find(queries, values);
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+/** The account that would be served at this moment. */
+export async function nextAccount(db: Database, serving: Serving): Promise<NextAccount | undefined> {
+  return (await candidates(db, db.read, serving))[0];
+}
+
+/**
+ * The account to be served, held until the transaction is over. No transaction waits for one while it holds another, so
+ * none waits in a circle: one that was `overtaken` while it waited ends, and its caller begins anew.
+ */
+export async function holdNextAccount(
+  db: Database,
+  trx: Transaction,
+  serving: Serving,
+): Promise<NextAccount | 'overtaken' | undefined> {
+  const found = await candidates(db, trx, serving);
+  const [first] = found;
+  if (db.inTurns || !first) return first;
+  for (const candidate of found) {
+    const turns = trx.selectFrom('queue_turns').select('turn').where('account_id', '=', candidate.account_id);
+    if (await db.skipLocked(turns, 'queue_turns').executeTakeFirst()) return candidate;
+  }
+  await waitForTurn(trx, { account: first.account_id });
+  const [now] = await candidates(db, trx, serving);
+  return now?.account_id === first.account_id ? now : 'overtaken';
+}
+
+const waitForTurn = preparedWrite<{ account: bigint }>((db, value) =>
+  db
+    .updateTable('queue_turns')
+    .set((of) => ({ turn: of.ref('turn') }))
+    .where('account_id', '=', value('account')),
+);
+
+type Find = (queries: Queries, values: Values) => Promise<readonly Readonly<NextAccount>[]>;
+
+/** Those that have nothing under way, in their turns. */
+function findIdle(db: Database, kinds: RawBuilder<string>[], isBound: boolean): Find {
+  return prepared<Values, NextAccount>((queries, value) =>
+    queries
+      .selectFrom('queue_turns')
+      .select(['queue_turns.account_id', sql.lit(0).as('running')])
+      .where((where) => where(oldestWaiting(db, queries, kinds, value, 'queue_turns.account_id'), 'is not', null))
+      .where((where) => where(anyUnderWay(queries, kinds), 'is', null))
+      .$if(isBound, (query) => query.where('queue_turns.account_id', 'in', boundTo(queries, value)))
+      .orderBy('queue_turns.turn')
+      .limit(sql.lit(db.inTurns ? 1 : mostTried)),
+  );
+}
+
+/** Those that have something under way and may have more, the ones with the least first. */
+function findBusy(db: Database, kinds: RawBuilder<string>[], isBound: boolean): Find {
+  return prepared<Values, NextAccount>((queries, value) =>
+    queries
+      .selectFrom('jobs as held')
+      .select((of) => ['held.account_id', of.fn.countAll<bigint>().as('running')])
+      .where('held.claim', 'is not', null)
+      .where('held.kind', 'in', kinds)
+      .$if(isBound, (query) => query.where('held.account_id', 'in', boundTo(queries, value)))
+      .groupBy('held.account_id')
+      .having((of) => of.fn.countAll<bigint>(), '<', value('most'))
+      .having((where) => where(oldestWaiting(db, queries, kinds, value, 'held.account_id'), 'is not', null))
+      .orderBy((of) => of.fn.countAll<bigint>())
+      .orderBy((of) =>
+        of
+          .selectFrom('queue_turns')
+          .select('queue_turns.turn')
+          .whereRef('queue_turns.account_id', '=', 'held.account_id'),
+      )
+      .limit(sql.lit(db.inTurns ? 1 : mostTried)),
+  );
+}
+
+type Value = <Name extends keyof Values>(name: Name) => Values[Name];
+
+/*
+ * Whether there is any is asked as which one is the first: PostgreSQL would turn "exists" into a join, and look at all
+ * that wait to find out about one account. For the same reason see `sameAccount`.
+ */
+
+function oldestWaiting(db: Database, queries: Queries, kinds: RawBuilder<string>[], value: Value, account: string) {
+  return queries
+    .selectFrom('jobs as any')
+    .select('any.id')
+    .where(sameAccount(db, 'any', sql.ref(account)))
+    .where('any.claim', 'is', null)
+    .where('any.kind', 'in', kinds)
+    .where('any.run_after', '<=', value('now'))
+    .where(laneIsFree('any'))
+    .orderBy('any.account_id')
+    .orderBy('any.id')
+    .limit(sql.lit(1));
+}
+
+function anyUnderWay(queries: Queries, kinds: RawBuilder<string>[]) {
+  return queries
+    .selectFrom('jobs as held')
+    .select('held.id')
+    .where(sql.ref('held.account_id'), '=', sql.ref('queue_turns.account_id'))
+    .where('held.claim', 'is not', null)
+    .where('held.kind', 'in', kinds)
+    .limit(sql.lit(1));
+}
+
+function boundTo(queries: Queries, value: Value) {
+  return queries
+    .selectFrom('runner_accounts')
+    .select('runner_accounts.account_id')
+    .where('runner_accounts.runner_id', '=', value('runner'));
+}

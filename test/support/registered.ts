@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { insertRunner } from '../../src/auth/runners.ts';
+import { openLink } from '../../src/runner/link.ts';
+import type { Service } from './service.ts';
+import { freshName, type User } from './user.ts';
+
+export interface Registered {
+  name: string;
+  token: string;
+  link: ReturnType<typeof openLink>;
+}
+
+/** A runner elsewhere, with a token of its own, which says over HTTPS whatever a test has it say. */
+export async function registered(service: Service, accounts: User[] = []): Promise<Registered> {
+  const { db, ids } = service.store;
+  const name = freshName('runner').replace(' ', '-');
+  const emails = accounts.map(({ email }) => email);
+  const rows = await db.read.selectFrom('users').select(['id', 'email']).execute();
+  const owners = rows.filter(({ email }) => emails.includes(email)).map(({ id }) => id);
+  const { token } = await db.transaction((trx) => insertRunner(trx, ids, name, owners));
+  return { name, token, link: linkWith(service, token) };
+}
+
+export function linkWith(service: Service, token: string): ReturnType<typeof openLink> {
+  const ca = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
+  return openLink({ url: service.address, token, ca });
+}
