@@ -123,7 +123,7 @@ describeService('a message that makes no sense', (service) => {
     assert.deepEqual(deep.body, { error: { 'outcome[commit][files]': ['invalid_format'] } });
   });
 
-  test('whatever it is, never makes the service fail', async () => {
+  test('whatever it is, never makes the service fail [promise: runner-claims]', async () => {
     const odd = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('', '\0', '-1', '__proto__', 'x'.repeat(5000), '\ud800'),

@@ -56,7 +56,7 @@ describeService('the token of a runner', (service, database) => {
     await Promise.all(everything.map((call) => assert.rejects(call, RefusedError)));
   };
 
-  test('that is revoked opens nothing at once, also for what is held, and others do its work', async () => {
+  test('that is revoked opens nothing at once, also for what is held, and others do its work [promise: runner-tokens]', async () => {
     const [bad, good] = [await registered(service), await registered(service)];
     await upload();
     const order = await next(bad.link);

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, rmSync, watch } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { removeTree } from '../../src/lib/remove-tree.ts';
 import type { Answer, Credentials } from './client.ts';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
 import { headrace, serve, type Serving } from './program.ts';
@@ -77,7 +78,7 @@ export async function startInstallation(
   database.afterwards(async () => {
     await stop();
     await host.close();
-    rmSync(folder, { recursive: true, force: true });
+    await removeTree(folder);
   });
   const ask = (path: string, form?: Record<string, string>): Promise<Answer> =>
     serving.api.ask(form ? 'POST' : 'GET', path, {

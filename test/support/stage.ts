@@ -78,7 +78,7 @@ export class Stage {
     const mirrors: Pick<Mirrors, 'fetch' | 'collect'> = {
       collect: async () => ({ removed: 0, tidied: 0 }),
       fetch: async ({ commitRef, projectId, say, signal }) => {
-        say(`looking for ${commitRef}\n`);
+        await say(`looking for ${commitRef}\n`);
         if (commitRef === 'missing') throw new FetchError('ref_not_found', 'there is no such ref');
         if (commitRef === 'broken') throw new Error('the disk is on fire');
         if (commitRef === 'slow') await aborted(signal);

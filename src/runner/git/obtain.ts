@@ -75,7 +75,6 @@ export async function reach<T>(workshop: Workshop, source: Source, work: (remote
   const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
   const known = { ...source, privateKey };
   return workshop.connections.use(known, (ssh) => {
-    const failure: Remote['failure'] = (kind) => reason(known, kind);
     const { url, destination, path } = address;
     return work({
       url,
@@ -84,7 +83,7 @@ export async function reach<T>(workshop: Workshop, source: Source, work: (remote
       ssh,
       narrator,
       signal,
-      failure,
+      failure: (kind) => reason(known, kind),
       longestSilenceMs: workshop.longestSilenceMs,
     });
   });
@@ -110,17 +109,19 @@ export async function obtain<T>(workshop: Workshop, source: Source, wanted: Want
   return reach(workshop, source, (remote) =>
     whileLocked(mirror, narrator, signal, async () => {
       await noteUse(mirror);
-      const write = async (session: Session): Promise<Found> => {
-        await update(session, remote);
-        let found = await lookUp(session, wanted.places);
-        if (found.length === 0 && wanted.fullSha !== undefined) {
-          if (await fetchCommit(session, remote, wanted.fullSha)) found = await lookUp(session, wanted.places);
-        }
-        return choose(wanted, found) ?? raise(await notFound(session, wanted, source));
-      };
-      return writeTo(workshop.sessions, mirror, signal, write, use);
+      return writeTo(workshop.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use);
     }),
   );
+}
+
+/** Brings the mirror up to date, and finds what is wanted in it. */
+async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
+  await update(session, remote);
+  let found = await lookUp(session, wanted.places);
+  if (found.length === 0 && wanted.fullSha !== undefined) {
+    if (await fetchCommit(session, remote, wanted.fullSha)) found = await lookUp(session, wanted.places);
+  }
+  return choose(wanted, found) ?? raise(await notFound(session, wanted, source));
 }
 
 async function ifKnown<T>(
