@@ -67,7 +67,7 @@ describe('a signal', () => {
       const there = untilCreated(folder, stage);
       const started = startProgram({ afterwards }, ['serve', '--data-dir', folder, '--port', '0']);
       await Promise.race([there, started.exited]);
-      const again = watch(folder, () => void started.process.kill('SIGINT'));
+      const again = watch(folder, { persistent: false }, () => void started.process.kill('SIGINT'));
       for (const signal of [...signals, ...signals]) started.process.kill(signal);
       assert.equal(await started.exited, 0, started.said());
       again.close();

@@ -137,7 +137,7 @@ export function commandsWith(text: string): number[] {
 export async function untilCreated(folder: string, name: string): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const look = (): void => void (existsSync(join(folder, name)) && resolve());
-  const watcher = watch(folder, { recursive: true }, look);
+  const watcher = watch(folder, { recursive: true, persistent: false }, look);
   look();
   await promise;
   watcher.close();
