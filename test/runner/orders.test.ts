@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { randomName } from '../../src/lib/random-name.ts';
+import type { FinishReport, Link, Order } from '../../src/protocol.ts';
+import { failureOf, RefusedError, RejectedError } from '../../src/runner/failures.ts';
+import type { Mirrors } from '../../src/runner/git/mirrors.ts';
+import { startRunner } from '../../src/runner/runner.ts';
+import type { Workshop } from '../../src/runner/work.ts';
+import { temporaryFolder } from '../support/databases.ts';
+
+const strange = {
+  kind: 'from_the_future',
+  source: { projectId: '1', repositoryUrl: 'a@b:c', privateKey: 'a very private key' },
+};
+
+/** Gives a runner one order of a kind that it does not know, and answers its report. */
+async function perform(t: TestContext, finish: Link['finish']): Promise<string> {
+  const folder = temporaryFolder();
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const said: string[] = [];
+  const asked = Promise.withResolvers<void>();
+  let orders = [{ claim: randomName(), work: strange as never, logOffset: 0 }] as Order[];
+  const link: Link = {
+    async next(_, signal) {
+      const [order] = orders;
+      orders = [];
+      if (order) return order;
+      asked.resolve();
+      await once(signal, 'abort');
+      return undefined;
+    },
+    extend: async (_, signal) => (await once(signal, 'abort'), {}),
+    log: () => assert.fail('there is nothing to say'),
+    finish,
+    read: () => assert.fail('there is nothing to read'),
+    store: () => assert.fail('there is nothing to store'),
+    key: () => assert.fail('there is nothing to open'),
+  };
+  const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
+  const workshop = { mirrors, close: async () => {} } as Workshop;
+  const log = (message: string): void => void said.push(message);
+  const runner = await startRunner({ link, folder, workshop, concurrency: 1, log });
+  await asked.promise;
+  await runner.stop();
+  return said.join('\n');
+}
+
+test('an order that a runner does not understand is told of by its kind, without its secrets', async (t) => {
+  let report: FinishReport | undefined;
+  const said = await perform(t, async (given) => {
+    report = given;
+    return { taken: true };
+  });
+  assert.deepEqual(report?.outcome, { kind: 'lost', message: 'this runner is too old for from_the_future' });
+  assert.doesNotMatch(said, /private/);
+});
+
+test('a report that the server does not take is not repeated: the runner goes on to the next', async (t) => {
+  let reports = 0;
+  const said = await perform(t, async () => {
+    reports += 1;
+    throw new RejectedError('the server answered 403');
+  });
+  assert.equal(reports, 1);
+  assert.match(said, /work was given up: the server answered 403/);
+});
+
+test('only what the server itself refuses is final', () => {
+  assert.ok(failureOf('/x', 401, '') instanceof RefusedError);
+  assert.ok(failureOf('/x', 403, '{"error":{"claim":["invalid_format"]}}') instanceof RejectedError);
+  for (const [status, text] of [
+    [500, '{"error":{"generic":[]}}'],
+    [404, '<html>no backend</html>'],
+    [429, ''],
+    [undefined, ''],
+  ] as const) {
+    const failure = failureOf('/x', status, text);
+    assert.ok(!(failure instanceof RejectedError) && !(failure instanceof RefusedError), `${status}`);
+  }
+});
