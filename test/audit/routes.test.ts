@@ -37,10 +37,10 @@ describe('every route that changes something', () => {
 });
 
 const secrets = {
-  content: 'content-of-a-variable-4711',
-  second: 'second-content-of-it-4712',
-  command: 'curl -H "token: in-a-command-4713"',
-  url: 'https://hooks.example.org/services/in-the-path-4714',
+  content: 'content-of-a-variable-kingfisher',
+  second: 'second-content-of-it-bittern',
+  command: 'curl -H "token: in-a-command-sandpiper"',
+  url: 'https://hooks.example.org/services/in-the-path-dotterel',
 };
 
 /** What makes each route do what it is there for. A route that is not here is called without fields. */
@@ -164,7 +164,7 @@ describeService('the audit log', (service) => {
       publicKey: 'ssh-ed25519',
     };
     for (const [what, secret] of Object.entries(kept)) assert.ok(!text.includes(secret), what);
-    for (const fragment of ['4711', '4712', '4713', '4714', 'whsec_', 'hrk_', 'hrt_']) {
+    for (const fragment of ['kingfisher', 'bittern', 'sandpiper', 'dotterel', 'whsec_', 'hrk_', 'hrt_']) {
       assert.ok(!text.includes(fragment), fragment);
     }
     assert.ok(text.includes('hooks.example.org') && text.includes('TOKEN'), 'what is no secret is there');
