@@ -21,7 +21,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const said: string[] = [];
   const asked = Promise.withResolvers<void>();
-  let orders = [{ claim: randomName(), work: strange as never, logOffset: 0 }] as Order[];
+  let orders = [{ claim: randomName(), work: strange as never, logOffset: 0, logLimit: 1_000_000 }] as Order[];
   const link: Link = {
     async next(_, signal) {
       const [order] = orders;
