@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { removeTree } from '../../src/lib/remove-tree.ts';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
@@ -72,7 +73,7 @@ export async function startInstallation(
   database.afterwards(async () => {
     await stop();
     await host.close();
-    rmSync(folder, { recursive: true, force: true });
+    await removeTree(folder);
   });
   const api = (): Caller => callerOf(serving, key);
   return {

@@ -146,7 +146,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     connection.users.add(narrator);
     let lingerMs = 0; // after a failure the connection may be to blame; the next one starts afresh
     try {
-      if (connection.isConnecting()) await narrator.output(connection.words.bytes());
+      if (connection.isConnecting()) await unlessAborted(narrator.output(connection.words.bytes()), signal);
       await unlessAborted(connection.ready, signal);
       const result = await work(connection.ssh);
       lingerMs = options.lingerMs;

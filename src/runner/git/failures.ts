@@ -110,6 +110,9 @@ const damage = [
   'missing commit',
 ];
 
+/** What git says when this machine has no more to give; the other side only suffers from that too. */
+const shortage = ['no space left on device', 'disk quota exceeded', 'out of memory', 'cannot allocate memory'];
+
 /** More than that at the end is not looked at. */
 const mostLookedAt = 64 * 1024;
 
@@ -119,7 +122,7 @@ export function recognize(git: Buffer | string, ssh: Buffer | string = ''): Remo
   // git passes on what the other side says in lines that begin so: that is nothing it has found out itself.
   const own = gitSaid.split('\n').filter((line) => !line.startsWith('remote: '));
   if (says(own.join('\n'), malformed)) return 'malformed_repository';
-  if (says(own.join('\n'), damage)) return undefined;
+  if (says(own.join('\n'), [...shortage, ...damage])) return undefined;
   return signs.find(([, phrases]) => says(`${gitSaid}\n${sshSaid}`, phrases))?.[0];
 }
 

@@ -77,15 +77,18 @@ export function gitEnvironment(relay: string): Record<string, string> {
   };
 }
 
+/** What git says when the machine has no more to give. */
+const shortages: Record<'out_of_disk' | 'out_of_memory', readonly string[]> = {
+  out_of_disk: ['no space left on device', 'disk quota exceeded'],
+  out_of_memory: ['out of memory', 'cannot allocate memory'],
+};
+
 /** What a fresh mirror would meet as well. */
 const noDamage = [
-  'no space left on device',
-  'disk quota exceeded',
+  ...Object.values(shortages).flat(),
   'permission denied',
   'read-only file system',
   'too many open files',
-  'cannot allocate memory',
-  'out of memory',
   'resource temporarily unavailable',
 ];
 
@@ -102,6 +105,11 @@ export class GitError extends Error {
 
   get mayBeDamage(): boolean {
     return !says(this.said, noDamage);
+  }
+
+  /** What the machine has run out of, by what git says of it. */
+  get shortage(): string | null {
+    return Object.entries(shortages).find(([, phrases]) => says(this.said, phrases))?.[0] ?? null;
   }
 }
 

@@ -76,12 +76,31 @@ export interface OpenSession extends Session {
   over(reason: unknown): void;
 }
 
-/** `end` ends the sandbox, for a reason that whoever waits shall hear. */
-export function openSession(pipes: string, directory: string, end: (reason: Error) => void): OpenSession {
+interface SessionOptions {
+  pipes: string;
+  directory: string;
+  /** From then on nobody waits for a log any more. */
+  signal: AbortSignal;
+  /** Ends the sandbox, for a reason that whoever waits shall hear. */
+  end: (reason: Error) => void;
+}
+
+export function openSession({ pipes, directory, signal, end }: SessionOptions): OpenSession {
   // Open on both sides, so that it neither waits for the other one nor breaks when that ends.
   const fd = openSync(join(pipes, 'requests'), constants.O_RDWR | constants.O_NONBLOCK);
   const requests = new Socket({ fd, readable: false, writable: true });
   requests.on('error', () => {}); // a session that is gone is heard of below
+  const released = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => released.resolve(), { once: true });
+  const tell = async (to: Running, chunk: Buffer): Promise<void> => {
+    to.untold += 1;
+    try {
+      await Promise.race([to.options.onStderr?.(chunk), released.promise]);
+    } finally {
+      to.untold -= 1;
+      to.patience?.refresh();
+    }
+  };
   let gone: { reason: unknown } | undefined;
   let running: Running | undefined;
 
@@ -176,14 +195,4 @@ export function openSession(pipes: string, directory: string, end: (reason: Erro
       requests.destroy();
     },
   };
-}
-
-async function tell(running: Running, chunk: Buffer): Promise<void> {
-  running.untold += 1;
-  try {
-    await running.options.onStderr?.(chunk);
-  } finally {
-    running.untold -= 1;
-    running.patience?.refresh();
-  }
 }

@@ -3,7 +3,7 @@ import { lstat } from 'node:fs/promises';
 import { randomName } from '../../lib/random-name.ts';
 import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';
 import { limitReached } from './failures.ts';
-import { gitEnvironment } from './git.ts';
+import { GitError, gitEnvironment } from './git.ts';
 import { openPipeMaker } from './pipes.ts';
 import { openSession, type Session } from './session.ts';
 
@@ -71,8 +71,9 @@ export function openSessions({ sandboxes, isolation, folder, limits }: SessionsO
     const own = await pipes.take();
     const ending = new AbortController();
     const inside = placesFor(request, own);
-    const session = openSession(own, inside.directory, (reason) => ending.abort(reason));
     const signal = AbortSignal.any([request.signal, ending.signal]);
+    const end = (reason: Error): void => ending.abort(reason);
+    const session = openSession({ pipes: own, directory: inside.directory, signal, end });
     const ended = sandboxes.run({
       id: randomName(),
       steps: [{ name: 'git', command: `exec perl -e ${sessionProgram} ${quote(inside.pipes)} 2>/dev/null` }],
@@ -98,8 +99,9 @@ export function openSessions({ sandboxes, isolation, folder, limits }: SessionsO
       // With a failing status, so that the sandbox tells when it was for want of memory.
       session.exit(1);
       await gone;
-      const { reason } = await ended;
-      throw request.signal.aborted ? request.signal.reason : (limitReached(reason, limits) ?? error);
+      if (request.signal.aborted) throw request.signal.reason;
+      const shortage = error instanceof GitError ? error.shortage : null;
+      throw limitReached((await ended).reason ?? shortage, limits) ?? error;
     }
   }
 

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { onEveryDatabase } from '../support/databases.ts';
+import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { blob, bomb, rawCommit, rawTree } from '../runner/git/malice.ts';
+
+/** Repositories that mean no good, in the whole service: what becomes of the builds that were asked for. */
+onEveryDatabase((database) => {
+  let installation: Installation;
+  let project: Project;
+  before(async () => {
+    installation = await startInstallation(database, { HEADRACE_FETCH_TIMEOUT: '5', HEADRACE_CHECKOUT_SIZE: '16' });
+    project = await installation.project();
+  });
+
+  test('paths as long as can be are built, and do not keep the next runner from its work', async (t) => {
+    await project.suite(t, 'unit', 'find . -name f* | wc -l');
+    const path = `${'d'.repeat(200)}/`.repeat(19) + 'f'.repeat(200);
+    await project.repository.commit({ files: { [path]: 'x', [`${'d/'.repeat(1900)}f`]: 'y' } });
+    assert.equal((await project.build('main')).build_state, 'passed');
+    await installation.killRunner();
+    await project.repository.commit();
+    assert.equal((await project.build('main')).build_state, 'passed');
+    // One checkout: what the killed runner had made is gone.
+    assert.equal(readdirSync(join(installation.folder, 'runner', 'checkouts')).length, 1);
+  });
+
+  test('a tree that no git makes is refused in words', async () => {
+    const { repository } = project;
+    const config = await rawTree(repository, [{ mode: '100644', name: 'config', sha: await blob(repository, 'x') }]);
+    await rawCommit(repository, await rawTree(repository, [{ mode: '40000', name: '.git', sha: config }]), 'evil');
+    const request = await project.build('evil');
+    assert.equal(request.build_state, 'errored');
+    assert.match(await project.fetchLog(request), /hasDotgit[^]*holds something that git must not be given/);
+    await repository.deleteBranch('evil');
+  });
+
+  test('a checkout that would be too large is refused in words, and its build says why', async (t) => {
+    await project.suite(t, 'unit', 'true');
+    await bomb(project.repository, 4, 10, 'x'.repeat(64 * 1024));
+    const request = await project.build('main');
+    assert.equal(request.build_state, 'errored');
+    const [commit] = await project.commits();
+    const [build] = await project.builds(commit);
+    assert.equal(build?.failure_reason, 'checkout_too_large');
+    assert.match(await project.log(build), /more than the 16 MB that a checkout may have/);
+    assert.ok(!readdirSync(join(installation.folder, 'runner', 'checkouts')).some((name) => name.endsWith('.part')));
+  });
+
+  test('a host that says nothing is left when the time is up, or when nobody wants it any more', async () => {
+    const reached = await installation.host.fallSilent();
+    const request = await project.build('main');
+    assert.equal(request.build_state, 'errored');
+    assert.match(await project.fetchLog(request), /longer than the 5 s that it may take/);
+    await reached();
+    const called = await installation.host.fallSilent();
+    const second = await project.ask('main');
+    await called();
+    await project.cancel(second);
+    assert.equal((await project.end(second)).build_state, 'cancelled');
+    await installation.host.recover();
+  });
+});

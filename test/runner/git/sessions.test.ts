@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { lstat, mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { type TestContext } from 'node:test';
+import { removeTree } from '../../../src/lib/remove-tree.ts';
+import { FrameError, frameReader } from '../../../src/runner/git/frames.ts';
+import { openSessions, type Sessions } from '../../../src/runner/git/sessions.ts';
+import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
+
+const { signal } = new AbortController();
+const MB = 1024 * 1024;
+const limits = { memoryBytes: 256 * MB, processes: 64, timeoutMs: 60_000 };
+
+async function place(t: TestContext): Promise<{ folder: string; directory: string; sessions: Sessions }> {
+  const folder = await mkdtemp(join(tmpdir(), 'git-sessions-'));
+  const sandboxes = await openSandboxes({
+    stateDir: join(folder, 'sandboxes'),
+    network: 'none',
+    isolation: 'required',
+    log: () => {},
+  });
+  const pipes = join(folder, 'run');
+  const directory = join(folder, 'repository');
+  for (const path of [pipes, directory]) await mkdir(path, { mode: 0o700 });
+  const sessions = openSessions({ sandboxes, isolation: 'required', folder: pipes, limits });
+  t.after(async () => {
+    await sandboxes.close();
+    await sessions.close();
+    await removeTree(folder);
+  });
+  return { folder, directory, sessions };
+}
+
+test('whoever takes the place of git sees its directory, and nothing of the machine', async (t) => {
+  const { folder, directory, sessions } = await place(t);
+  await writeFile(join(folder, 'secret'), 'of the runner');
+  await writeFile(join(directory, 'here'), 'the repository');
+  const listener = createServer().listen(0, '127.0.0.1');
+  t.after(() => listener.close());
+  await once(listener, 'listening');
+  const { port } = listener.address() as AddressInfo;
+  const tries = [
+    'cat /etc/shadow',
+    `cat ${folder}/secret`,
+    `ls ${folder}`,
+    `cat /proc/${process.pid}/environ`,
+    `kill -0 ${process.pid}`,
+    `perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("127.0.0.1:${port}")'`,
+    'touch /session/x',
+    'rm /session/requests',
+    'touch /usr/x',
+  ];
+  const script = tries.map((attempt, number) => `(${attempt}) >/dev/null 2>&1 && echo ${number} worked`).join('\n');
+  const said = await sessions.use({ directory, access: 'write', signal }, async (session) => {
+    assert.equal((await session.run(['cat', join(session.directory, 'here')])).stdout.toString(), 'the repository');
+    await session.run(['touch', join(session.directory, 'made')]);
+    return session.run(['sh', '-c', `${script}\nid -u; exit 0`]);
+  });
+  assert.equal(said.stdout.toString(), '1000\n');
+  const made = await lstat(join(directory, 'made'));
+  assert.equal(made.uid, sessions.owner.uid);
+  assert.notEqual(made.uid, 0);
+});
+
+test('who only reads changes nothing', async (t) => {
+  const { directory, sessions } = await place(t);
+  await sessions.use({ directory, access: 'read', signal }, async (session) => {
+    const { status, stderr } = await session.run(['touch', join(session.directory, 'x')]);
+    assert.equal(status, 1);
+    assert.match(stderr.toString(), /Read-only/);
+  });
+  assert.deepEqual(await readdir(directory), []);
+});
+
+test('commands follow each other with their input, output and status', async (t) => {
+  const { directory, sessions } = await place(t);
+  await sessions.use({ directory, access: 'read', signal }, async ({ run }) => {
+    const heard: string[] = [];
+    const onStderr = async (chunk: Buffer): Promise<void> => void heard.push(chunk.toString());
+    const first = await run(['sh', '-c', 'cat; echo heard >&2; exit 3'], { input: 'in', onStderr });
+    assert.deepEqual([first.status, first.stdout.toString(), first.truncated], [3, 'in', false]);
+    assert.equal(heard.join(''), 'heard\n');
+    const cut = await run(['yes'], { maxOutput: 1000 });
+    assert.deepEqual([cut.truncated, cut.stdout.length], [true, 1000]);
+    assert.equal((await run(['printf', '%s|', '', 'a b', "it's\n"])).stdout.toString(), "|a b|it's\n|");
+    assert.equal((await run(['no-such-program'])).status, 127);
+    assert.equal((await run(['sh', '-c', 'kill -9 $$'])).status, 137);
+  });
+});
+
+test('what a session cannot have said ends it', async (t) => {
+  const { directory, sessions } = await place(t);
+  const lies = ['z\\000\\000\\000\\000', 'o\\377\\377\\377\\377', 'x\\000\\000\\000\\0039 9', 'x\\000\\000\\000\\0010'];
+  for (const lie of lies) {
+    const lying = sessions.use({ directory, access: 'read', signal }, ({ run }) =>
+      run(['sh', '-c', `printf '${lie}' > /proc/$PPID/fd/1; exec sleep 1000`]),
+    );
+    await assert.rejects(lying, FrameError, lie);
+  }
+  const more = sessions.use({ directory, access: 'read', signal }, ({ run }) =>
+    run(['sh', '-c', `printf 'o\\000\\000\\000\\003abc' > /proc/$PPID/fd/1; exec sleep 1000`], { maxOutput: 2 }),
+  );
+  await assert.rejects(more, FrameError);
+});
+
+test('memory and time that a session may not have end it in words', async (t) => {
+  const { directory, sessions } = await place(t);
+  const hungry = sessions.use({ directory, access: 'read', signal }, async ({ run }) => {
+    const { status } = await run(['perl', '-e', '$x = "x" x (900 * 1024 * 1024); print length $x']);
+    assert.equal(status, 137);
+    throw new Error('it failed');
+  });
+  await assert.rejects(hungry, { kind: 'fetch_out_of_memory' });
+  const slow = sessions.use({ directory, access: 'read', signal, timeoutMs: 500 }, ({ run }) => run(['sleep', '1000']));
+  await assert.rejects(slow, { kind: 'fetch_timed_out' });
+});
+
+test('a repository of an older runner is given to those who work on it now', async (t) => {
+  if (process.getuid?.() !== 0) return t.skip('only root can give files away');
+  const { directory, folder, sessions } = await place(t);
+  await writeFile(join(folder, 'elsewhere'), 'x', { mode: 0o600 });
+  await mkdir(join(directory, 'objects'), { mode: 0o700 });
+  await writeFile(join(directory, 'objects', 'a'), 'a', { mode: 0o400 });
+  await sessions.use({ directory, access: 'read', signal }, async ({ run, directory: inside }) => {
+    assert.equal((await run(['cat', join(inside, 'objects', 'a')])).stdout.toString(), 'a');
+  });
+  assert.equal((await lstat(join(directory, 'objects', 'a'))).uid, sessions.owner.uid);
+  assert.equal(await readFile(join(folder, 'elsewhere'), 'utf8'), 'x');
+});
+
+test('frames are put together from any pieces', async () => {
+  const heard: string[] = [];
+  const read = frameReader((letter, bytes) => void heard.push(`${letter}:${bytes.toString()}`));
+  const bytes = Buffer.from('o\0\0\0\x03abce\0\0\0\0x\0\0\0\x030 0', 'latin1');
+  for (const byte of bytes) await read(Buffer.from([byte]));
+  await read(bytes);
+  assert.deepEqual(heard, ['o:abc', 'e:', 'x:0 0', 'o:abc', 'e:', 'x:0 0']);
+});
