@@ -10,7 +10,7 @@ const { signal } = new AbortController();
 /** As long as a path can be that git writes, and as deep. */
 const paths = {
   long: `${'d'.repeat(200)}/`.repeat(19) + 'f'.repeat(200),
-  deep: `${'d/'.repeat(1500)}f`,
+  deep: `${'d/'.repeat(1900)}f`,
 };
 
 for (const [name, path] of Object.entries(paths)) {

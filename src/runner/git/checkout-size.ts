@@ -1,12 +1,15 @@
+import { lstat } from 'node:fs/promises';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 
 /*
  * How large a checkout may be. A repository of a few kilobytes can hold a tree that fills any disk, so what is written is
- * measured while it is written. The packs are not counted: they are the mirror's.
+ * measured while it is written. Files that are the mirror's, its packs, are not counted.
  */
 
 export interface SizeWatch {
+  /** These files lie there too, and do not count. */
+  discount(paths: readonly string[]): Promise<void>;
   /** Fires when there is too much, with a reason in words. */
   readonly signal: AbortSignal;
   /** Looks once more. */
@@ -19,8 +22,10 @@ const everyMs = 1000;
 export function watchSize(folder: string, mostBytes: number): SizeWatch {
   const tooLarge = new AbortController();
   let looking: Promise<void> | undefined;
+  const discounted = new Map<string, number>(); // by the file itself: several names of one are counted once
   const look = async (): Promise<void> => {
-    if ((await sizeOf(folder)) <= mostBytes) return;
+    const discount = Array.from(discounted.values()).reduce((sum, bytes) => sum + bytes, 0);
+    if ((await sizeOf(folder)) - discount <= mostBytes) return;
     const message =
       `The files of this commit take more than the ${Math.floor(mostBytes / 1024 ** 2)} MB that a checkout may have ` +
       '(HEADRACE_CHECKOUT_SIZE). Make it smaller, or have an operator allow more.';
@@ -33,6 +38,12 @@ export function watchSize(folder: string, mostBytes: number): SizeWatch {
   }, everyMs);
   return {
     signal: tooLarge.signal,
+    discount: async (paths) => {
+      for (const path of paths) {
+        const { dev, ino, blocks } = await lstat(path);
+        discounted.set(`${dev}:${ino}`, blocks * 512);
+      }
+    },
     check: async () => {
       await look();
       tooLarge.signal.throwIfAborted();
@@ -42,7 +53,8 @@ export function watchSize(folder: string, mostBytes: number): SizeWatch {
 }
 
 async function sizeOf(folder: string): Promise<number> {
-  const how = ['--summarize', '--one-file-system', '--block-size=1', '--exclude=.git/objects/pack'];
+  // Without patterns to exclude: in a deep tree `du` would take hours to compare every path with them.
+  const how = ['--summarize', '--one-file-system', '--block-size=1'];
   const { stdout } = await run('du', [...how, '--', folder], { maxOutput: 4096 });
   return Number.parseInt(stdout.toString(), 10) || 0;
 }

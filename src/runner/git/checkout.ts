@@ -2,7 +2,7 @@ import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'nod
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
-import { watchSize } from './checkout-size.ts';
+import { watchSize, type SizeWatch } from './checkout-size.ts';
 import { recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
 import { isThere, packsOf, whileSharing, type Mirror } from './mirror.ts';
@@ -41,6 +41,7 @@ interface Making {
   /** Where the trees stand, under numbers. */
   folder: string;
   trees: number;
+  size: SizeWatch;
   submodulesLeft: number;
   /** Inner ones before those they belong into. */
   placements: { from: string; tree: string; path: string }[];
@@ -53,7 +54,8 @@ export async function checkout(workshop: Workshop, request: CheckoutRequest): Pr
       const size = watchSize(part, workshop.checkoutBytes);
       try {
         const source = sourceOf({ ...request, signal: AbortSignal.any([signal, size.signal]) });
-        const making = { folder: join(part, 'trees'), trees: 0, submodulesLeft: mostSubmodules, placements: [] };
+        const folder = join(part, 'trees');
+        const making = { folder, trees: 0, size, submodulesLeft: mostSubmodules, placements: [] };
         await removeTree(part);
         await mkdir(making.folder, { recursive: true, mode: 0o711 });
         const tree = await makeTree(workshop, source, request.sha, making);
@@ -98,31 +100,33 @@ async function makeOne(
     submodules: await submodulesOf(session, source, sha),
   }));
   const tree = join(making.folder, String(making.trees++));
-  await makeGitDir(workshop, source, tree, {
+  const packs = await makeGitDir(workshop, source, tree, {
     HEAD: `${sha}\n`,
     config: configFor(source.address.url),
     'packed-refs': refs,
   });
+  await making.size.discount(packs);
   await fillTree(workshop, source, sha, tree);
   return { tree, submodules };
 }
 
-/** Everything in it is made before any git sees it. */
+/** Everything in it is made before any git sees it. Answers the packs. */
 async function makeGitDir(
   workshop: Workshop,
   source: Source,
   tree: string,
   files: Record<string, string>,
-): Promise<void> {
+): Promise<string[]> {
   const gitDir = join(tree, '.git');
   const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
   for (const folder of [tree, ...folders.map((name) => join(gitDir, name))]) await mkdir(folder);
   for (const [name, content] of Object.entries(files)) await writeFile(join(gitDir, name), content, 'latin1');
   const mirror = mirrorOf(workshop, source);
-  await whileSharing(mirror, source.signal, () => sharePacks(mirror, join(gitDir, 'objects', 'pack')));
+  const packs = await whileSharing(mirror, source.signal, () => sharePacks(mirror, join(gitDir, 'objects', 'pack')));
   const { uid, gid } = workshop.sessions.owner;
   const own = [tree, ...[...folders, ...Object.keys(files)].map((name) => join(gitDir, name))];
   for (const path of own) await lchown(path, uid, gid);
+  return packs;
 }
 
 /** An overlay or a copy changes inode numbers and times of change; git must not read every file again for that. */
@@ -140,7 +144,8 @@ function configFor(url: string): string {
 }
 
 /** A mount cannot be crossed by links, so this is not done in a session. Nobody writes to the mirror meanwhile. */
-async function sharePacks(mirror: Mirror, to: string): Promise<void> {
+async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
+  const shared: string[] = [];
   for (const pack of await packsOf(mirror)) {
     const copy = join(to, basename(pack));
     try {
@@ -148,7 +153,9 @@ async function sharePacks(mirror: Mirror, to: string): Promise<void> {
     } catch {
       await link(pack, copy).catch(() => copyFile(pack, copy)); // the last one: on another file system
     }
+    shared.push(copy);
   }
+  return shared;
 }
 
 const mostOfRefs = 32 * 1024 * 1024;

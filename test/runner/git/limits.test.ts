@@ -172,7 +172,7 @@ test('a repository that the disk has no room for is refused in words, and what w
   if (process.getuid?.() !== 0) return t.skip('only root can make a small disk');
   const { host, repository, project } = await workplace(t);
   const disk = await mkdtemp(join(tmpdir(), 'git-small-disk-'));
-  assert.equal((await run('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', disk])).status, 0);
+  assert.equal((await run('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk])).status, 0);
   const sandboxes = await openSandboxes({
     stateDir: join(disk, 'sandboxes'),
     network: 'none',
@@ -186,7 +186,7 @@ test('a repository that the disk has no room for is refused in words, and what w
     const request = { ...project, commitRef: 'main', say: (text: Buffer | string) => void (said += text.toString()) };
     const sha = await repository.commit();
     await mirrors.fetch(request);
-    await repository.commit({ files: { large: randomBytes(100 * MB) } });
+    await repository.commit({ files: { large: randomBytes(40 * MB) } });
     await assert.rejects(mirrors.fetch(request), { kind: 'fetch_out_of_disk' });
     assert.match(said, /The disk of this runner is too small/);
     assert.deepEqual(leftOf({ folder: disk, dir }), ['git', 'sandboxes']);
