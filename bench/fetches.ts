@@ -29,6 +29,7 @@ export const fetches: Benchmark = {
     const sandboxes = await openSandboxes({
       stateDir: join(folder, 'sandboxes'),
       network: 'none',
+      etc: 'bare',
       isolation: 'required',
       log: () => {},
     });

@@ -28,6 +28,7 @@ export const fetches: Target = {
     const sandboxes = await openSandboxes({
       stateDir: join(folder, 'sandboxes'),
       network: 'none',
+      etc: 'bare',
       isolation: 'required',
       log: () => {},
     });

@@ -44,7 +44,13 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   const sandboxes = await openSandboxes({ ...own, stateDir: places.sandboxes, network, log });
   // What git is given by strangers gets a place without a network; ssh stays outside.
   const forGit = (message: string): void => log(`git: ${message}`);
-  const gitSandboxes = await openSandboxes({ ...own, stateDir: places.gitSandboxes, network: 'none', log: forGit });
+  const gitSandboxes = await openSandboxes({
+    ...own,
+    stateDir: places.gitSandboxes,
+    network: 'none',
+    etc: 'bare',
+    log: forGit,
+  });
   const mirrors = await openMirrors({
     dir: places.git,
     sandboxes: gitSandboxes,

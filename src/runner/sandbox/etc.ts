@@ -1,7 +1,7 @@
 import { copyFile, lstat, mkdir, readdir, readlink, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DNS_ADDRESS } from './network.ts';
-import { BUILD_USER, PLACES, type Network } from './types.ts';
+import { BUILD_USER, PLACES, type Network, type SandboxOptions } from './types.ts';
 
 /**
  * The /etc that a build sees: a folder put together once, when the sandboxes are opened.
@@ -10,9 +10,9 @@ import { BUILD_USER, PLACES, type Network } from './types.ts';
  * of other programs), so this takes only what toolchains are known to read, and of that only what every user
  * of the machine may read. One folder instead of many small mounts, because each mount costs every start.
  */
-const TAKEN = {
-  'the linker, the C library, Debian’s alternatives':
-    'alternatives ld.so.cache ld.so.conf ld.so.conf.d gai.conf host.conf nsswitch.conf protocols services rpc',
+const FOR_ALL = 'alternatives ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf';
+const FOR_BUILDS = {
+  'the C library': 'gai.conf host.conf protocols services rpc',
   'time, language, the name of the system':
     'localtime timezone locale.alias locale.conf default/locale os-release debian_version lsb-release shells',
   'certificates, but not /etc/ssl/private':
@@ -26,9 +26,10 @@ const TAKEN = {
     'glvnd gtk-3.0 dbus-1/session.conf',
 };
 
-export async function composeEtc(target: string, network: Network): Promise<void> {
+export async function composeEtc(target: string, network: Network, content: SandboxOptions['etc']): Promise<void> {
   await mkdir(target, { recursive: true, mode: 0o755 });
-  for (const name of Object.values(TAKEN).flatMap((names) => names.split(' '))) {
+  const taken = content === 'bare' ? [FOR_ALL] : [FOR_ALL, ...Object.values(FOR_BUILDS)];
+  for (const name of taken.flatMap((names) => names.split(' '))) {
     await mkdir(join(target, name, '..'), { recursive: true });
     await take(join('/etc', name), join(target, name));
   }

@@ -9,6 +9,8 @@ export interface SandboxOptions {
   /** `off` runs everything as plain processes of the runner's own user: for machines that cannot isolate. */
   isolation: 'required' | 'off';
   log: (message: string) => void;
+  /** `bare` holds no more than programs need to start; by default /etc has what builds and their tools read. */
+  etc?: 'bare';
   /** How many sandboxes to prepare at once; more are made when they are needed. */
   prepare?: number;
   /** When less than this is free where workspaces lie, the run that fills the disk is ended. */

@@ -39,7 +39,7 @@ export async function workplace(t: TestContext, options: Partial<MirrorsOptions>
   const opened: Mirrors[] = [];
   const host = await startGitHost();
   const { isolation = 'required' } = options;
-  const sandboxes = await openSandboxes({ stateDir, network: 'none', isolation, log: () => {} });
+  const sandboxes = await openSandboxes({ stateDir, network: 'none', etc: 'bare', isolation, log: () => {} });
   t.after(async () => {
     await sandboxes.close();
     await Promise.all(opened.map((mirrors) => mirrors.close()));
