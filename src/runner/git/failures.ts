@@ -19,7 +19,7 @@ export type RemoteFailure =
   | 'remote_failed';
 
 /** Those that come of the limits that git works in. */
-export type LimitFailure = 'fetch_timed_out' | 'fetch_out_of_memory' | 'fetch_out_of_disk' | 'checkout_too_large';
+export type LimitFailure = 'fetch_timed_out' | 'out_of_memory' | 'disk_full' | 'checkout_too_large';
 
 /** Something outside this program must change. The message tells a person what; the log has it already. */
 export class FetchError extends Error {
@@ -135,12 +135,12 @@ export function limitReached(reason: string | null, limits: Limits): FetchError 
 const limitsReached: Record<string, (limits: Limits) => [LimitFailure, string]> = {
   timed_out: ({ timeoutMs }) => ['fetch_timed_out', tooSlow(timeoutMs)],
   out_of_memory: ({ memoryBytes }) => [
-    'fetch_out_of_memory',
+    'out_of_memory',
     `git needs more than the ${Math.floor(memoryBytes / 1024 ** 2)} MB of memory that it may have for this repository. ` +
       'Most often a directory in it refers to itself many times over, or a commit changes very many files at once.',
   ],
   out_of_disk: () => [
-    'fetch_out_of_disk',
+    'disk_full',
     'The disk of this runner is too small for the repository. What was fetched of it is removed; an operator makes room.',
   ],
 };

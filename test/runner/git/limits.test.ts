@@ -54,7 +54,7 @@ async function calledOff(work: (signal: AbortSignal) => Promise<unknown>, when: 
 test('a small repository that would take all memory to look at is refused in words', async (t) => {
   const place = await workplace(t, { memoryBytes: 256 * MB });
   const sha = await bomb(place.repository, 9, 10, 'x');
-  assert.match(await place.fetchFails('fetch_out_of_memory', 'main'), /more than the 256 MB of memory/);
+  assert.match(await place.fetchFails('out_of_memory', 'main'), /more than the 256 MB of memory/);
   assert.deepEqual(leftOf(place), []);
   const isLooking = (): boolean => commandsWith(`\0diff-tree\0`).some((pid) => commandsWith(sha).includes(pid));
   const patient = await place.openMirrors({ memoryBytes: 4096 * MB });
@@ -187,7 +187,7 @@ test('a repository that the disk has no room for is refused in words, and what w
     const sha = await repository.commit();
     await mirrors.fetch(request);
     await repository.commit({ files: { large: randomBytes(40 * MB) } });
-    await assert.rejects(mirrors.fetch(request), { kind: 'fetch_out_of_disk' });
+    await assert.rejects(mirrors.fetch(request), { kind: 'disk_full' });
     assert.match(said, /The disk of this runner is too small/);
     assert.deepEqual(leftOf({ folder: disk, dir }), ['git', 'sandboxes']);
     await repository.overwrite('main', sha);

@@ -113,7 +113,7 @@ test('memory and time that a session may not have end it in words', async (t) =>
     assert.equal(status, 137);
     throw new Error('it failed');
   });
-  await assert.rejects(hungry, { kind: 'fetch_out_of_memory' });
+  await assert.rejects(hungry, { kind: 'out_of_memory' });
   const slow = sessions.use({ directory, access: 'read', signal, timeoutMs: 500 }, ({ run }) => run(['sleep', '1000']));
   await assert.rejects(slow, { kind: 'fetch_timed_out' });
 });
