@@ -1,4 +1,13 @@
-import { copyFile, lstat, mkdir, readdir, readlink, stat, symlink, writeFile } from 'node:fs/promises';
+import {
+  copyFileSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { DNS_ADDRESS } from './network.ts';
 import { BUILD_USER, PLACES, type Network, type SandboxOptions } from './types.ts';
@@ -8,7 +17,8 @@ import { BUILD_USER, PLACES, type Network, type SandboxOptions } from './types.t
  *
  * The machine's own /etc is full of things that are nobody's business (password hashes, host keys, settings
  * of other programs), so this takes only what toolchains are known to read, and of that only what every user
- * of the machine may read. One folder instead of many small mounts, because each mount costs every start.
+ * of the machine may read. One folder instead of many small mounts, because each mount costs every start. It is hundreds of
+ * small files, which take several times as long when a thread is asked for each.
  */
 const FOR_ALL = 'alternatives ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf';
 const FOR_BUILDS = {
@@ -26,12 +36,12 @@ const FOR_BUILDS = {
     'glvnd gtk-3.0 dbus-1/session.conf',
 };
 
-export async function composeEtc(target: string, network: Network, content: SandboxOptions['etc']): Promise<void> {
-  await mkdir(target, { recursive: true, mode: 0o755 });
+export function composeEtc(target: string, network: Network, content: SandboxOptions['etc']): void {
+  mkdirSync(target, { recursive: true, mode: 0o755 });
   const taken = content === 'bare' ? [FOR_ALL] : [FOR_ALL, ...Object.values(FOR_BUILDS)];
   for (const name of taken.flatMap((names) => names.split(' '))) {
-    await mkdir(join(target, name, '..'), { recursive: true });
-    await take(join('/etc', name), join(target, name));
+    mkdirSync(join(target, name, '..'), { recursive: true });
+    take(join('/etc', name), join(target, name));
   }
   const { name, uid, gid } = BUILD_USER;
   const nobody = 65_534;
@@ -43,19 +53,19 @@ export async function composeEtc(target: string, network: Network, content: Sand
   };
   // Outside names are looked up through the network's own forwarder, whatever the machine's resolver is.
   if (network === 'internet') texts['resolv.conf'] = `nameserver ${DNS_ADDRESS}\n`;
-  for (const [file, text] of Object.entries(texts)) await writeFile(join(target, file), text, { mode: 0o644 });
-  if (network === 'host') await take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
+  for (const [file, text] of Object.entries(texts)) writeFileSync(join(target, file), text, { mode: 0o644 });
+  if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
 }
 
 /** Copies what everybody may read. Links stay links, so that they lead into the /usr that the build sees. */
-async function take(from: string, to: string, follow = false): Promise<void> {
-  const found = await (follow ? stat(from) : lstat(from)).catch(() => null);
+function take(from: string, to: string, follow = false): void {
+  const found = (follow ? statSync : lstatSync)(from, { throwIfNoEntry: false });
   if (!found) return;
   const readableByAll = (found.mode & 0o004) !== 0;
-  if (found.isSymbolicLink()) await symlink(await readlink(from), to);
-  else if (found.isFile() && readableByAll) await copyFile(from, to);
+  if (found.isSymbolicLink()) symlinkSync(readlinkSync(from), to);
+  else if (found.isFile() && readableByAll) copyFileSync(from, to);
   else if (found.isDirectory() && readableByAll) {
-    await mkdir(to, { recursive: true, mode: 0o755 });
-    for (const name of await readdir(from)) await take(join(from, name), join(to, name));
+    mkdirSync(to, { recursive: true, mode: 0o755 });
+    for (const name of readdirSync(from)) take(join(from, name), join(to, name));
   }
 }

@@ -62,7 +62,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     await machine.mountHelper.close();
   };
   try {
-    await composeEtc(machine.etc, network, options.etc);
+    composeEtc(machine.etc, network, options.etc);
     const disk = await watchDisk(state.folder, options.diskReserveBytes);
     await findWays(machine, disk, log);
     await pool.prepare(options.prepare ?? 1);
