@@ -79,6 +79,9 @@ export function underFilter(folder: string, command: readonly string[], input = 
     '/proc',
     '--tmpfs',
     '/tmp',
+    '--ro-bind', // it may lie there too
+    process.execPath,
+    process.execPath,
     '--bind',
     folder,
     folder,
