@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { mkdtemp, rm, mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import {
   openSandboxes,
@@ -93,11 +93,22 @@ export function groupsOf(stateDir: string): string[] {
   const name = `headrace-${createHash('sha256').update(stateDir).digest('hex').slice(0, 10)}`;
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
   const tops = mounts.filter((line) => / - cgroup2? /.test(line)).map((line) => line.split(' ')[4] ?? '');
-  return tops.flatMap((top) =>
-    readdirSync(top, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.name.startsWith(name))
-      .map((entry) => join(entry.parentPath, entry.name)),
-  );
+  return tops.flatMap(groupsBelow).filter((path) => basename(path).startsWith(name));
+}
+
+/** Groups of other tests come and go meanwhile. */
+function groupsBelow(folder: string): string[] {
+  const entries = attempt(() => readdirSync(folder, { withFileTypes: true }));
+  const below = (entries ?? []).filter((entry) => entry.isDirectory()).map((entry) => join(folder, entry.name));
+  return below.flatMap((path) => [path, ...groupsBelow(path)]);
+}
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
 }
 
 export function nothingLeft(stateDir: string, mark: string): void {
