@@ -6,10 +6,9 @@ import { SECCOMP_FD, seccompFilter, STATUS_FD } from './arguments.ts';
 import { ignore } from './cgroup_files.ts';
 import { signalAll } from './descendants.ts';
 import { GRACE_MS } from './ending.ts';
-import type { RunHelper } from './mount-helper.ts';
-import type { SandboxRoot } from './sandbox-root.ts';
+import type { Descriptor, RunNamespaces } from './mount-helper.ts';
 import { announced, AWAIT_SCRIPT, NEVER_FD, REPORT_FD, SCRIPT_FD } from './steps.ts';
-import type { Identity } from './types.ts';
+import type { Command } from './types.ts';
 
 /**
  * One sandbox, from before its run to after it.
@@ -43,40 +42,37 @@ export interface Bubblewrap {
   kill(): void;
 }
 
-interface Holding {
-  helper: RunHelper;
-  /** Who the run is on this machine. */
-  owner: Identity;
-  root: SandboxRoot;
-  /** What bubblewrap is told beside that. */
-  arguments: readonly string[];
+/** What it has open. */
+export function bubblewrapDescriptors(): Record<number, Descriptor> {
+  return {
+    0: { file: '/dev/null' },
+    1: 'writes',
+    2: 'writes',
+    [SCRIPT_FD]: 'reads',
+    [REPORT_FD]: 'writes',
+    [STATUS_FD]: 'writes',
+    [NEVER_FD]: 'waits for ever',
+    [SECCOMP_FD]: { file: seccompFilter() },
+  };
 }
 
-export async function holdBubblewrap({ helper, owner, root, arguments: common }: Holding): Promise<Bubblewrap> {
-  const { pid, pipes, ended } = await helper.start({
-    as: owner,
-    descriptors: {
-      0: { file: '/dev/null' },
-      1: 'writes',
-      2: 'writes',
-      [SCRIPT_FD]: 'reads',
-      [REPORT_FD]: 'writes',
-      [STATUS_FD]: 'writes',
-      [NEVER_FD]: 'waits for ever',
-      [SECCOMP_FD]: { file: seccompFilter() },
-    },
-    command: ['bwrap', '--bind', root.path, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT],
-  });
+/** `root`: where the sandbox's root is put together. `common`: what else bubblewrap is told. */
+export function bubblewrapCommand(root: string, common: readonly string[]): Command {
+  return ['bwrap', '--bind', root, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT];
+}
+
+export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblewrap> {
+  const { pid, pipe, ended } = await namespaces.start();
   const opened: number[] = [];
   try {
     const open = (descriptor: number, flags: number): number => {
-      const fd = openSync(pipes.get(descriptor) ?? '', flags | constants.O_NONBLOCK);
+      const fd = openSync(pipe(descriptor), flags | constants.O_NONBLOCK);
       opened.push(fd);
       return fd;
     };
     const reading = [REPORT_FD, STATUS_FD, 2, 1].map((descriptor) => open(descriptor, constants.O_RDONLY));
     const writing = open(SCRIPT_FD, constants.O_WRONLY);
-    await helper.opened();
+    namespaces.opened();
     return heldBubblewrap(pid, ended, reading as Four, writing);
   } catch (error) {
     opened.forEach((fd) => closeSync(fd));

@@ -53,7 +53,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     arguments: commonArguments(network),
     overlay: true,
     makeCgroup: await cgroupMaker(state, log),
-    connect: outside && ((pid) => outside.connect(pid)),
+    connect: outside && ((namespaces) => outside.connect(namespaces)),
   };
   const pool = openPool(machine, log);
   const takeDown = async (): Promise<void> => {

@@ -3,7 +3,7 @@ import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { findCgroups, type Cgroup } from './cgroups.ts';
 import type { BuildUsers } from './identity.ts';
-import type { MountHelper } from './mount-helper.ts';
+import type { MountHelper, NamespacePaths } from './mount-helper.ts';
 import type { Outside } from './network.ts';
 import type { State } from './state.ts';
 import type { Network, SandboxOptions } from './types.ts';
@@ -22,7 +22,7 @@ export interface Machine {
   overlay: boolean;
   makeCgroup(run: string): Cgroup | null;
   /** Connects the network of a run to the outside; undefined where runs have no network of their own. */
-  connect: ((pid: number) => Promise<Outside>) | undefined;
+  connect: ((namespaces: NamespacePaths) => Promise<Outside>) | undefined;
 }
 
 const PROGRAMS: Record<string, { package: string; for: (network: Network) => boolean }> = {

@@ -1,36 +1,36 @@
 # Mounts what runs need and starts them, each in namespaces of its own.
 #
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself, so this small process
-# stays for as long as the runner. For every run it forks a helper of that run's own, which enters new namespaces, mounts
-# there what the run needs, and starts bubblewrap: a fork costs a fraction of a new process of Node or Perl. What a helper
-# mounts is seen in its namespaces alone and is gone, whatever happens, when the helper and the run are gone. A helper
-# serves one run and ends with it. Nothing in here is ever within reach of a build.
+# stays for as long as the runner. It makes the namespaces of every run and goes into them to mount there what the run
+# needs; the one process that it forks for a run waits for that and becomes bubblewrap. What is mounted for a run is seen
+# in the run's namespaces alone and is gone, whatever happens, when this process lets go of them and the run is over.
+# Nothing in here is ever within reach of a build.
 #
 # Everything ends when standard input closes, that is at the latest with the runner.
 #
-# A request is a list of fields, each followed by a NUL, and a line break at the end. The first field says who is meant: the
-# name of a helper, or "-" for this process itself. The answer is one line: that name, then "ok" or "no:" and why. Requests
-# may be sent ahead of the answers; after one that failed, the others are still tried.
+# A request is a list of fields, each followed by a NUL, and a line break at the end. The first field says which run is
+# meant, or "-" for none. The answer is one line: that name, then "ok" or "no:" and why. Requests may be sent ahead of the
+# answers; after one that failed, the others are still tried.
 #
-# To this process:
-#   open NAME NAMESPACES IDS ENTRANCE...
-#       forks a helper. NAMESPACES: "mount" or "mount+net". IDS: empty, or "FILE:RUN" when files that belong on disk to the
-#       user FILE are to belong to the user RUN for this run. ENTRANCES: files of control groups that what the helper starts
-#       enters first. The helper itself answers "ok" and its process id.
+# About none:
 #   remove PATH...                 small trees only; "no" when there is more than a little
-# To a helper:
+# About a run:
+#   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
+#       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or "mount+net".
+#       IDS: empty, or "FILE:RUN" when files that belong on disk to the user FILE are to belong to the user RUN for this
+#       run. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: what it has open: "N<PATH" a
+#       file to read, "N<=" a pipe to read from, "N>=" a pipe to write to, "N<-" a pipe in which nothing ever comes. Both
+#       have \x01 between them.
+#       The answer is "ok", its process id, and descriptors of this process, to be opened through /proc: for every pipe N
+#       its other end ("N=M"), and the namespaces ("mount=M", "net=M"). When the process has ended, "end", its id and its
+#       status (-1 for a signal) follow, at any time.
 #   directory PATH MODE UID GID
-#   root TARGET ENTRY...           a file system of directories ("PATH") and links ("PATH\x01TARGET"). What is mounted in
-#                                  it later also appears wherever a sandbox has bound it by then.
+#   root TARGET ENTRY...           directories ("PATH") and links ("PATH\x01TARGET"). What is mounted there later also
+#                                  appears wherever a sandbox has bound it by then.
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
-#   start UID GID DESCRIPTORS COMMAND...
-#       DESCRIPTORS: what the process has open, with \x01 between them: "N<PATH" a file to read, "N<=" a pipe to read from,
-#       "N>=" a pipe to write to, "N<-" a pipe in which nothing ever comes.
-#       The answer is "ok", its process id, and for every pipe N the number of the helper's own descriptor for its other
-#       end ("N=M"), to be opened through /proc. When the process has ended, "end", its id and its status (-1 for a
-#       signal) follow, at any time.
-#   opened                         the other ends are open: the helper's own are closed
-#   close                          ends the helper with all that it started; "gone" follows when it is gone
+#   start                          what was forked becomes its command
+#   opened                         the other ends are open: those here are closed. It has no answer.
+#   close                          ends it; "gone" follows when nothing is left
 # A user id of -1 stands for this process's own user.
 use strict;
 use warnings;
@@ -39,8 +39,8 @@ use POSIX ();
 
 # perl-base, the part that every Debian has, brings no table of system calls. Those above 400 are the same everywhere.
 my %numbers = (
-    aarch64 => { mount => 40,  umount2 => 39,  statfs => 43,  prctl => 167, unshare => 97,  keyctl => 219 },
-    x86_64  => { mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250 },
+    aarch64 => { mount => 40,  umount2 => 39,  statfs => 43,  prctl => 167, unshare => 97,  keyctl => 219, setns => 268, ppoll => 73 },
+    x86_64  => { mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250, setns => 308, ppoll => 271 },
 );
 my $machine = ( POSIX::uname() )[4];
 my $call    = $numbers{$machine};
@@ -48,16 +48,36 @@ my ( $OPEN_TREE, $MOVE_MOUNT, $MOUNT_SETATTR ) = ( 428, 429, 442 );
 my ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_REMOUNT ) = ( 1, 2, 4, 32 );
 my ( $MS_BIND, $MS_MOVE, $MS_SHARED, $MNT_DETACH )    = ( 4096, 8192, 1 << 20, 2 );
 my ( $NEW_MOUNTS, $NEW_USERS, $NEW_NETWORK )          = ( 0x20000, 0x10000000, 0x40000000 );
-my $PR_SET_CHILD_SUBREAPER = 36;
-my $JOIN_SESSION_KEYRING   = 1;
+my ( $PR_SET_PDEATHSIG, $PR_SET_CHILD_SUBREAPER ) = ( 1, 36 );
+my $JOIN_SESSION_KEYRING = 1;
 my $nook = '/sys/nook';
-my $me   = '-';
-my ( %helpers, %names, @entrances, @other_ends, @kept, $id_map );
-$/ = "\0\n";
+my $me   = $$;
+
+# A run: its process, and what is kept open for it. Whose process an id is.
+my ( %runs, %names );
+
+# In which namespaces this process is: those of a run, or "-" for its own.
+my ( $inside, $own_mounts, $own_network ) = ('-');
 umask 022;
 
-# One system call for each answer, so that those of different processes never mix.
-sub answer { syswrite STDOUT, "$me $_[0]\n" }
+# Answers to requests that came together go together: every message wakes the runner.
+my $answers = '';
+sub answer { my ( $name, $text ) = @_; $answers .= "$name $text\n" }
+
+sub send_answers {
+    while ( $answers ne '' ) {
+        my $length = syswrite STDOUT, $answers or last;
+        substr $answers, 0, $length, '';
+    }
+}
+
+sub enter {
+    my ($name) = @_;
+    return 1 if $name eq $inside;
+    syscall( $call->{setns}, fileno( $name eq '-' ? $own_mounts : $runs{$name}{mount} ), $NEW_MOUNTS ) == 0 or return 0;
+    $inside = $name;
+    return 1;
+}
 
 sub mount_at {
     my ( $source, $target, $type, $flags, $data ) = @_;    # copies: syscall takes no constants
@@ -86,7 +106,8 @@ sub bind_at {
     make_way($target) && syscall( $call->{statfs}, $source, $facts ) == 0 or return 0;
     my $forbidden = unpack( 'x80 Q', $facts ) & 15;
     my $flags     = $forbidden | $MS_NOSUID | $MS_NODEV | ( $mode eq 'ro' ? $MS_RDONLY : 0 );
-    return bind_mapped( $source, $target, $flags ) if $mapped && $id_map;
+    my $id_map = $runs{$inside}{id_map};
+    return bind_mapped( $source, $target, $flags, $id_map ) if $mapped && $id_map;
     mount_at( $source, $nook, 'none', $MS_BIND, '' ) or return 0;
     return 1
       if mount_at( 'none', $nook, 'none', $MS_REMOUNT | $MS_BIND | $flags, '' )
@@ -100,7 +121,7 @@ sub bind_at {
 # The same, with the owners of files translated. The flags of mount_setattr(2) for read-only, nosuid, nodev and noexec
 # have the values of the older ones.
 sub bind_mapped {
-    my ( $source, $target, $flags ) = @_;
+    my ( $source, $target, $flags, $id_map ) = @_;
     my ( $HERE, $CLONE, $CLOSE_ON_EXEC, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x80000, 0x1000, 0x100000 );
     my $empty = '';
     my $tree = syscall( $OPEN_TREE, $HERE, $source, $CLONE | $CLOSE_ON_EXEC );
@@ -114,29 +135,14 @@ sub bind_mapped {
     return $done;
 }
 
-# A user namespace that nobody is in: all it does is to carry the translation. Root stays root, or an overlay could not
-# make the files of its own that lie between its layers.
-sub open_id_map {
-    my ( $file, $run ) = @_;
-    local $SIG{CHLD} = 'DEFAULT';
-    pipe my $ready, my $tell or return;
-    pipe my $wait, my $go or return;
-    defined( my $pid = fork ) or return;
-    if ( !$pid ) {
-        close $_ for $ready, $go;
-        syswrite $tell, syscall( $call->{unshare}, $NEW_USERS ) == 0 ? 'y' : 'n';
-        sysread $wait, my $never, 1;
-        POSIX::_exit(0);
-    }
-    close $_ for $tell, $wait;
-    sysread $ready, my $word, 1;
-    my $map;
-    if ( $word eq 'y' && write_file( "/proc/$pid/uid_map", "0 0 1\n$file $run 1\n" ) && write_file( "/proc/$pid/gid_map", "0 0 1\n$file $run 1\n" ) ) {
-        open $map, '<', "/proc/$pid/ns/user" or undef $map;
-    }
-    close $go;
-    waitpid $pid, 0;
-    return $map;
+# The user namespace that a run begins in carries the translation of owners. Root stays root in it, or an overlay could
+# not make the files of its own that lie between its layers.
+sub map_ids {
+    my ( $pid, $file, $run ) = @_;
+    my $map = "0 0 1\n$file $run 1\n";
+    write_file( "/proc/$pid/$_", $map ) or return for qw(uid_map gid_map);
+    open my $space, '<', "/proc/$pid/ns/user" or return;
+    return $space;
 }
 
 sub write_file {
@@ -148,7 +154,7 @@ sub write_file {
 sub make_root {
     my ( $target, @entries ) = @_;
     make_way($target)
-      && mount_at( 'sandbox', $target, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' )
+      && mount_at( $target, $target, 'none', $MS_BIND, '' )
       && mount_at( 'none', $target, 'none', $MS_SHARED, '' )
       or return 0;
     for (@entries) {
@@ -180,47 +186,139 @@ sub make_pipe {
     return ( $reading, $writing );
 }
 
-sub start {
-    my ( $uid, $gid, $descriptors, @command ) = @_;
-    my ( %own, %other );
+# What the process of a run is to have open, and the other ends of its pipes.
+sub open_descriptors {
+    my ( $run, $uid, $gid, $descriptors ) = @_;
+    my %own;
     for ( split /\x01/, $descriptors ) {
         my ( $number, $sign, $what ) = /^(\d+)([<>])(.*)$/s or die "not a descriptor: $_";
         if ( $what eq '=' || $what eq '-' ) {
-            my ( $reading, $writing ) = make_pipe( $uid, $gid ) or return 0;
+            my ( $reading, $writing ) = make_pipe( $uid, $gid ) or return;
             ( $own{$number}, my $other ) = $sign eq '<' ? ( $reading, $writing ) : ( $writing, $reading );
-            if   ( $what eq '-' ) { push @kept, $other }
-            else                  { $other{$number} = $other }
+            if   ( $what eq '-' ) { $run->{kept} = $other }
+            else                  { $run->{other_ends}{$number} = $other }
         }
-        else { sysopen $own{$number}, $what, Fcntl::O_RDONLY() or return 0 }
+        else { sysopen $own{$number}, $what, Fcntl::O_RDONLY() or return }
     }
-    defined( my $pid = fork ) or return 0;
-    if ($pid) {
-        push @other_ends, values %other;
-        return join ' ', $pid, map { "$_=" . fileno $other{$_} } keys %other;
-    }
-    eval {
-        # Before their descriptors are needed for something else.
-        for my $entrance (@entrances) { syswrite $entrance, '0' or die "cannot enter a control group: $!\n" }
-        # First out of the way, then each to its place: one may lie where another belongs.
-        my %parked = map { $_ => POSIX::dup2( fileno $own{$_}, 200 + $_ ) } keys %own;
-        POSIX::dup2( $parked{$_}, $_ ) && POSIX::close( $parked{$_} ) for keys %own;
-        if ( $uid >= 0 ) {
-            $) = "$gid $gid";
-            POSIX::setgid($gid) && POSIX::setuid($uid) or die "cannot become $uid: $!\n";
-            die "still root\n" if $> == 0 || $) ne "$gid $gid";
-        }
-        # A session keyring of its own, without a name: what the runner's session holds is nobody else's.
-        syscall( $call->{keyctl}, $JOIN_SESSION_KEYRING, 0 ) >= 0
-          or $!{ENOSYS}
-          or die "cannot make a session keyring: $!\n";
-        no warnings 'exec';
-        exec {$command[0]} @command or die "$command[0]: $!\n";
-    };
-    POSIX::write( 2, $@, length $@ );
-    POSIX::_exit(125);
+    return \%own;
 }
 
-my %for_helper = (
+# Answers the words that follow "ok". What fails leaves nothing: the caller lets go of the run.
+sub open_run {
+    my ( $name, $namespaces, $ids, $uid, $gid, $entrances, $descriptors, @command ) = @_;
+    my $run = $runs{$name} = {};
+    enter('-') or return 0;
+    my @entrances;
+    for my $file ( split /\x01/, $entrances ) {
+        open my $entrance, '>', $file or return 0;
+        push @entrances, $entrance;
+    }
+    my $own = open_descriptors( $run, $uid, $gid, $descriptors ) or return 0;
+    pipe( my $told, my $tell ) && pipe( my $wait, $run->{go} ) or return 0;
+    my $with_network = $namespaces eq 'mount+net';
+    syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
+    $inside = $name;
+    open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
+    # The runner's /sys becomes the place for what is put together: nothing that it keeps can lie there.
+    mount_at( 'run', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
+
+    my $pid = fork_with( sub {
+        my $settled;
+        eval {
+            become( $uid, $gid );
+            # By that user: what the kernel counts by user, it counts for the maker of a namespace too.
+            if ($ids) { syscall( $call->{unshare}, $NEW_USERS ) == 0 or die "cannot make a user namespace: $!\n" }
+            # Bubblewrap asks for the same, but only once it is up.
+            syscall( $call->{prctl}, $PR_SET_PDEATHSIG, POSIX::SIGKILL(), 0, 0, 0 );
+            POSIX::_exit(0) if getppid() != $me;
+            syswrite $tell, '.';
+            for my $entrance (@entrances) { syswrite $entrance, '0' or die "cannot enter a control group: $!\n" }
+            close $run->{go};
+            sysread( $wait, my $go, 1 ) or POSIX::_exit(0);    # let go of before it began
+            # First out of the way, then each to its place: one may lie where another belongs.
+            my %parked = map { $_ => POSIX::dup2( fileno $own->{$_}, 200 + $_ ) } keys %$own;
+            POSIX::dup2( $parked{$_}, $_ ) && POSIX::close( $parked{$_} ) for keys %$own;
+            $settled = 1;
+            no warnings 'exec';
+            exec {$command[0]} @command or die "$command[0]: $!\n";
+        };
+        if   ($settled) { POSIX::write( 2, $@, length $@ ) }
+        else            { syswrite $own->{2}, $@ }
+        POSIX::_exit(125);
+    } );
+    if ($with_network) {
+        open $run->{net}, '<', '/proc/self/ns/net' or return 0;
+        syscall( $call->{setns}, fileno $own_network, $NEW_NETWORK ) == 0 or die "cannot come back: $!";
+    }
+    defined $pid or return 0;
+    ( $names{$pid}, $run->{pid} ) = ( $name, $pid );
+    close $tell;
+    if ( my ( $file, $to ) = $ids =~ /^(\d+):(\d+)$/ ) {
+        my $word;
+        if ( !sysread $told, $word, 1 ) { $! = POSIX::EPERM(); return 0 }
+        $run->{id_map} = map_ids( $pid, $file, $to ) or return 0;
+    }
+    my %kept = ( %{ $run->{other_ends} }, map { $run->{$_} ? ( $_ => $run->{$_} ) : () } qw(mount net) );
+    return join ' ', $pid, map { "$_=" . fileno $kept{$_} } keys %kept;
+}
+
+sub fork_with {
+    my ($work) = @_;
+    my $pid = fork;
+    return $pid if $pid || !defined $pid;
+    $SIG{CHLD} = $SIG{PIPE} = 'DEFAULT';
+    POSIX::sigprocmask( POSIX::SIG_SETMASK(), POSIX::SigSet->new );
+    $work->();
+}
+
+sub become {
+    my ( $uid, $gid ) = @_;
+    if ( $uid >= 0 ) {
+        $) = "$gid $gid";
+        POSIX::setgid($gid) && POSIX::setuid($uid) or die "cannot become $uid: $!\n";
+        die "still root\n" if $> == 0 || $) ne "$gid $gid";
+    }
+    # A session keyring of its own, without a name: what the runner's session holds is nobody else's.
+    syscall( $call->{keyctl}, $JOIN_SESSION_KEYRING, 0 ) >= 0
+      or $!{ENOSYS}
+      or die "cannot make a session keyring: $!\n";
+}
+
+sub is_open { my $run = $runs{ $_[0] }; return $run && $run->{mount} }
+
+sub let_go {
+    my ($name) = @_;
+    my $run = $runs{$name} or return answer( $name, 'gone' );
+    enter('-');
+    $run->{over} = 1;
+    return kill KILL => $run->{pid} if $run->{pid};    # its end lets go
+    delete $runs{$name};
+    answer( $name, 'gone' );
+}
+
+# Whom nobody here has forked was a child of a bubblewrap that died before its time. It would wait for that for ever.
+sub end_strangers {
+    kill KILL => grep { !$names{$_} } children();
+}
+
+sub children {
+    open my $list, '<', "/proc/$$/task/$$/children" or return;
+    my $all = '';
+    1 while sysread $list, $all, 4096, length $all;
+    return split ' ', $all;
+}
+
+sub reap {
+    while ( ( my $pid = waitpid -1, POSIX::WNOHANG() ) > 0 ) {
+        my $name = delete $names{$pid} // next;
+        delete $runs{$name}{pid};
+        answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
+        end_strangers();
+        let_go($name) if $runs{$name}{over};
+    }
+}
+
+my %for_run = (
     directory => sub {
         my ( $path, $mode, $uid, $gid ) = @_;
         return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
@@ -228,108 +326,67 @@ my %for_helper = (
     root    => \&make_root,
     overlay => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind    => \&bind_at,
-    start   => \&start,
-    opened  => sub { @other_ends = (); return 1 },
+    start   => sub { syswrite $runs{$inside}{go}, '.' },
 );
 
-my %for_this = (
-    open   => \&open_helper,
-    remove => sub {
-        my $budget = 64;
-        for my $path (@_) { remove_small( $path, \$budget ) or $!{ENOENT} or return 0 }
-        return 1;
-    },
-);
-
-sub open_helper {
-    my ( $name, $namespaces, $ids, @files ) = @_;
-    pipe my $requests, my $control or return 0;
-    defined( my $pid = fork ) or return 0;
-    if ( !$pid ) {
-        close $_ for $control, values %helpers;
-        open STDIN, '<', '/dev/null';
-        ( %helpers, %names ) = ();
-        $me = $name;
-        help( $requests, $namespaces, $ids, @files );
-        POSIX::_exit(0);
-    }
-    ( $helpers{$name}, $names{$pid} ) = ( $control, $name );
-    return '';    # the helper answers
-}
-
-sub help {
-    my ( $requests, $namespaces, $ids, @files ) = @_;
-    # What bubblewrap has started becomes a child of this process, should it die before its time.
-    syscall( $call->{prctl}, $PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 );
-    my $problem = prepare( $namespaces, $ids, @files );
-    answer( $problem eq '' ? "ok $$" : "no: $problem" );
-    while ( $problem eq '' && defined( my $line = <$requests> ) ) {
-        chomp $line;
-        my ( $name, @fields ) = split /\0/, $line, -1;
-        my $done = $for_helper{$name}->(@fields);
-        answer( $done ? "ok $done" : "no: $!" );
-    }
-    # Nobody is left who could ask. Bubblewrap would go with this process, but what it is just opening would not.
-    $SIG{CHLD} = 'DEFAULT';
-    for ( ;; ) {
-        open my $list, '<', "/proc/$$/task/$$/children" or last;
-        local $/;
-        my @children = split ' ', <$list> // '';
-        last if !@children;
-        kill KILL => @children;
-        waitpid $_, 0 for @children;
-    }
+sub remove {
+    my $budget = 64;
+    for my $path (@_) { remove_small( $path, \$budget ) or $!{ENOENT} or return 0 }
+    return 1;
 }
 
 # Answers what went wrong, if anything did.
 sub prepare {
-    my ( $namespaces, $ids, @files ) = @_;
-    for my $file (@files) {    # opened while they can be seen
-        open my $entrance, '>', $file or return "$file: $!";
-        push @entrances, $entrance;
-    }
-    my $new = $NEW_MOUNTS | ( $namespaces eq 'mount+net' ? $NEW_NETWORK : 0 );
-    syscall( $call->{unshare}, $new ) == 0 or return "unshare: $!";
-    if ( my ( $file, $run ) = $ids =~ /^(\d+):(\d+)$/ ) {
-        $id_map = open_id_map( $file, $run ) or return "a translation of user numbers: $!";
-    }
-    # /sys becomes the place for what is put together: nothing that a runner keeps can lie there, so covering it hides
-    # nothing. What is mounted there goes first: every mount costs a run a little, because its namespace begins as a copy.
+    return "the system calls of $machine are not known here" if !$call;
+    # What bubblewrap has started becomes a child of this process, should bubblewrap die before its time.
+    syscall( $call->{prctl}, $PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 );
+    # What is mounted below /sys goes: every mount costs a run a little, because its namespace begins as a copy.
     syscall( $call->{umount2}, my $sys = '/sys', $MNT_DETACH );
-    mount_at( 'helper', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return "/sys: $!";
+    mount_at( 'runs', '/sys', 'tmpfs', $MS_RDONLY, 'mode=0755,size=1m' ) or return "/sys: $!";
     chdir '/';
+    open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
     return '';
 }
 
-# Signals are handled between two operations, so this never cuts through an answer.
-$SIG{CHLD} = sub {
-    while ( ( my $pid = waitpid -1, POSIX::WNOHANG() ) > 0 ) {
-        my $name = delete $names{$pid};
-        if ( defined $name ) {
-            delete $helpers{$name};
-            syswrite STDOUT, "$name gone\n";
-        }
-        else { answer( "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) ) }
-    }
-};
-$SIG{PIPE} = 'IGNORE';
-
-if ( !$call ) { answer("no: the system calls of $machine are not known here"); exit 1 }
-answer('ok');
-
-while ( my $line = <STDIN> ) {
-    my ( $to, $rest ) = split /\0/, $line, 2;
-    if ( $to eq '-' ) {
-        chomp $rest;
-        my ( $name, @fields ) = split /\0/, $rest, -1;
-        my $done = $for_this{$name}->(@fields);
-        answer( defined $done && $done ne '0' ? "ok $done" : "no: $!" ) if $name ne 'open' || $done ne '';
-    }
-    elsif ( $rest eq "close\0\n" ) { delete $helpers{$to} }
-    elsif ( $helpers{$to} )        { syswrite $helpers{$to}, $rest }
+sub serve {
+    my ( $name, $what, @fields ) = @_;
+    return let_go($name) if $what eq 'close';
+    if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
+    my $done =
+        $what eq 'remove' ? enter('-') && remove(@fields)
+      : $what eq 'open'   ? open_run( $name, @fields )
+      : !is_open($name)   ? do { $! = POSIX::ESRCH(); 0 }
+      :                     enter($name) && $for_run{$what}->(@fields);
+    answer( $name, $done ? "ok $done" : "no: $!" );
 }
 
-# The helpers see the end of their requests, and take with them what they have started.
-$SIG{CHLD} = 'DEFAULT';
-%helpers = ();
-1 while waitpid( -1, 0 ) > 0;
+my $problem = prepare();
+answer( '-', $problem eq '' ? "ok $$" : "no: $problem" );
+send_answers();
+exit 1 if $problem ne '';
+
+# Processes are heard to end only while this one waits for requests: nothing else is ever interrupted.
+$SIG{CHLD} = sub { };
+$SIG{PIPE} = 'IGNORE';
+POSIX::sigprocmask( POSIX::SIG_BLOCK(), POSIX::SigSet->new( POSIX::SIGCHLD() ) );
+my ( $requests, $no_signals ) = ( '', "\0" x 8 );
+for ( ; ; ) {
+    my $input = pack 'i s s', 0, 1, 0;    # POLLIN of standard input
+    if ( syscall( $call->{ppoll}, $input, 1, 0, $no_signals, 8 ) < 0 ) { reap() }
+    else {
+        sysread STDIN, $requests, 1 << 16, length $requests or last;
+        my $from = 0;
+        while ( ( my $to = index $requests, "\0\n", $from ) >= 0 ) {
+            serve( split /\0/, substr( $requests, $from, $to - $from ), -1 );
+            $from = $to + 2;
+        }
+        substr $requests, 0, $from, '';
+    }
+    send_answers();
+}
+
+# Bubblewrap would go with this process, but what it is just opening would not.
+while ( my @children = children() ) {
+    kill KILL => @children;
+    waitpid $_, 0 for @children;
+}

@@ -5,37 +5,48 @@ import type { Command, Identity } from './types.ts';
 
 /** The runner's side of mount-helper.pl, which tells its story. */
 export interface MountHelper {
-  /** Forks a helper for one run. */
-  open(options: RunHelperOptions): Promise<RunHelper>;
+  /** Makes the namespaces of one run. Requests can be made at once; all fail where this does. */
+  open(options: RunOptions): RunNamespaces;
   /** Removes trees that are small; rejects when there is more than a little in them. */
   removeSmall(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface RunHelperOptions {
+export interface RunOptions {
   ownNetwork: boolean;
   /** Files that belong on disk to `files` belong to `run` where they are bound `mapped`. */
   owners?: { files: number; run: number } | undefined;
-  /** Files of control groups that whatever the helper starts enters first. */
+  /** Files of control groups that the process of the run enters first. */
   entrances: readonly string[];
+  /** Who that process is on this machine. */
+  as: Identity;
+  descriptors: Readonly<Record<number, Descriptor>>;
+  command: Command;
 }
 
 /** Mounts and starts what one run needs, in namespaces of its own. */
-export interface RunHelper {
-  readonly pid: number;
+export interface RunNamespaces {
+  /** What they are called while they are open. */
+  readonly paths: Promise<NamespacePaths>;
   /** Makes a directory that belongs to somebody. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
-  /** Makes a file system whose mounts show wherever it was bound before. */
+  /** Makes a tree whose mounts show wherever it was bound before. */
   root(target: string, entries: { directories: readonly string[]; links: Record<string, string> }): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
   /** `mapped`: files of the build's user on disk belong to the user of this run. */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
-  /** Starts a process in the helper's namespaces. */
-  start(start: Start): Promise<Started>;
+  /** Starts the process of the run. */
+  start(): Promise<Started>;
   /** The pipes of what was started have been opened. */
-  opened(): Promise<void>;
-  /** Ends the helper with all that it started. */
+  opened(): void;
+  /** Ends the process, and lets go of the namespaces. */
   close(): Promise<void>;
+}
+
+export interface NamespacePaths {
+  mount: string;
+  network: string;
+  user: string;
 }
 
 export interface OverlayLayers {
@@ -47,21 +58,15 @@ export interface OverlayLayers {
 /** What a process has open: a file that it reads, or a pipe, said from its side. */
 export type Descriptor = { file: string } | 'reads' | 'writes' | 'waits for ever';
 
-export interface Start {
-  as: Identity;
-  descriptors: Readonly<Record<number, Descriptor>>;
-  command: Command;
-}
-
 export interface Started {
   pid: number;
-  /** Paths under which the other ends of its pipes can be opened, by the number of its descriptor. */
-  pipes: Map<number, string>;
+  /** The path under which the other end of a pipe of its can be opened, by the number of its descriptor. */
+  pipe: (descriptor: number) => string;
   /** Its exit status; null when a signal ended it, or nobody knows. */
   ended: Promise<number | null>;
 }
 
-/** The helper's own directory in the namespaces of a run. */
+/** Where what a run needs is put together, in its namespaces. */
 export const HELPER_DIRECTORY = '/sys';
 
 /** An option string has to fit into one page. */
@@ -78,33 +83,53 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
   });
   const answers = readAnswers(child);
   const self = answers.from('-');
-  await self.next('prepare a mount namespace');
-  let helpers = 0;
+  const pid = await self.next('prepare a mount namespace');
+  const descriptor = (number: string | undefined): string => `/proc/${pid}/fd/${number}`;
+  let runs = 0;
 
   /** Requests that are made in one go are written in one. */
   const send = (...fields: string[]): void => {
+    if (fields.some((field) => field.includes('\0')))
+      throw new Error(`a path has a NUL byte in it: ${JSON.stringify(fields)}`);
     if (child.stdin.writableCorked === 0) {
       child.stdin.cork();
       process.nextTick(() => child.stdin.uncork());
     }
     child.stdin.write(fields.join('\0') + '\0\n');
   };
-  const ask = async (to: string, from: Conversation, ...fields: string[]): Promise<string> => {
-    if (fields.some((field) => field.includes('\0')))
-      throw new Error(`a path has a NUL byte in it: ${JSON.stringify(fields)}`);
-    send(to, ...fields);
+  const ask = async (from: Conversation, ...fields: string[]): Promise<string> => {
+    send(from.name, ...fields);
     return from.next(fields.join(' '));
   };
 
-  const open = async ({ ownNetwork, owners, entrances }: RunHelperOptions): Promise<RunHelper> => {
-    const name = `${++helpers}`;
-    const conversation = answers.from(name);
-    const namespaces = ownNetwork ? 'mount+net' : 'mount';
-    send('-', 'open', name, namespaces, owners ? `${owners.files}:${owners.run}` : '', ...entrances);
-    const pid = Number(await conversation.next('prepare the namespaces of a run'));
-    const tell = async (...fields: string[]): Promise<void> => void (await ask(name, conversation, ...fields));
+  const open = ({ ownNetwork, owners, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
+    const conversation = answers.from(`${++runs}`);
+    const tell = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
+    send(
+      conversation.name,
+      'open',
+      ownNetwork ? 'mount+net' : 'mount',
+      owners ? `${owners.files}:${owners.run}` : '',
+      `${as.uid}`,
+      `${as.gid}`,
+      // The helper has nothing mounted below /sys; the runner has.
+      entrances.map((file) => `/proc/${process.pid}/root${file}`).join('\x01'),
+      Object.entries(descriptors)
+        .map(([number, what]) => number + signOf(what))
+        .join('\x01'),
+      ...command,
+    );
+    const answer = conversation.next('prepare the namespaces of a run').then((words) => {
+      const [process = '', ...pairs] = words.split(' ');
+      return { process: Number(process), kept: new Map(pairs.map((pair) => pair.split('=') as [string, string])) };
+    });
+    answer.catch(() => {}); // who waits for one of the things below is told
     return {
-      pid,
+      paths: answer.then(({ kept }) => ({
+        mount: descriptor(kept.get('mount')),
+        network: descriptor(kept.get('net')),
+        user: `/proc/${pid}/ns/user`,
+      })),
       directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
       root: (target, { directories, links }) => {
@@ -112,35 +137,23 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
         return tell('root', target, ...directories, ...linked);
       },
       bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
-      start: async ({ as, descriptors, command }) => {
-        const opened = Object.entries(descriptors).map(([number, what]) => number + signOf(what));
-        const started = await ask(
-          name,
-          conversation,
-          'start',
-          `${as.uid}`,
-          `${as.gid}`,
-          opened.join('\x01'),
-          ...command,
-        );
-        const [process = '', ...ends] = started.split(' ');
-        const pipes = ends.map((end) => end.split('=').map(Number) as [number, number]);
-        return {
-          pid: Number(process),
-          pipes: new Map(pipes.map(([number, other]) => [number, `/proc/${pid}/fd/${other}`])),
-          ended: conversation.endOf(Number(process)),
-        };
+      start: async () => {
+        const started = tell('start');
+        const { process, kept } = await answer;
+        const ended = conversation.endOf(process);
+        await started;
+        return { pid: process, pipe: (number) => descriptor(kept.get(`${number}`)), ended };
       },
-      opened: () => tell('opened'),
+      opened: () => send(conversation.name, 'opened'),
       close: async () => {
-        send(name, 'close');
+        send(conversation.name, 'close');
         await conversation.gone;
       },
     };
   };
   return {
     open,
-    removeSmall: async (paths) => void (await ask('-', self, 'remove', ...paths)),
+    removeSmall: async (paths) => void (await ask(self, 'remove', ...paths)),
     close: async () => {
       child.stdin.end();
       await self.gone;
@@ -169,6 +182,7 @@ function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string 
 }
 
 interface Conversation {
+  readonly name: string;
   next(what: string): Promise<string>;
   endOf(pid: number): Promise<number | null>;
   gone: Promise<void>;
@@ -178,7 +192,7 @@ interface Answers {
   from(name: string): Conversation;
 }
 
-/** What one helper still has to answer. */
+/** What is still to be answered about one run. */
 interface Awaited {
   waiting: { what: string; resolve: (answer: string) => void; reject: (error: Error) => void }[];
   /** The end of a process may be told before who asked for it has heard of its start. */
@@ -187,7 +201,7 @@ interface Awaited {
   why?: Error;
 }
 
-/** Answers come one per request, in order for each helper; when it is gone, all that still wait are told so. */
+/** Answers come one per request, in order; when a run or the helper is gone, all that still wait are told so. */
 function readAnswers(child: ChildProcess): Answers {
   const all = new Map<string, Awaited>();
   let complaint = '';
@@ -211,7 +225,7 @@ function readAnswers(child: ChildProcess): Answers {
     const [name = '', word, ...rest] = line.split(' ');
     const awaited = all.get(name);
     if (!awaited) return;
-    if (word === 'gone') return end(name, `the mount helper of a run ended: ${complaint.trim()}`);
+    if (word === 'gone') return end(name, `the namespaces of a run were let go: ${complaint.trim()}`);
     if (word === 'end') return endOf(awaited, Number(rest[0])).resolve(rest[1] === '-1' ? null : Number(rest[1]));
     const request = awaited.waiting.shift();
     if (word === 'ok') request?.resolve(rest.join(' '));
@@ -231,6 +245,7 @@ function readAnswers(child: ChildProcess): Answers {
       const awaited: Awaited = { waiting: [], ends: new Map(), gone: Promise.withResolvers<void>() };
       all.set(name, awaited);
       return {
+        name,
         gone: awaited.gone.promise,
         next: (what) => {
           const { promise, resolve, reject } = Promise.withResolvers<string>();

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { run } from '../../lib/processes.ts';
 import { ownRanges, REFUSED_IPV4_RANGES } from '../../lib/special-addresses.ts';
+import type { NamespacePaths } from './mount-helper.ts';
 import type { Command } from './types.ts';
 
 /**
@@ -33,13 +34,13 @@ export interface Outside {
 }
 
 export interface Outsides {
-  /** Connects the network of the run whose helper has that process id. */
-  connect(pid: number): Promise<Outside>;
+  /** Connects the network of a run. */
+  connect(namespaces: NamespacePaths): Promise<Outside>;
   close(): void;
 }
 
 export function openOutside({ root, log }: { root: boolean; log: (message: string) => void }): Outsides {
-  const connected = new Map<Outside, number>();
+  const connected = new Map<Outside, NamespacePaths>();
   let known = ownAddresses();
   let looking: NodeJS.Timeout | undefined;
 
@@ -48,17 +49,17 @@ export function openOutside({ root, log }: { root: boolean; log: (message: strin
     const gained = now.filter((address) => !known.includes(address));
     known = now;
     if (gained.length === 0) return;
-    for (const pid of connected.values()) {
-      loadRules(entrance(pid, root), refuse(gained)).catch((error: unknown) =>
+    for (const namespaces of connected.values()) {
+      loadRules(entrance(namespaces, root), refuse(gained)).catch((error: unknown) =>
         log(`a sandbox can reach an address that this machine has just gained: ${String(error)}`),
       );
     }
   };
   return {
-    connect: async (pid) => {
+    connect: async (namespaces) => {
       look();
-      await loadRules(entrance(pid, root), rules(known));
-      const outside = await startSlirp(pid, root);
+      await loadRules(entrance(namespaces, root), rules(known));
+      const outside = await startSlirp(namespaces, root);
       const own: Outside = {
         close: async () => {
           connected.delete(own);
@@ -66,7 +67,7 @@ export function openOutside({ root, log }: { root: boolean; log: (message: strin
           await outside.close();
         },
       };
-      connected.set(own, pid);
+      connected.set(own, namespaces);
       if (connected.size === 1) looking = setInterval(look, LOOK_EVERY_MS).unref();
       return own;
     },
@@ -75,14 +76,14 @@ export function openOutside({ root, log }: { root: boolean; log: (message: strin
 }
 
 /** The command that runs what follows it inside the namespaces of a run, with power over them. */
-function entrance(pid: number, root: boolean): Command {
-  const namespaces = [`--mount=/proc/${pid}/ns/mnt`, `--net=/proc/${pid}/ns/net`];
-  if (!root) namespaces.push(`--user=/proc/${pid}/ns/user`, '--preserve-credentials');
-  return ['nsenter', ...namespaces];
+function entrance({ mount, network, user }: NamespacePaths, root: boolean): Command {
+  const options = [`--mount=${mount}`, `--net=${network}`];
+  if (!root) options.push(`--user=${user}`, '--preserve-credentials');
+  return ['nsenter', ...options];
 }
 
-async function startSlirp(pid: number, root: boolean): Promise<Outside> {
-  const where = root ? [] : [`--userns-path=/proc/${pid}/ns/user`];
+async function startSlirp({ network, user }: NamespacePaths, root: boolean): Promise<Outside> {
+  const where = root ? [] : [`--userns-path=${user}`];
   const options = [
     '--configure',
     '--mtu=65520',
@@ -93,7 +94,7 @@ async function startSlirp(pid: number, root: boolean): Promise<Outside> {
   ];
   const child = spawn(
     'slirp4netns',
-    [...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', `/proc/${pid}/ns/net`, 'tap0'],
+    [...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', network, 'tap0'],
     {
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
       detached: true,

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { HELPER_DIRECTORY, type RunHelper } from './mount-helper.ts';
+import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
 import type { SandboxRoot } from './sandbox-root.ts';
 import { PLACES, type Identity } from './types.ts';
 
@@ -11,8 +11,8 @@ import { PLACES, type Identity } from './types.ts';
 export interface RunDirectories {
   /** An empty directory that belongs to the build, as the runner sees it. */
   make(name: RunDirectory): string;
-  /** The same directory as the run's helper sees it. */
-  inHelper(name: RunDirectory): string;
+  /** The same directory in the run's namespaces, under the owner that the run sees. */
+  mapped(name: RunDirectory): string;
   /** Settles when all that were asked for are there. */
   settled(): Promise<void>;
 }
@@ -25,14 +25,14 @@ const AHEAD: readonly RunDirectory[] = ['tmp', 'home', 'changes', 'work'];
 
 interface Options {
   folder: string;
-  helper: RunHelper;
+  namespaces: RunNamespaces;
   owner: Identity;
   root: SandboxRoot;
 }
 
-const IN_HELPER = join(HELPER_DIRECTORY, 'run');
+const MAPPED = join(HELPER_DIRECTORY, 'run');
 
-export function openRunDirectories({ folder, helper, owner, root }: Options): RunDirectories {
+export function openRunDirectories({ folder, namespaces, owner, root }: Options): RunDirectories {
   const requests = new Set<Promise<void>>();
   const request = (promise: Promise<void>): void => {
     promise.catch(() => {}); // whoever waits for all of them is told
@@ -40,19 +40,19 @@ export function openRunDirectories({ folder, helper, owner, root }: Options): Ru
   };
   const made = new Set<RunDirectory>();
   const path = (name: RunDirectory): string => join(folder, name);
-  const inHelper = (name: RunDirectory): string => join(IN_HELPER, name);
+  const mapped = (name: RunDirectory): string => join(MAPPED, name);
   const make = (name: RunDirectory): string => {
-    if (!made.has(name)) request(helper.directory(path(name), MODES[name], owner));
+    if (!made.has(name)) request(namespaces.directory(path(name), MODES[name], owner));
     made.add(name);
     return path(name);
   };
-  request(helper.bind(folder, IN_HELPER, 'rw', 'mapped'));
+  request(namespaces.bind(folder, MAPPED, 'rw', 'mapped'));
   AHEAD.forEach(make);
-  request(helper.bind(inHelper('tmp'), root.at('/tmp'), 'rw'));
-  request(helper.bind(inHelper('home'), root.at(PLACES.home), 'rw'));
+  request(namespaces.bind(mapped('tmp'), root.at('/tmp'), 'rw'));
+  request(namespaces.bind(mapped('home'), root.at(PLACES.home), 'rw'));
   return {
     make,
-    inHelper,
+    mapped,
     settled: async () => void (await Promise.all(requests)),
   };
 }

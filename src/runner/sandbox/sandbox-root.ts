@@ -1,33 +1,33 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { HELPER_DIRECTORY, type RunHelper } from './mount-helper.ts';
+import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
 import { NO_WORKSPACE, PLACES } from './types.ts';
 
 /**
- * The root of what a sandbox sees, laid out by the helper of its run.
+ * The root of what a sandbox sees, laid out in the namespaces of its run.
  *
  * A sandbox is opened on it before anybody knows what will run there. What the run needs, its workspace, its directories
  * and its software, is mounted on it once the run comes, and shows in the waiting sandbox at once, because the kernel
  * passes mounts on from a shared file system to those that were bound from it. Nothing passes the other way.
  */
 export interface SandboxRoot {
-  /** Where the helper has it. */
-  readonly path: string;
-  /** Where the helper has a place of the sandbox. */
+  /** Where a place of the sandbox is, in the namespaces of its run. */
   at(place: string): string;
   /** Settles when it is there. */
   readonly made: Promise<void>;
 }
 
-export function makeSandboxRoot(helper: RunHelper): SandboxRoot {
-  const path = join(HELPER_DIRECTORY, 'root');
+/** Where it is put together. */
+export const SANDBOX_ROOT = join(HELPER_DIRECTORY, 'root');
+
+export function makeSandboxRoot(namespaces: RunNamespaces): SandboxRoot {
   const { directories, links } = ofTheMachine();
   const own = ['/etc', '/dev', '/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
-  const made = helper.root(path, {
+  const made = namespaces.root(SANDBOX_ROOT, {
     directories: [...own, join(PLACES.workspace, NO_WORKSPACE), ...directories],
     links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
   });
-  return { path, at: (place) => join(path, place), made };
+  return { at: (place) => join(SANDBOX_ROOT, place), made };
 }
 
 /** Where the machine has its programs and libraries. */

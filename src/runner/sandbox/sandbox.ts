@@ -1,12 +1,12 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
-import { holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
+import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroups.ts';
 import type { Machine } from './machine.ts';
-import { HELPER_DIRECTORY, type RunHelper } from './mount-helper.ts';
+import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
-import { makeSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
+import { makeSandboxRoot, SANDBOX_ROOT, type SandboxRoot } from './sandbox-root.ts';
 import type { Limits } from './types.ts';
 
 /**
@@ -17,12 +17,12 @@ import type { Limits } from './types.ts';
  * ever meet another run: its pipes, its directories, its user number, its control group, its namespaces, its session
  * keyring and its way to the outside are all made here and thrown away in `close`.
  *
- * All of it is tied to the life of the runner: processes, mounts and networks live as long as the run's helper, which
+ * All of it is tied to the life of the runner: processes, mounts and networks live as long as the mount helper, which
  * ends when the runner does. Only the folder and the control group outlive a `kill -9`; the sweep finds both.
  */
 export interface Sandbox {
   readonly folder: string;
-  readonly helper: RunHelper;
+  readonly namespaces: RunNamespaces;
   readonly root: SandboxRoot;
   readonly directories: RunDirectories;
   readonly cgroup: Cgroup | null;
@@ -45,17 +45,21 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
     if (cgroup) undo.push(() => cgroup.remove());
     if (limits) cgroup?.limit(limits);
     const user = machine.users.next();
-    const helper = await machine.mountHelper.open({
+    const namespaces = machine.mountHelper.open({
       ownNetwork: machine.connect !== undefined,
       owners: user.mapped,
       entrances: cgroup?.entrances ?? [],
+      as: user.run,
+      descriptors: bubblewrapDescriptors(),
+      command: bubblewrapCommand(SANDBOX_ROOT, machine.arguments),
     });
-    undo.push(() => helper.close());
-    const root = makeSandboxRoot(helper);
-    const etc = helper.bind(machine.etc, join(HELPER_DIRECTORY, 'etc'), 'ro');
-    const directories = openRunDirectories({ folder, helper, owner: machine.users.files, root });
-    const outside = machine.connect?.(helper.pid);
-    const started = holdBubblewrap({ helper, owner: user.run, root, arguments: machine.arguments });
+    undo.push(() => namespaces.close());
+    // All requests are made at once, and answered in their order.
+    const root = makeSandboxRoot(namespaces);
+    const etc = namespaces.bind(machine.etc, join(HELPER_DIRECTORY, 'etc'), 'ro');
+    const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files, root });
+    const started = holdBubblewrap(namespaces);
+    const outside = machine.connect && namespaces.paths.then(machine.connect);
     started.catch(() => {}); // told below, after what failed before it
     undo.push(async () => {
       await outside?.then((open) => open.close()).catch(() => {});
@@ -66,7 +70,7 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       await process?.closed;
     });
     await Promise.all([root.made, etc, directories.settled(), outside]);
-    return { folder, helper, root, directories, cgroup, process: await started, close };
+    return { folder, namespaces, root, directories, cgroup, process: await started, close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to tell
     throw error;

@@ -14,7 +14,7 @@ import { PLACES, type Job, type Mount } from './types.ts';
  * with it whatever was mounted.
  */
 export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Promise<void> {
-  const { helper, root, directories } = sandbox;
+  const { namespaces, root, directories } = sandbox;
   const owner = machine.users.files;
   const requests: Promise<void>[] = [];
   const mounting = (request: Promise<void>): void => {
@@ -37,20 +37,20 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   async function workspace(target: string): Promise<void> {
     if ('directory' in job.workspace) return writable(job.workspace.directory, target);
     if ('checkout' in job.workspace && machine.overlay) {
-      const upper = { directory: directories.inHelper('changes'), work: directories.inHelper('work') };
-      return mounting(helper.overlay(target, { lower: [layer(job.workspace.checkout)], upper }));
+      const upper = { directory: directories.mapped('changes'), work: directories.mapped('work') };
+      return mounting(namespaces.overlay(target, { lower: [layer(job.workspace.checkout)], upper }));
     }
     const own = directories.make('workspace');
     if ('checkout' in job.workspace) {
       await directories.settled();
       await copyTree(job.workspace.checkout, own);
     }
-    mounting(helper.bind(directories.inHelper('workspace'), target, 'rw'));
+    mounting(namespaces.bind(directories.mapped('workspace'), target, 'rw'));
   }
 
   function writable(directory: string, target: string): void {
     chownSync(directory, owner.uid, owner.gid);
-    mounting(helper.bind(directory, target, 'rw', 'mapped'));
+    mounting(namespaces.bind(directory, target, 'rw', 'mapped'));
   }
 
   async function over(lower: string[], directory: string, target: string): Promise<void> {
@@ -59,16 +59,16 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       mkdirSync(`${directory}.work`, { recursive: true }); // an overlay needs an empty directory on the same mount
       const both = join(layer(dirname(directory), 'rw'), basename(directory));
       const upper = { directory: both, work: `${both}.work` };
-      return mounting(helper.overlay(target, { lower: lower.map((path) => layer(path)), upper }));
+      return mounting(namespaces.overlay(target, { lower: lower.map((path) => layer(path)), upper }));
     }
     for (const path of lower) await copyTree(path, directory);
-    mounting(helper.bind(directory, target, 'rw', 'mapped'));
+    mounting(namespaces.bind(directory, target, 'rw', 'mapped'));
   }
 
   /** A directory as part of an overlay: under the owner that the run sees, and with a short name, because all of them have to fit into one page. */
   function layer(path: string, mode: 'ro' | 'rw' = 'ro'): string {
     const place = join(HELPER_DIRECTORY, `l${bound++}`);
-    mounting(helper.bind(path, place, mode, 'mapped'));
+    mounting(namespaces.bind(path, place, mode, 'mapped'));
     return place;
   }
 
@@ -76,13 +76,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     const all = [...(below === null ? [] : [below]), ...(mount.layers ?? [])];
     const [only] = all;
     if (only === undefined) throw new Error(`nothing to mount at ${mount.at}`);
-    if (all.length === 1) mounting(helper.bind(only, target, 'ro', 'mapped'));
-    else if (machine.overlay) mounting(helper.overlay(target, { lower: all.map((path) => layer(path)) }));
+    if (all.length === 1) mounting(namespaces.bind(only, target, 'ro', 'mapped'));
+    else if (machine.overlay) mounting(namespaces.overlay(target, { lower: all.map((path) => layer(path)) }));
     else {
       const merged = join(directories.make('layers'), `merged-${index}`);
       await mkdir(merged, { recursive: true });
       for (const directory of all) await copyTree(directory, merged);
-      mounting(helper.bind(merged, target, 'ro', 'mapped'));
+      mounting(namespaces.bind(merged, target, 'ro', 'mapped'));
     }
   }
 

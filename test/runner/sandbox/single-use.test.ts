@@ -125,12 +125,15 @@ test('the session keyring of the runner is not that of its builds [promise: buil
     const { readFileSync } = await import('node:fs');
     const search = ${JSON.stringify(SEARCH)};
     process.stdout.write('runner ' + execSync(search));
-    const helpers = await openMountHelper({ root: ${isRoot} });
-    const helper = await helpers.open({ ownNetwork: false, entrances: [] });
-    const { pipes, ended } = await helper.start({ as: { uid: ${user}, gid: ${user} }, descriptors: { 1: 'writes' }, command: ['sh', '-c', search] });
+    const helper = await openMountHelper({ root: ${isRoot} });
+    const namespaces = helper.open({
+      ownNetwork: false, entrances: [], as: { uid: ${user}, gid: ${user} },
+      descriptors: { 1: 'writes' }, command: ['sh', '-c', search],
+    });
+    const { pipe, ended } = await namespaces.start();
     await ended;
-    process.stdout.write('unfiltered ' + readFileSync(pipes.get(1), 'utf8'));
-    await helpers.close();
+    process.stdout.write('unfiltered ' + readFileSync(pipe(1), 'utf8'));
+    await helper.close();
     const sandboxes = await openSandboxes({ stateDir: '${folder}/with-key', network: 'none', isolation: 'required', log: () => {} });
     await sandboxes.run({
       id: 'a', steps: [{ name: 'suite', command: 'echo build $(' + search + ')' }],

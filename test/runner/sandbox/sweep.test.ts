@@ -81,12 +81,15 @@ test('a sandbox that is only half open when the runner is killed goes with it', 
   const program = `
     const { readFileSync } = await import('node:fs');
     const { openMountHelper } = await import('${helper}');
-    const helper = await (await openMountHelper({ root: ${isRoot} })).open({ ownNetwork: false, entrances: [] });
-    const { pid } = await helper.start({
+    const helper = await openMountHelper({ root: ${isRoot} });
+    const namespaces = helper.open({
+      ownNetwork: false,
+      entrances: [],
       as: { uid: ${user}, gid: ${user} },
       descriptors: { 0: { file: '/dev/null' } },
       command: ['bwrap', '--unshare-all', '--die-with-parent', '--ro-bind', '/', '/', 'sh', '-c', 'sleep 600; :', process.argv[1]],
     });
+    const { pid } = await namespaces.start();
     while (readFileSync('/proc/' + pid + '/task/' + pid + '/children', 'utf8') === '');
     process.kill(pid, 'SIGSTOP');
     process.kill(process.pid, 'SIGKILL');`;
