@@ -39,7 +39,7 @@ export const runSuite: Kind = {
       sha: parts.sha,
       command: parts.command,
       environment: {
-        ...variables,
+        ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
@@ -49,7 +49,7 @@ export const runSuite: Kind = {
         HEADRACE_REF: parts.commit_ref,
         HEADRACE_BRANCH: parts.branch,
       },
-      secrets: Object.values(variables),
+      secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: bench.limits,
       ...software,
     };
@@ -135,9 +135,19 @@ const findVariables = prepared<{ suite: bigint }, EnvironmentVariableRow>((db, v
   db.selectFrom('environment_variables').selectAll().where('suite_id', '=', value('suite')),
 );
 
-async function variablesOf({ trx, vault }: Bench, suiteId: bigint): Promise<Record<string, string>> {
+interface Variable {
+  name: string;
+  content: string;
+  isSecret: boolean;
+}
+
+async function variablesOf({ trx, vault }: Bench, suiteId: bigint): Promise<Variable[]> {
   const rows = await findVariables(trx, { suite: suiteId });
-  return Object.fromEntries(rows.map((row) => [row.name, vault.open(row.content, contentPlace(row.id))]));
+  return rows.map(({ id, name, content, secret }) => ({
+    name,
+    content: vault.open(content, contentPlace(id)),
+    isSecret: secret === 1,
+  }));
 }
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);

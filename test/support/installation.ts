@@ -221,8 +221,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
     attach: (suite: string, dependency: Item) =>
       api().post(`${path}/suites/${suite}/dependencies`, { dependency_id: dependency.id_str }),
-    variable: (suite: string, name: string, content: string) =>
-      api().post(`${path}/suites/${suite}/environment_variables`, { name, content }),
+    variable: (suite: string, name: string, content: string, more: { secret?: string } = {}) =>
+      api().post(`${path}/suites/${suite}/environment_variables`, { name, content, ...more }),
     /** Waits until the newest build of a suite has said something. */
     async untilLogged(suite: string, said: RegExp): Promise<void> {
       for (;;) {
