@@ -85,7 +85,7 @@ async function judge(route: Route, db: Database, request: Incoming): Promise<Adm
   }
   const { project_id: projectId } = params;
   if (projectId === undefined) throw new Error(`${route.path} names no project`);
-  return { params, caller, project: await admitToProject(db.read, caller, projectId, route.access) };
+  return { params, caller, project: await admitToProject(db.read, caller, projectId, route) };
 }
 
 /** Longer answers are worked out each time: what is kept must stay small. */

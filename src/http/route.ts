@@ -39,6 +39,8 @@ export interface RouteDescription {
   summary: string;
   body?: FieldSet;
   query?: FieldSet;
+  /** Whether it has builds or deploys done, which are the project's owner's to pay for. */
+  startsWork?: boolean;
   /** Whether the answer is one page of a list. */
   paged?: boolean;
   /** The content types of an answer that is sent as it comes, outside the envelope. */
