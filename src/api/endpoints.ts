@@ -80,7 +80,8 @@ async function judge(route: Route, db: Database, request: Incoming): Promise<Adm
   requireScope(caller, route.scope);
   const params = readParams(request.params);
   if (route.concerns === 'account') {
-    admitToAccount(caller, route.access);
+    const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
+    if (!isForEverybody) admitToAccount(caller, route.access);
     return { params, caller, project: undefined };
   }
   const { project_id: projectId } = params;

@@ -45,8 +45,8 @@ export interface RouteDescription {
   paged?: boolean;
   /** The content types of an answer that is sent as it comes, outside the envelope. */
   streams?: readonly string[];
-  /** The content types of a body that is taken as it comes, however long it is. */
-  uploads?: readonly string[];
+  /** The content types of a body that is taken as it comes, however long it is, and the field of a form that may hold it. */
+  uploads?: { types: readonly string[]; field: string };
   /** 201 where something is created. */
   status: 200 | 201;
   /** What stands under `response`. */
