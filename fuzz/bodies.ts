@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import Fastify from 'fastify';
 import { ApiError } from '../src/errors.ts';
 import { parseForm, parseJson, readBodies } from '../src/http/bodies.ts';
+import { onlyFile } from '../src/http/multipart.ts';
 import { repeated, type Raw } from '../src/http/raw.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { anyProperty, pure, type Target } from './target.ts';
@@ -95,6 +96,44 @@ const part = fc
 const multipart = fc
   .array(part, { maxLength: 5 })
   .map((parts) => Buffer.concat([...parts, Buffer.from(`--${boundary}--\r\n`)]));
+
+const almostBoundary = fc
+  .array(fc.constantFrom('\r', '\n', '-', '--', boundary, `\r\n--`, `\r\n--${boundary.slice(0, 2)}`, 'x', '\0'), {
+    maxLength: 30,
+  })
+  .map((tokens) => tokens.join(''))
+  .filter((text) => !text.includes(`\r\n--${boundary}`) && !`\r\n${text}`.includes(`\r\n--${boundary}`))
+  .map((text) => Buffer.from(text));
+const cuts = fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 40 });
+
+async function* inPieces(bytes: Buffer, sizes: number[]): AsyncGenerator<Buffer> {
+  let at = 0;
+  for (const size of [...sizes, bytes.length]) {
+    if (at < bytes.length) yield bytes.subarray(at, at + size);
+    at += size;
+  }
+}
+
+async function fileOf(body: Buffer, sizes: number[]): Promise<Buffer> {
+  const { content } = await onlyFile(inPieces(body, sizes), `multipart/form-data; boundary=${boundary}`, 'a');
+  return Buffer.concat(await Array.fromAsync(content));
+}
+
+/** A file in a form comes out as it went in, wherever the network cut it; what is no such form is refused. */
+export const formFiles = pure(
+  'form-files',
+  300,
+  fc.asyncProperty(almostBoundary, cuts, mutated(multipart), async (content, sizes, broken) => {
+    const head = Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="a"\r\n\r\n`);
+    const whole = Buffer.concat([head, content, Buffer.from(`\r\n--${boundary}--\r\n`)]);
+    assert.deepEqual(await fileOf(whole, sizes), content);
+    await assert.rejects(fileOf(whole.subarray(0, -5), sizes), ApiError);
+    const taken = await fileOf(broken, sizes).catch((error: unknown) => {
+      assert.ok(error instanceof ApiError, String(error));
+    });
+    if (taken) assert.ok(broken.includes(taken));
+  }),
+);
 
 /** The whole way of a body through the server: what cannot be understood is refused, and nothing breaks. */
 export const bodies: Target = {

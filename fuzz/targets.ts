@@ -1,5 +1,5 @@
 import { archiveListings, archives } from './archives.ts';
-import { bodies, forms } from './bodies.ts';
+import { bodies, formFiles, forms } from './bodies.ts';
 import { fetches } from './fetches.ts';
 import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
@@ -18,6 +18,7 @@ export const targets: readonly Target[] = [
   commits,
   fetches,
   firehose,
+  formFiles,
   forms,
   gitObjects,
   keys,

@@ -70,7 +70,7 @@ export interface WithProject extends WithCaller {
 
 export interface WithUpload {
   /** The body, as it arrives. It breaks off when the caller does. */
-  upload: AsyncIterable<Uint8Array>;
+  upload: AsyncIterable<Buffer>;
   /** The transaction in which it is taken once it is there. */
   take: <T>(work: (trx: Transaction) => Promise<T>) => Promise<T>;
 }

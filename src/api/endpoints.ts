@@ -80,12 +80,13 @@ async function judge(route: Route, db: Database, request: Incoming): Promise<Adm
   requireScope(caller, route.scope);
   const params = readParams(request.params);
   if (route.concerns === 'account') {
-    admitToAccount(caller, route.access);
+    const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
+    if (!isForEverybody) admitToAccount(caller, route.access);
     return { params, caller, project: undefined };
   }
   const { project_id: projectId } = params;
   if (projectId === undefined) throw new Error(`${route.path} names no project`);
-  return { params, caller, project: await admitToProject(db.read, caller, projectId, route.access) };
+  return { params, caller, project: await admitToProject(db.read, caller, projectId, route) };
 }
 
 /** Longer answers are worked out each time: what is kept must stay small. */

@@ -1,4 +1,5 @@
 import type { Action, Facts } from '../auth/audit.ts';
+import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../errors.ts';
 import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
 import type { RouteDescription } from '../http/route.ts';
@@ -10,6 +11,8 @@ export interface Route extends RouteDescription {
   concerns: 'nobody' | 'account' | 'project';
   /** A POST that makes something: answered with 201, and safe to repeat under an Idempotency-Key. */
   creates: boolean;
+  /** Whether every account is admitted to what the path names, whatever `access` says. */
+  isForEverybody?(call: never): Promise<boolean>;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
@@ -51,6 +54,7 @@ interface Definition<
   body?: Body;
   query?: Query;
   creates?: M extends 'POST' ? boolean : never;
+  isForEverybody?(call: Pick<Call<M, Path>, 'params'> & { db: Queries } & Context): Promise<boolean>;
   /** Finds what the path names below the project or account; what it answers is added to the call. */
   load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
   /** Looks in the store for what is wrong with the values that could be read. */
@@ -94,7 +98,7 @@ export const projectRoute: RouteConstructor<WithProject> = (definition) => compl
  */
 export function uploadRoute<Path extends string, Loaded extends object = object>(
   definition: Omit<Definition<'GET', Path, NoFields, NoFields, WithCaller & WithUpload, Loaded>, 'method'> & {
-    uploads: readonly string[];
+    uploads: NonNullable<RouteDescription['uploads']>;
     audit: Audit<Call<'GET', Path> & WithCaller & Loaded> | 'nothing';
   },
 ): Route {

@@ -52,10 +52,15 @@ function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'applic
     id: user.id,
     email: user.email,
     kind: user.kind === 'collaborator' ? 'collaborator' : 'user',
-    unpaid: user.billing !== 'ok',
+    unpaid: !isPaying(user),
     isOperator: user.operator === 1,
     ...proof,
   };
+}
+
+/** Neither did a trial end without more, nor are invoices overdue. */
+export function isPaying({ billing }: Pick<UserRow, 'billing'>): boolean {
+  return billing === 'ok';
 }
 
 export function requireScope(caller: Caller, scope: RouteScope): void {

@@ -1,16 +1,16 @@
 import { ApiError } from '../errors.ts';
 import type { Queries } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
-import type { ProjectRow } from '../db/schema.ts';
+import type { ProjectRow, UserRow } from '../db/schema.ts';
 import type { Access } from '../http/route.ts';
-import type { Caller } from './callers.ts';
+import { isPaying, type Caller } from './callers.ts';
 
 /** A project that the caller may see. Its private key is for the work that needs it alone. */
 export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key' | 'last_event'> {
   owned: boolean;
 }
 
-type Found = Omit<VisibleProject, 'owned'> & { collaborating: bigint | null };
+type Found = Omit<VisibleProject, 'owned'> & { collaborating: bigint | null } & Pick<UserRow, 'billing' | 'suspended'>;
 
 const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db, value) =>
   db
@@ -19,22 +19,37 @@ const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db
       join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
     )
     .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
-    .select(['p.ssh_public_key', 'c.id as collaborating'])
+    .innerJoin('users as o', 'o.id', 'p.owner_id')
+    .select(['p.ssh_public_key', 'c.id as collaborating', 'o.billing', 'o.suspended'])
     .where('p.id', '=', value('id')),
 );
 
+/** What a route wants of a project. */
+interface Wanted {
+  access: Access;
+  /** Whether it has work done that the owner pays for. */
+  startsWork?: boolean;
+}
+
 /**
- * The project, if the caller may do with it what `access` says. To a stranger it does not exist; to a
- * collaborator, what is the owner's alone is refused; an owner who does not pay is told so.
+ * The project, if the caller may do with it what is wanted. To a stranger it does not exist; to a collaborator, what is
+ * the owner's alone is refused; an owner who does not pay is told so, and so is whoever would have them pay for more.
  */
-export async function admitToProject(db: Queries, caller: Caller, id: bigint, access: Access): Promise<VisibleProject> {
+export async function admitToProject(
+  db: Queries,
+  caller: Caller,
+  id: bigint,
+  { access, startsWork = false }: Wanted,
+): Promise<VisibleProject> {
   const [found] = await projectAndMembership(db, { id, caller: caller.id });
   if (!found) throw new ApiError('not_found');
-  const owned = found.owner_id === caller.id;
-  if (!owned && found.collaborating === null) throw new ApiError('not_found');
+  const { billing, suspended, collaborating, ...project } = found;
+  const owned = project.owner_id === caller.id;
+  if (!owned && collaborating === null) throw new ApiError('not_found');
   if (!owned && access === 'users') throw new ApiError('unauthorized');
-  if (owned && caller.unpaid) throw new ApiError('payment_required');
-  return { ...found, owned };
+  const isPaid = isPaying({ billing }) && !suspended;
+  if (!isPaid && (owned || startsWork)) throw new ApiError('payment_required');
+  return { ...project, owned };
 }
 
 /** What belongs to an account and not to a project: for users alone, and for those who pay. Operators see what is nobody's. */

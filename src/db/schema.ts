@@ -108,6 +108,8 @@ export interface EnvironmentVariableRow {
   suite_id: bigint;
   name: string;
   content: Sealed;
+  /** 0 where it may be seen in logs. */
+  secret: number;
 }
 
 export interface DependencyRow {

@@ -1,9 +1,10 @@
 import type { DependencyRow } from '../db/schema.ts';
 import { mostTries } from '../lifecycle/builds.ts';
 import { beginCompile, failCompile, finishCompile } from '../lifecycle/dependencies.ts';
+import type { Layer } from '../lifecycle/software.ts';
 import { addLine } from '../streams/logs.ts';
 import type { Bench, Kind } from './kind.ts';
-import { relatedSoftware } from './software.ts';
+import { inTheWorks, relatedSoftware, sayWaiting } from './software.ts';
 
 /** A dependency's newest archive is compiled; exit 0 with something under the prefix is a result. */
 export const compileDependency: Kind = {
@@ -12,7 +13,12 @@ export const compileDependency: Kind = {
     if (!dependency) return undefined;
     const { archive, archive_kind: kind, archive_file_size: size } = dependency;
     if (archive === null || kind === null || size === null) return undefined;
-    const { missing, ...software } = await relatedSoftware(bench, dependency.id);
+    const { missing, layers, ...software } = await relatedSoftware(bench, dependency.id);
+    const awaited = mustWait(dependency, layers) ? await inTheWorks(bench, dependency.owner_id, layers) : [];
+    if (awaited.length > 0) {
+      await sayWaiting(bench, dependency.id, awaited);
+      return 'later';
+    }
     if (missing.length > 0) {
       await failCompile(bench, dependency, missing.map(notCompiled).join('\n'));
       return undefined;
@@ -59,7 +65,12 @@ export const compileDependency: Kind = {
   },
 };
 
-function notCompiled(name: string): string {
+/** Where two came to be compiled against each other, neither waits: it would be for ever. One that has begun goes on. */
+function mustWait({ id, state }: DependencyRow, layers: readonly Layer[]): boolean {
+  return state !== 'compiling' && !layers.some((layer) => layer.id === id);
+}
+
+function notCompiled({ name }: Layer): string {
   return `It is compiled against ${name}, which is not compiled itself. Upload or mend that one first.`;
 }
 

@@ -62,6 +62,10 @@ const sweepEvery = 2000;
 const lookEvery = 1000;
 /** Whoever is overtaken so often leaves it to those who are quicker, and looks again later. */
 const mostOvertaken = 20;
+/** After so long, work that waits for other work is looked at again. */
+const laterMs = 2000;
+/** More than these of them are not looked at for one order: they would be due again before the last was reached. */
+const mostPutOff = 500;
 /** Logs up to this size stay where they are: packing one costs more than running a short build. */
 /** How work of every kind can end. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
@@ -110,20 +114,21 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   /** The order whose turn it is, unless something else turned out in the meantime. */
   const orderNow = async (runner: Runner, name: string, isWanted = (): boolean => true): Promise<Order | undefined> => {
-    for (let overtaken = 0; overtaken < mostOvertaken;) {
+    for (let overtaken = 0, putOff = 0; overtaken < mostOvertaken && putOff < mostPutOff;) {
       const order = await tryOrder(runner, name, isWanted);
       if (order === 'overtaken') overtaken += 1;
+      else if (order === 'later') putOff += 1;
       else if (order !== 'again') return order;
     }
     return undefined;
   };
 
-  /** One transaction, which claims one job at most: `again` when that one came to nothing. */
+  /** One transaction, which claims one job at most: `again` when that one came to nothing, `later` when it has to wait. */
   const tryOrder = async (
     runner: Runner,
     name: string,
     isWanted: () => boolean,
-  ): Promise<Order | 'again' | 'overtaken' | undefined> => {
+  ): Promise<Order | 'again' | 'later' | 'overtaken' | undefined> => {
     const { holder } = runner;
     let taken: ClaimedJob | undefined;
     const take = async (trx: Transaction): ReturnType<typeof tryOrder> => {
@@ -137,6 +142,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (job === undefined || job === 'overtaken') return job;
       taken = job;
       const work = await kinds[job.kind as WorkKind].order(bench(trx), job);
+      if (work === 'later') {
+        await queue.putOff(trx, job, Date.now() + laterMs);
+        return 'later';
+      }
       if (!work) {
         await queue.remove(trx, job);
         return 'again';

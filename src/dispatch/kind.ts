@@ -24,8 +24,11 @@ export interface Bench extends Life {
 
 /** The server's half of one kind of work; the runner's half has the same name. */
 export interface Kind {
-  /** What is asked of the runner, and that it has begun; undefined when there is nothing left to do. */
-  order(bench: Bench, job: ClaimedJob): Promise<Work | undefined>;
+  /**
+   * What is asked of the runner, and that it has begun; undefined when there is nothing left to do, `later` when it has
+   * to wait for other work.
+   */
+  order(bench: Bench, job: ClaimedJob): Promise<Work | 'later' | undefined>;
   /** How it can end, beside being lost. */
   outcomes: readonly Outcome['kind'][];
   /** What the outcome means. */

@@ -8,11 +8,12 @@ import {
   type SuiteRow,
 } from '../db/schema.ts';
 import { advanceBuild, loseBuild } from '../lifecycle/builds.ts';
+import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import type { Bench, Kind } from './kind.ts';
-import { suiteSoftware } from './software.ts';
+import { inTheWorks, sayWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite: the command's exit decides. */
 export const runSuite: Kind = {
@@ -24,7 +25,12 @@ export const runSuite: Kind = {
       await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
       return undefined;
     }
-    const { missing, ...software } = await suiteSoftware(bench, build.suite_id);
+    const { missing, layers: _, ...software } = await suiteSoftware(bench, build.suite_id);
+    const awaited = await inTheWorks(bench, job.account_id, missing);
+    if (awaited.length > 0) {
+      await sayWaiting(bench, build.id, awaited);
+      return 'later';
+    }
     if (missing.length > 0) {
       await addLine(bench.db, bench.trx, build.id, missing.map(notCompiled).join('\n'));
       await advanceBuild(bench, build, 'errored', { failure_reason: 'dependency_not_compiled' });
@@ -39,7 +45,7 @@ export const runSuite: Kind = {
       sha: parts.sha,
       command: parts.command,
       environment: {
-        ...variables,
+        ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
@@ -49,7 +55,7 @@ export const runSuite: Kind = {
         HEADRACE_REF: parts.commit_ref,
         HEADRACE_BRANCH: parts.branch,
       },
-      secrets: Object.values(variables),
+      secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: bench.limits,
       ...software,
     };
@@ -101,7 +107,7 @@ function endingOf(outcome: Outcome): Ending {
   }
 }
 
-function notCompiled(name: string): string {
+function notCompiled({ name }: Layer): string {
   return `The dependency ${name} is not compiled, so this suite cannot run. Compile it, or detach it from the suite.`;
 }
 
@@ -135,9 +141,19 @@ const findVariables = prepared<{ suite: bigint }, EnvironmentVariableRow>((db, v
   db.selectFrom('environment_variables').selectAll().where('suite_id', '=', value('suite')),
 );
 
-async function variablesOf({ trx, vault }: Bench, suiteId: bigint): Promise<Record<string, string>> {
+interface Variable {
+  name: string;
+  content: string;
+  isSecret: boolean;
+}
+
+async function variablesOf({ trx, vault }: Bench, suiteId: bigint): Promise<Variable[]> {
   const rows = await findVariables(trx, { suite: suiteId });
-  return Object.fromEntries(rows.map((row) => [row.name, vault.open(row.content, contentPlace(row.id))]));
+  return rows.map(({ id, name, content, secret }) => ({
+    name,
+    content: vault.open(content, contentPlace(id)),
+    isSecret: secret === 1,
+  }));
 }
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);

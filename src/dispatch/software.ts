@@ -1,12 +1,17 @@
-import { attachedStacks, eachOnce, relatedStacks, type Stack } from '../lifecycle/software.ts';
+import { attachedStacks, eachOnce, relatedStacks, type Layer, type Stack } from '../lifecycle/software.ts';
+import type { DependencyState } from '../lifecycle/states.ts';
 import type { Software, SuiteOrder } from '../protocol.ts';
+import { addLine, findLog } from '../streams/logs.ts';
 import type { Bench } from './kind.ts';
 
-/** The compiled software that some work needs, and the names of what is not compiled yet. */
+/** The compiled software that some work needs. */
 export interface Needed {
   software: Software[];
   prefixes: string[];
-  missing: string[];
+  /** Everything that this comes to. */
+  layers: Layer[];
+  /** What of it was never compiled. */
+  missing: Layer[];
 }
 
 /** What a suite has attached, in that order, and what that was compiled against. */
@@ -30,6 +35,26 @@ function neededBy(stacks: Stack[]): Needed {
   return {
     software: layers.flatMap(({ digest, prefix }) => (digest === null ? [] : [{ digest, prefix }])),
     prefixes: [...new Set(prefixes)],
-    missing: layers.filter(({ digest }) => digest === null).map(({ name }) => name),
+    layers,
+    missing: layers.filter(({ digest }) => digest === null),
   };
+}
+
+/**
+ * The names of those that an account has in the works: they are about to become something else. What is another's is
+ * pinned, and waited for by nobody.
+ */
+export async function inTheWorks({ trx }: Bench, accountId: bigint, layers: readonly Layer[]): Promise<string[]> {
+  if (layers.length === 0) return [];
+  const ids = layers.map(({ id }) => id);
+  const own = trx.selectFrom('dependencies').select('name').where('id', 'in', ids).where('owner_id', '=', accountId);
+  const found = own.where('state', 'in', ['enqueued_for_compile', 'compiling'] satisfies DependencyState[]);
+  return (await found.orderBy('id').execute()).map(({ name }) => name);
+}
+
+/** That something waits for them is the first that there is to say of it, and said once. */
+export async function sayWaiting({ db, trx }: Bench, subjectId: bigint, names: readonly string[]): Promise<void> {
+  if (((await findLog(trx, subjectId))?.size ?? 0n) > 0n) return;
+  const which = names.length === 1 ? `the dependency ${names[0]}` : `the dependencies ${names.join(', ')}`;
+  await addLine(db, trx, subjectId, `This waits for the compile of ${which}.`);
 }

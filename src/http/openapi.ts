@@ -144,9 +144,10 @@ function requestBody(route: RouteDescription): object {
 }
 
 /** Bytes as they are: in OpenAPI 3.1 that is said by describing nothing. */
-function uploadedBody(types: readonly string[]): object {
+function uploadedBody({ types, field }: NonNullable<RouteDescription['uploads']>): object {
   const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, {}]));
-  return { required: true, content };
+  const form = { type: 'object', properties: { [field]: { contentMediaType: 'application/octet-stream' } } };
+  return { required: true, content: { ...content, 'multipart/form-data': { schema: { ...form, required: [field] } } } };
 }
 
 function addProperty(group: JsonSchema, name: string, schema: JsonSchema, isRequired: boolean): void {

@@ -39,12 +39,14 @@ export interface RouteDescription {
   summary: string;
   body?: FieldSet;
   query?: FieldSet;
+  /** Whether it has builds or deploys done, which are the project's owner's to pay for. */
+  startsWork?: boolean;
   /** Whether the answer is one page of a list. */
   paged?: boolean;
   /** The content types of an answer that is sent as it comes, outside the envelope. */
   streams?: readonly string[];
-  /** The content types of a body that is taken as it comes, however long it is. */
-  uploads?: readonly string[];
+  /** The content types of a body that is taken as it comes, however long it is, and the field of a form that may hold it. */
+  uploads?: { types: readonly string[]; field: string };
   /** 201 where something is created. */
   status: 200 | 201;
   /** What stands under `response`. */

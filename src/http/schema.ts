@@ -32,6 +32,11 @@ export function record(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties), additionalProperties: false };
 }
 
+/** The same record, in which these fields may stand too. */
+export function withOptional(schema: JsonSchema, properties: Record<string, JsonSchema>): JsonSchema {
+  return { ...schema, properties: { ...schema.properties, ...properties } };
+}
+
 export function listOf(items: JsonSchema): JsonSchema {
   return { type: 'array', items };
 }

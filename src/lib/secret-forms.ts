@@ -57,6 +57,11 @@ export function secretForms(values: Iterable<string>): Buffer[] {
   return [...forms].map((form) => Buffer.from(form, 'latin1'));
 }
 
+/** Whether anything is looked for on behalf of this value. */
+export function hasForms(value: string): boolean {
+  return [...asEchoed(value), ...textsOf(value)].some(isSecret);
+}
+
 /** White space alone is no secret, and masking it would tear every table and indentation apart. */
 function isSecret(text: string): boolean {
   return text.length >= SHORTEST_SECRET && Array.from(text).length >= SHORTEST_SECRET && text.trim() !== '';

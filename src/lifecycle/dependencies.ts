@@ -82,15 +82,29 @@ export function canTakeArchive({ state }: Pick<DependencyRow, 'state'>): boolean
 
 /** A new source is there: it is to be compiled. What was compiled before goes on serving. */
 export async function takeArchive(life: Life, dependency: Owned, archive: Archive): Promise<boolean> {
-  const { db, trx, ids } = life;
-  const { id, owner_id: accountId } = dependency;
-  const columns = {
+  return enqueueCompile(life, dependency, takesArchive, {
     archive: archive.digest,
     archive_kind: archive.kind,
     archive_content_type: archive.contentType,
     archive_file_size: archive.size,
-  };
-  if (!(await move(life, dependency, [takesArchive, 'enqueued_for_compile'], columns))) return false;
+  });
+}
+
+/** The source that is there is to be compiled once more, as the dependency is described now. */
+export async function compileAgain(life: Life, dependency: Owned): Promise<boolean> {
+  const withArchive = takesArchive.filter((state) => state !== machine.initial);
+  return enqueueCompile(life, dependency, withArchive);
+}
+
+async function enqueueCompile(
+  life: Life,
+  dependency: Owned,
+  from: readonly DependencyState[],
+  columns: Partial<DependencyRow> = {},
+): Promise<boolean> {
+  const { db, trx, ids } = life;
+  const { id, owner_id: accountId } = dependency;
+  if (!(await move(life, dependency, [from, 'enqueued_for_compile'], columns))) return false;
   await cancel(db, trx, id); // the last compile's log need not be packed any more
   await restartLog(trx, id);
   await enqueue(db, trx, ids, { kind: 'compile_dependency', subjectId: id, accountId });

@@ -180,6 +180,12 @@ export async function release(db: Database, trx: Transaction, job: ClaimedJob): 
   return true;
 }
 
+/** Lets a job wait for its moment: to have looked at it was no try. */
+export async function putOff(trx: Transaction, { id, claim: held, tries }: ClaimedJob, until: number): Promise<void> {
+  const waiting = { claim: null, holder: null, claimed_until: null, tries: tries - 1, run_after: BigInt(until) };
+  await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
+}
+
 /**
  * Every claim of a holder lapses at once: it is known to be gone, or may do nothing any more. They are nobody's from
  * then on, so that what it sends at this very moment neither counts nor keeps them.

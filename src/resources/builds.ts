@@ -88,6 +88,7 @@ export const routes = [
     path: '/projects/:project_id/builds/:build_id/restart',
     access: 'both',
     scope: 'build_requests_create',
+    startsWork: true,
     summary: 'Make another attempt at the suite of a build that is over',
     creates: true,
     answer,

@@ -1,30 +1,39 @@
-import { uploadRoute } from '../api/route.ts';
+import { accountRoute, uploadRoute } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import { ApiError } from '../errors.ts';
+import { isMultipart, onlyFile, type SentFile } from '../http/multipart.ts';
 import type { Incoming } from '../http/route.ts';
-import { canTakeArchive, takeArchive, type Archive } from '../lifecycle/dependencies.ts';
+import { canTakeArchive, compileAgain, takeArchive, type Archive } from '../lifecycle/dependencies.ts';
 import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../lib/source-archives.ts';
-import { loadDependency, reloaded, uploadedAnswer, uploadedView } from './dependency-views.ts';
+import { lifeOf } from './common.ts';
+import { answer, loadDependency, reloaded, uploadedAnswer, uploadedView, viewWithRelated } from './dependency-views.ts';
 
 /** Content types that clients send when nobody told them what they send. */
 const clientDefaults = new Set(['', 'application/x-www-form-urlencoded']);
 
-function contentTypeOf(headers: Incoming['headers'], kind: ArchiveKind): string {
-  const said = String(headers['content-type'] ?? '').trim();
+function contentTypeOf(said: string, kind: ArchiveKind): string {
   const [type = ''] = said.split(';', 1);
   return clientDefaults.has(type.trim().toLowerCase()) || said.length > 255 ? archiveTypes[kind] : said;
 }
 
+const field = 'archive';
+
+/** The body itself is the archive, or a form's only field holds it. */
+async function archiveIn(upload: AsyncIterable<Buffer>, headers: Incoming['headers']): Promise<SentFile> {
+  const contentType = String(headers['content-type'] ?? '').trim();
+  return isMultipart(contentType) ? onlyFile(upload, contentType, field) : { contentType, content: upload };
+}
+
 /** Stores the archive as it arrives. What is none is refused by its first bytes, before any of it is stored. */
-async function store(blobs: Blobs, upload: AsyncIterable<Uint8Array>, headers: Incoming['headers']): Promise<Archive> {
-  const arriving = upload[Symbol.asyncIterator]();
+async function store(blobs: Blobs, { contentType, content }: SentFile): Promise<Archive> {
+  const arriving = content[Symbol.asyncIterator]();
   try {
     const head = await headOf(arriving);
-    if (head.length === 0) throw new ApiError('is_blank', 'archive');
+    if (head.length === 0) throw new ApiError('is_blank', field);
     const kind = await archiveKind(head);
-    if (kind === undefined) throw new ApiError('invalid_format', 'archive');
+    if (kind === undefined) throw new ApiError('invalid_format', field);
     const { digest, size } = await blobs.put(whole(head, arriving));
-    return { digest, kind, contentType: contentTypeOf(headers, kind), size: BigInt(size) };
+    return { digest, kind, contentType: contentTypeOf(contentType, kind), size: BigInt(size) };
   } finally {
     await arriving.return?.();
   }
@@ -52,20 +61,36 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary:
-      'Upload the source of a dependency, which is compiled next: the body is a tar (plain, gzip, bzip2, xz or zstd) or zip archive',
-    uploads: Object.values(archiveTypes),
+      'Upload the source of a dependency, which is compiled next: the body is a tar (plain, gzip, bzip2, xz or zstd) or zip archive, or a form with it',
+    uploads: { types: Object.values(archiveTypes), field },
     answer: uploadedAnswer,
     load: loadDependency,
     audit: { action: 'dependency.uploaded' },
     async handle({ database, ids, blobs, headers, upload, take, dependency }) {
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
-      const archive = await store(blobs, upload, headers);
+      const archive = await store(blobs, await archiveIn(upload, headers));
       return take(async (trx) => {
         // What arrived while another was taken, nobody refers to; it is collected in time.
         if (!(await takeArchive({ db: database, trx, ids }, dependency, archive)))
           throw new ApiError('resource_temporary_unavailable');
         return uploadedView(await reloaded(trx, dependency));
       });
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/dependencies/:dependency_id/compile',
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'Compile again what was uploaded, as the dependency is described now',
+    answer,
+    load: loadDependency,
+    audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },
+    async handle(call) {
+      const { db, dependency } = call;
+      // Nothing was uploaded yet, or what was is being compiled.
+      if (!(await compileAgain(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
+      return viewWithRelated(db, await reloaded(db, dependency));
     },
   }),
 ];

@@ -10,35 +10,45 @@ const describedFields = {
   command: schema.string,
   prefix: schema.string,
   source: schema.string,
-  launch_command: schema.string,
-  marketplace_state: schema.string,
 };
 
-export const createdAnswer = schema.record({ id: schema.id, id_ref: schema.string, ...describedFields });
+// All have their fields in the same order, whichever of them they have.
+export const createdAnswer = schema.record({
+  id: schema.id,
+  id_ref: schema.string,
+  ...describedFields,
+  launch_command: schema.string,
+  marketplace_state: schema.string,
+});
 
-export const uploadedAnswer = schema.record({ ...idTwin, ...describedFields, archive_file_size: schema.id });
+export const uploadedAnswer = schema.record({
+  ...idTwin,
+  ...describedFields,
+  archive_file_size: schema.id,
+  launch_command: schema.string,
+  marketplace_state: schema.string,
+});
 
 export const answer = schema.record({
   ...idTwin,
   ...describedFields,
   archive_content_type: schema.nullable(schema.string),
   archive_file_size: schema.nullable(schema.id),
+  launch_command: schema.string,
   related_dependencies: schema.listOf(schema.record({ ...idTwin, name: schema.string })),
+  marketplace_state: schema.string,
 });
 
 /** The answer to a create call names its twin differently, and calls the state what it is to others: private. */
 export function createdView(dependency: DependencyRow) {
-  return {
-    id: dependency.id,
-    id_ref: String(dependency.id),
-    ...describedView(dependency),
-    marketplace_state: 'private',
-  };
+  const { id, launch_command } = dependency;
+  return { id, id_ref: String(id), ...describedView(dependency), launch_command, marketplace_state: 'private' };
 }
 
 export function uploadedView(dependency: DependencyRow) {
-  const { id, archive_file_size } = dependency;
-  return { ...twin('id', id), ...describedView(dependency), archive_file_size };
+  const { id, archive_file_size, launch_command, state } = dependency;
+  const described = { ...twin('id', id), ...describedView(dependency), archive_file_size };
+  return { ...described, launch_command, marketplace_state: state };
 }
 
 export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
@@ -61,6 +71,13 @@ interface DependencyInPath {
 export async function loadDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
   return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
+}
+
+/** Whether the path names what somebody else shares: whoever may attach it may look at it, whatever their account is. */
+export async function isSharedByOther({ db, caller, params }: DependencyInPath): Promise<boolean> {
+  const shared = db.selectFrom('dependencies').select('id').where('shared', '=', 1);
+  const named = shared.where('id', '=', params.dependency_id).where('owner_id', '<>', caller.id);
+  return (await named.executeTakeFirst()) !== undefined;
 }
 
 /** The one that the path names, if it is the caller's own or shared with everybody. */

@@ -132,6 +132,7 @@ export const routes = [
     path: '/projects/:project_id/deploys',
     access: 'both',
     scope: 'deploys',
+    startsWork: true,
     summary: 'Deploy a commit; by default the newest one that passed',
     body: fields,
     creates: true,

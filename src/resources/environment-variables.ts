@@ -1,19 +1,33 @@
 import { projectRoute } from '../api/route.ts';
 import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { required, takingBlank, text, type Field } from '../http/fields.ts';
+import { flag, required, takingBlank, text, withDefault, type Field } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
+import { isOrdinary } from '../lib/ordinary-words.ts';
+import { hasForms } from '../lib/secret-forms.ts';
 import type { Vault } from '../lib/vault.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
-const answer = schema.record({ ...idTwin, name: schema.string, content: schema.string });
+const answer = schema.record({ ...idTwin, name: schema.string, content: schema.string, secret: schema.boolean });
+const writtenAnswer = schema.withOptional(answer, { warning: schema.string });
 
-function view(variable: EnvironmentVariableRow, vault: Vault): object {
+function view(variable: EnvironmentVariableRow, vault: Vault) {
   const content = vault.open(variable.content, contentPlace(variable.id));
-  return { ...twin('id', variable.id), name: variable.name, content };
+  return { ...twin('id', variable.id), name: variable.name, content, secret: variable.secret === 1 };
 }
+
+/** Whoever has just written it can still take it back. */
+function writtenView(variable: EnvironmentVariableRow, vault: Vault): object {
+  const seen = view(variable, vault);
+  const hidesWords = seen.secret && hasForms(seen.content) && isOrdinary(seen.content);
+  return hidesWords ? { ...seen, warning: hiddenWords } : seen;
+}
+
+const hiddenWords =
+  'The content looks like ordinary words, and every place in the logs that says the same will be masked. ' +
+  'If it is no secret, set secret to false.';
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
 
@@ -39,7 +53,11 @@ function variableName(): Field<string> {
   };
 }
 
-const fields = { name: required(variableName()), content: takingBlank(text({ max: 32_768, lines: 'many' })) };
+const fields = {
+  name: required(variableName()),
+  content: takingBlank(text({ max: 32_768, lines: 'many' })),
+  secret: withDefault(flag(), true),
+};
 
 export const routes = [
   projectRoute({
@@ -60,20 +78,23 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id/environment_variables',
     access: 'both',
     scope: 'suites',
-    summary: 'Add an environment variable to a suite; it is stored encrypted',
+    summary: 'Add an environment variable to a suite; it is stored encrypted, and masked in logs if it is secret',
     body: fields,
     creates: true,
-    answer,
+    answer: writtenAnswer,
     load: loadSuite,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'environment_variables', { within: suite.id, name: values.name }),
-    audit: { action: 'environment_variable.created', details: inSuite },
+    audit: {
+      action: 'environment_variable.created',
+      details: ({ suite, input: { secret } }) => ({ ...inSuite({ suite }), secret }),
+    },
     async handle({ db, suite, ids, vault, input }) {
       const id = ids.next();
       const content = vault.seal(input.content, contentPlace(id));
-      const variable = { id, suite_id: suite.id, name: input.name, content };
+      const variable = { id, suite_id: suite.id, name: input.name, content, secret: Number(input.secret) };
       await orTaken(db.insertInto('environment_variables').values(variable).execute());
-      return view(variable, vault);
+      return writtenView(variable, vault);
     },
   }),
   projectRoute({
@@ -81,20 +102,25 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id',
     access: 'both',
     scope: 'suites',
-    summary: 'Change an environment variable',
+    summary: 'Change an environment variable; builds that begin from now on have it',
     body: fields,
-    answer,
+    answer: writtenAnswer,
     load: loadVariable,
     verifyNames: ({ db, variable }, values) =>
       checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),
-    audit: { action: 'environment_variable.updated', subject: ({ variable }) => variable, details: inSuite },
+    audit: {
+      action: 'environment_variable.updated',
+      subject: ({ variable }) => ({ ...variable, secret: variable.secret === 1 }),
+      details: inSuite,
+    },
     async handle({ db, variable, vault, input }) {
       const content = input.content === undefined ? undefined : vault.seal(input.content, contentPlace(variable.id));
-      const changed = sentColumns({ name: input.name, content });
+      const secret = input.secret === undefined ? undefined : Number(input.secret);
+      const changed = sentColumns({ name: input.name, content, secret });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
       }
-      return view({ ...variable, ...changed }, vault);
+      return writtenView({ ...variable, ...changed }, vault);
     },
   }),
   projectRoute({

@@ -8,10 +8,10 @@ export const command = (): Field<string> => text({ max: 65_536, lines: 'many' })
 
 /**
  * `user@host:path`. Neither part can begin with a dash, because git and ssh would read it as an option, and no
- * transport helper (`ext::…`) fits the form at all.
+ * transport helper (`ext::…`) fits the form at all. A path of slashes, or with nothing before its `.git`, is none.
  */
 const scpLike =
-  /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}@(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):[^-:\s][^\s]*$/;
+  /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}@(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?!\/*(?:\.git)?\/*$)[^-:\s][^\s]*$/;
 
 export const repositoryUrl = (): Field<string> =>
   text({ max: 1024, pattern: scpLike, description: 'user@host:path, without a protocol' });

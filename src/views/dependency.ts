@@ -21,8 +21,9 @@ export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> 
     .execute();
 }
 
-export function describedView({ name, description, command, prefix, source, launch_command, state }: DependencyRow) {
-  return { name, description, command, prefix, source, launch_command, marketplace_state: state };
+/** What is said of how it is compiled; every view of a dependency begins with it. */
+export function describedView({ name, description, command, prefix, source }: DependencyRow) {
+  return { name, description, command, prefix, source };
 }
 
 export function dependencyView(dependency: DependencyRow, related: Related[]) {
@@ -31,8 +32,10 @@ export function dependencyView(dependency: DependencyRow, related: Related[]) {
     ...describedView(dependency),
     archive_content_type: dependency.archive_content_type,
     archive_file_size: dependency.archive_file_size,
+    launch_command: dependency.launch_command,
     related_dependencies: related
       .filter((one) => one.dependency_id === dependency.id)
       .map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
+    marketplace_state: dependency.state,
   };
 }

@@ -92,7 +92,7 @@ describeService('the audit log', (service) => {
     const { store } = service;
     const dependency = { id: BigInt(world.path(':dependency_id')) };
     let form = forms[call]?.() ?? {};
-    if (/\/(un)?share$/.test(call))
+    if (/\/(share|unshare|compile|archive)$/.test(call))
       await setDependencyState(store, dependency, /un/.test(call) ? 'shared' : 'compiled');
     if (call === 'POST /projects/ID/suites/ID/dependencies') {
       form = { dependency_id: String((await alice.createDependency()).id) };

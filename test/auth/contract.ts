@@ -89,6 +89,7 @@ export const contract = entries(`
   PUT    /dependencies/ID                                           users         dependencies
   DELETE /dependencies/ID                                           users         dependencies
   POST   /dependencies/ID/archive                                   users         dependencies
+  POST   /dependencies/ID/compile                                   users         dependencies
   GET    /dependencies/ID/log                                       users         dependencies
   GET    /dependencies/ID/log.txt                                   users         dependencies
   GET    /dependencies/ID/firehose                                  users         dependencies

@@ -115,6 +115,35 @@ describeService('every route', (service) => {
     }
   });
 
+  test('has nothing done at the cost of an owner who does not pay or is suspended', async () => {
+    const ends = [
+      (person: User) => service.stopPaying(person, 'trial_ended'),
+      (person: User) => service.stopPaying(person, 'overdue'),
+      (person: User) => service.suspend(person),
+    ];
+    const starting = ofProject.filter(({ startsWork }) => startsWork);
+    assert.deepEqual(starting.map(({ method, path }) => `${method} ${path.replaceAll(/:\w+/g, 'ID')}`).toSorted(), [
+      'POST /projects/ID/build_requests',
+      'POST /projects/ID/build_requests/ID/rerun',
+      'POST /projects/ID/builds/ID/restart',
+      'POST /projects/ID/deploys',
+    ]);
+    for (const end of ends) {
+      const [debtor, colleague] = [await service.user(), await service.user()];
+      const theirs = await buildWorld(service, debtor);
+      await debtor.invite(theirs.project, colleague);
+      for (const route of starting) assertAdmitted(await call(colleague, route, theirs), route);
+      await end(debtor);
+      for (const route of starting) {
+        assertRefused(await call(colleague, route, theirs), 402, { generic: ['payment_required'] });
+      }
+      const open = ofProject.filter((one) => !usersOnly(one) && !one.startsWork);
+      for (const route of open.toSorted(deletesLast)) assertAdmitted(await call(colleague, route, theirs), route);
+      const stranger = await service.user();
+      for (const route of starting) assertRefused(await call(stranger, route, theirs), 404, { generic: ['not_found'] });
+    }
+  });
+
   test('refuses a suspended account, which learns why only with its right key', async () => {
     const suspended = await service.user();
     await owner.invite(world.project, suspended);

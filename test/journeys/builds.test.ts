@@ -32,13 +32,16 @@ onEveryDatabase((database) => {
   });
 
   test('variables reach the command and are masked in its log', async (t) => {
-    const suite = await project.suite(t, 'secretive', 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN"');
+    const command = 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN in $STAGE, $PLACE"';
+    const suite = await project.suite(t, 'secretive', command);
     await project.variable(suite, 'TOKEN', 's3cr3t-t0ken');
+    await project.variable(suite, 'STAGE', 'production', { secret: 'false' });
+    await project.variable(suite, 'PLACE', 'with-s3cr3t-t0ken', { secret: 'false' });
     const sha = await project.repository.commit({ message: 'Hush' });
     assert.equal((await project.build(sha)).build_state, 'passed');
     const [commit] = await project.commits();
     const build = (await project.builds(commit)).find(({ suite_id_str }) => suite_id_str === suite);
-    assert.equal(await project.log(build), 'it is [masked]\n');
+    assert.equal(await project.log(build), 'it is [masked] in production, with-[masked]\n');
   });
 
   test('a ref that is not there ends in words', async () => {

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
+import { run } from '../../src/lib/processes.ts';
 import { assertFields, assertRefused } from '../support/expect.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { describeService } from '../support/service.ts';
@@ -11,7 +13,7 @@ import { archiveOf, kinds } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
 const unavailable = { generic: ['resource_temporary_unavailable'] };
-const uploaded = 'id id_str name description command prefix source launch_command marketplace_state archive_file_size';
+const uploaded = 'id id_str name description command prefix source archive_file_size launch_command marketplace_state';
 const types = {
   tar: 'application/x-tar',
   'tar.gz': 'application/gzip',
@@ -20,6 +22,22 @@ const types = {
   'tar.zst': 'application/zstd',
   zip: 'application/zip',
 };
+
+interface Part {
+  name: string;
+  type: string;
+  content: Buffer;
+}
+
+function form(boundary: string, ...parts: Part[]): Buffer {
+  const encoded = parts.flatMap(({ name, type, content }) => [
+    Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="${name}"; filename="a; name=b"\r\n`),
+    Buffer.from(`Content-Type: ${type}\r\n\r\n`),
+    content,
+    Buffer.from('\r\n'),
+  ]);
+  return Buffer.concat([...encoded, Buffer.from(`--${boundary}--\r\n`)]);
+}
 
 describeService('an archive', (service) => {
   let runner: ScriptedRunner;
@@ -62,6 +80,89 @@ describeService('an archive', (service) => {
     await alice.upload(dependency, await archiveOf({ x: '' }), { 'content-type': 'application/x-compressed-tar' });
     const fetched = (await alice.get(`/dependencies/${dependency.id}`)).record;
     assert.equal(fetched.archive_content_type, 'application/x-compressed-tar');
+    await runner.take('compile_dependency');
+  });
+
+  test('may be the file of a form', async () => {
+    // With what looks like the end of the part, and the beginnings of it.
+    const archive = await archiveOf({ a: `x\r\n--edg\r\n--edge`, b: '\r\n\r\n--' }, 'tar');
+    const forms = [
+      { type: 'application/octet-stream', known: types.tar },
+      { type: 'application/x-special', known: 'application/x-special' },
+    ];
+    for (const { type, known } of forms) {
+      for (const size of [1000, 1_000_000]) {
+        const dependency = await alice.createDependency();
+        const path = `/dependencies/${dependency.id}/archive`;
+        const headers = { 'content-type': 'multipart/form-data; boundary="edge of it"' };
+        const [request, answer] = service.api.begin(path, { as: alice.credentials, headers });
+        const body = form('edge of it', { name: 'archive', type, content: archive });
+        for (let at = 0; at < body.length; at += size) request.write(body.subarray(at, at + size));
+        request.end();
+        assert.equal((await answer).record.archive_file_size, archive.length);
+        const fetched = (await alice.get(`/dependencies/${dependency.id}`)).record;
+        assert.deepEqual([fetched.archive_content_type, fetched.archive_file_size], [known, archive.length]);
+        const { order } = await runner.take('compile_dependency');
+        await using blob = await service.store.blobs.open(order.work.archive.digest);
+        assert.deepEqual(await blob.read(0, blob.size), archive);
+      }
+    }
+  });
+
+  test('is what curl sends with -F', async () => {
+    const dependency = await alice.createDependency();
+    const archive = await archiveOf({ large: randomBytes(3_000_000).toString('hex') });
+    const file = join(service.folder, 'sent; name="x".tar.gz');
+    writeFileSync(file, archive);
+    const { email, api_key: key } = alice.credentials;
+    const curl = await run('curl', [
+      '-sS',
+      '--cacert',
+      join(service.folder, 'tls', 'cert.pem'),
+      '--user',
+      `${email}:${key}`,
+      '--form',
+      `archive=@"${file.replaceAll('"', '\\"')}"`,
+      `${service.address}/dependencies/${dependency.id}/archive`,
+    ]);
+    assert.equal(curl.status, 0, curl.stderr.toString());
+    const { response } = JSON.parse(curl.stdout.toString()) as { response: Record<string, unknown> };
+    assert.deepEqual(
+      [response.archive_file_size, response.marketplace_state],
+      [archive.length, 'enqueued_for_compile'],
+    );
+    assert.equal((await alice.get(`/dependencies/${dependency.id}`)).record.archive_content_type, types['tar.gz']);
+    const { order } = await runner.take('compile_dependency');
+    assert.equal(order.work.archive.digest, createHash('sha256').update(archive).digest('hex'));
+  });
+
+  test('in a form that holds none, or more, is refused by name, and leaves nothing', async () => {
+    const dependency = await alice.createDependency();
+    const before = blobs();
+    const archive = { name: 'archive', type: 'application/gzip', content: await archiveOf({ x: 'x'.repeat(100_000) }) };
+    const whole = form('edge', archive);
+    const headers = { 'content-type': 'multipart/form-data; boundary=edge' };
+    const refused: [Buffer, Record<string, string[]>][] = [
+      [form('edge'), { archive: ['is_blank'] }],
+      [form('edge', { ...archive, content: Buffer.alloc(0) }), { archive: ['is_blank'] }],
+      [form('edge', { ...archive, content: Buffer.from('no archive') }), { archive: ['invalid_format'] }],
+      [form('edge', { ...archive, name: 'file' }), { file: ['invalid_format'] }],
+      [form('edge', { ...archive, name: '__proto__' }), JSON.parse('{"__proto__":["invalid_format"]}')],
+      [form('edge', archive, { ...archive, name: 'prefix' }), { prefix: ['invalid_format'] }],
+      [form('edge', archive, archive), { archive: ['invalid_format'] }],
+      [form('other', archive), { generic: ['invalid_format'] }],
+      [whole.subarray(0, -8), { generic: ['invalid_format'] }],
+      [archive.content, { generic: ['invalid_format'] }],
+      [Buffer.from(`--edge\r\n${'x'.repeat(100_000)}`), { generic: ['invalid_format'] }],
+      [Buffer.alloc(0), { generic: ['invalid_format'] }],
+    ];
+    for (const [body, fields] of refused) {
+      assertRefused(await alice.upload(dependency, body, headers), 403, fields);
+    }
+    const unnamed = { 'content-type': 'multipart/form-data' };
+    assertRefused(await alice.upload(dependency, whole, unnamed), 403, { generic: ['invalid_format'] });
+    assert.deepEqual(blobs(), before);
+    assert.equal((await alice.upload(dependency, whole, headers)).status, 200);
     await runner.take('compile_dependency');
   });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { packLog } from '../../src/streams/logs.ts';
+import type { Record_ } from '../support/client.ts';
 import { assertDestroyed, assertNotFound, assertRefused } from '../support/expect.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
@@ -161,6 +162,117 @@ describeService('a compile', (service) => {
     const path = `/dependencies/${dependency.id}`;
     assert.equal(await stateOf(path), 'compile_failed');
     assert.match((await alice.get(`${path}/log.txt`)).text, /never uploaded/);
+  });
+
+  test('waits for what it is compiled against, and says so', async () => {
+    const base = await compiling(alice, runner, { name: 'base', prefix: '/opt/base', command: 'make P=/opt/base' });
+    const middle = await alice.createDependency({
+      name: 'middle',
+      'related_dependencies[]': String(base.dependency.id),
+    });
+    const top = await alice.createDependency({ name: 'top', 'related_dependencies[]': String(middle.id) });
+    for (const one of [top, middle]) await alice.upload(one, await archiveOf({ x: '' }));
+    await runner.assertIdle();
+    for (const { id } of [top, middle]) assert.equal(await stateOf(`/dependencies/${id}`), 'enqueued_for_compile');
+    const log = async ({ id }: Record_): Promise<string> => (await alice.get(`/dependencies/${id}/log.txt`)).text;
+    assert.equal(await log(middle), 'This waits for the compile of the dependency base.\n');
+    assert.equal(await log(top), 'This waits for the compile of the dependencies base, middle.\n');
+
+    // However long that takes: neither is a try lost, nor is it said again.
+    for (let look = 0; look < 5; look += 1) {
+      await service.store.db.transaction((trx) => trx.updateTable('jobs').set({ run_after: 0n }).execute());
+      await runner.assertIdle();
+    }
+    const digest = await compiled(runner, base.task, 'base');
+    const second = await runner.take('compile_dependency');
+    assert.deepEqual(second.order.work.software, [{ digest, prefix: '/opt/base' }]);
+    await second.finish({ kind: 'lost', message: 'power' });
+    const again = await runner.take('compile_dependency');
+    await runner.assertIdle();
+    const middles = await compiled(runner, again, 'middle');
+    assert.match(await log(middle), /^This waits for .*\n.*try 2 of 3.*\n$/);
+    const third = await runner.take('compile_dependency');
+    const below = third.order.work.software.map((one) => one.digest);
+    assert.deepEqual(below, [digest, middles]);
+    await compiled(runner, third, 'top');
+
+    // What is compiled anew is waited for too; what failed is used as it was before.
+    const anew = await compilingAgain(alice, runner, base.dependency);
+    assert.equal((await alice.post(`/dependencies/${top.id}/compile`)).status, 200);
+    await runner.assertIdle();
+    await anew.task.finish({ kind: 'uncompilable' });
+    const last = await runner.take('compile_dependency');
+    assert.deepEqual(
+      last.order.work.software.map((one) => one.digest),
+      below,
+    );
+    await compiled(runner, last, 'top');
+  });
+
+  test('is not waited for by two that were made to wait for each other', async () => {
+    const [one, two] = [await alice.createDependency(), await alice.createDependency()];
+    const { db, ids } = service.store;
+    const circle = [
+      { id: ids.next(), dependency_id: one.id, related_id: two.id },
+      { id: ids.next(), dependency_id: two.id, related_id: one.id },
+    ];
+    await db.transaction((trx) => trx.insertInto('dependency_relations').values(circle).execute());
+    for (const dependency of [one, two]) await alice.upload(dependency, await archiveOf({ x: '' }));
+    await runner.assertIdle();
+    for (const { id } of [one, two]) assert.equal(await stateOf(`/dependencies/${id}`), 'compile_failed');
+  });
+
+  test('is done again with what was uploaded, as it is described now', async () => {
+    const { dependency, path, task } = await compiling(alice, runner);
+    const { archive } = task.order.work;
+    assertRefused(await alice.post(`${path}/compile`), 403, unavailable);
+    await task.say('old\n');
+    await task.finish({ kind: 'uncompilable' });
+    const moved = { prefix: '/opt/moved', command: 'make PREFIX=/opt/moved' };
+    await alice.put(path, moved);
+    const answer = await alice.post(`${path}/compile`);
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(answer.record, (await alice.get(path)).record);
+    assert.equal(answer.record.marketplace_state, 'enqueued_for_compile');
+    assertRefused(await alice.post(`${path}/compile`), 403, unavailable);
+    const again = await runner.take('compile_dependency');
+    assert.deepEqual(again.order.work.archive, archive);
+    assert.deepEqual([again.order.work.prefix, again.order.work.command], [moved.prefix, moved.command]);
+    assert.equal((await alice.get(`${path}/log.txt`)).text, '');
+    await compiled(runner, again);
+    assert.equal((await alice.post(`${path}/share`)).status, 200);
+    assert.equal((await alice.post(`${path}/compile`)).status, 200);
+    await compiled(runner, await runner.take('compile_dependency'), 'newer');
+    assert.equal(await stateOf(path), 'shared');
+
+    const empty = await alice.createDependency();
+    assertRefused(await alice.post(`/dependencies/${empty.id}/compile`), 403, unavailable);
+    assertNotFound(await (await service.user()).post(`/dependencies/${dependency.id}/compile`));
+  });
+
+  test('under way holds up a suite that cannot do without it', async () => {
+    const { dependency, task } = await compiling(alice, runner, { name: 'slow' });
+    const project = await alice.createProject();
+    const suite = await alice.createSuite(project);
+    await alice.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: dependency.id });
+    await alice.requestBuild(project);
+    await (await runner.take('fetch_commit')).fetched();
+    await runner.assertIdle();
+    const [commit] = (await alice.get(`/projects/${project.id}/commits`)).list;
+    const builds = async (): Promise<Record_[]> =>
+      (await alice.get(`/projects/${project.id}/commits/${commit?.id}/builds`)).list;
+    const [waiting] = await builds();
+    assert.equal(waiting?.build_state, 'enqueued');
+    const { text } = await alice.get(`/projects/${project.id}/builds/${waiting.id}/log.txt`);
+    assert.equal(text, 'This waits for the compile of the dependency slow.\n');
+    const digest = await compiled(runner, task, 'slow');
+    const build = await runner.take('run_suite');
+    assert.deepEqual(build.order.work.software, [{ digest, prefix: '/srv/dependency' }]);
+    await build.exit(0);
+    assert.deepEqual(
+      (await builds()).map(({ build_state: state, attempt }) => [state, attempt]),
+      [['passed', 1]],
+    );
   });
 
   test('that never was makes a suite that needs it end in words', async () => {

@@ -11,15 +11,16 @@ import {
 import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
-const described = 'id name description command prefix source launch_command marketplace_state';
-const fetched = `${described} id_str archive_content_type archive_file_size related_dependencies`;
+const described = 'name description command prefix source';
+const uploaded = 'archive_content_type archive_file_size';
+const fetched = `id id_str ${described} ${uploaded} launch_command related_dependencies marketplace_state`;
 
 describeService('dependencies', (service) => {
   test('answer differently when created and when fetched', async () => {
     const alice = await service.user();
     const command = 'make install PREFIX=/srv/dependency';
     const answer = await alice.post('/dependencies', { name: 'ruby', command });
-    assertCreated(answer, `${described} id_ref`);
+    assertCreated(answer, `id id_ref ${described} launch_command marketplace_state`);
     const { id, id_ref, marketplace_state, ...rest } = answer.record;
     assert.equal(id_ref, String(id));
     assert.equal(marketplace_state, 'private');

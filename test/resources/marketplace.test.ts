@@ -28,7 +28,7 @@ describeService('the marketplace', (service) => {
     const [item = {}] = (await bob.get('/marketplace?limit=1')).list;
     assertFields(
       item,
-      'id id_str name description command prefix source launch_command marketplace_state archive_content_type archive_file_size related_dependencies',
+      'id id_str name description command prefix source archive_content_type archive_file_size launch_command related_dependencies marketplace_state',
     );
     const again = await alice.post(`/dependencies/${older.id}/share`);
     assert.equal(again.status, 200);
@@ -72,5 +72,40 @@ describeService('dependencies of a suite', (service) => {
     assertRefused(await bob.post(path), 403, { dependency_id: ['is_blank'] });
     await setDependencyState(service.store, collaborators, 'shared');
     assert.equal((await bob.post(path, { dependency_id: collaborators.id })).status, 201);
+  });
+
+  test('can be looked at by whoever may attach them, where they are shared', async () => {
+    const [alice, bob] = [await service.user(), await service.user()];
+    const project = await alice.createProject();
+    const suite = await alice.createSuite(project);
+    const [carol, debtor] = [await service.user('collaborator'), await service.user()];
+    const own = await debtor.createDependency();
+    for (const person of [carol, debtor]) await alice.invite(project, person);
+    await service.stopPaying(debtor);
+    const { id } = await bob.createDependency();
+    const path = `/dependencies/${id}`;
+    const unauthorized = { generic: ['unauthorized'] };
+    const payment = { generic: ['payment_required'] };
+    const look = async (): Promise<[number, number]> => [
+      (await carol.get(path)).status,
+      (await debtor.get(path)).status,
+    ];
+    assert.deepEqual(await look(), [401, 402]);
+    await setDependencyState(service.store, { id }, 'shared');
+    assert.deepEqual((await carol.get(path)).record, (await bob.get(path)).record);
+    assert.deepEqual((await debtor.get(path)).record, (await bob.get(path)).record);
+    const attached = await carol.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: id });
+    assert.equal(attached.status, 201);
+    // Nothing else of it is theirs.
+    for (const more of ['/log', '/log.txt', '/firehose'])
+      assertRefused(await carol.get(path + more), 401, unauthorized);
+    assertRefused(await carol.put(path, { name: 'mine' }), 401, unauthorized);
+    assertRefused(await carol.post(`${path}/compile`), 401, unauthorized);
+    assertNotFound(await alice.post(`${path}/compile`));
+    // What is one's own is to be paid for, shared or not.
+    await setDependencyState(service.store, own, 'shared');
+    assertRefused(await debtor.get(`/dependencies/${own.id}`), 402, payment);
+    assert.equal((await bob.post(`${path}/unshare`)).status, 200);
+    assert.deepEqual(await look(), [401, 402]);
   });
 });

@@ -186,11 +186,11 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   const builds = (commit: Item | undefined): Promise<Build[]> => api().get(`${path}/commits/${commit?.id_str}/builds`);
   const ask = async (ref: string): Promise<Request> =>
     (await api().post(`${path}/build_requests`, { commit_ref: ref })) as Request;
-  const end = async ({ id_str: id }: Item): Promise<Request> => {
+  const end = async ({ id_str: id }: Item, longest = longestWait): Promise<Request> => {
     for (const startedAt = Date.now(); ; await pause(50)) {
       const request = await api().get<Request>(`${path}/build_requests/${id}`);
       if (!unfinished.has(request.build_state)) return request;
-      assert.ok(Date.now() - startedAt < longestWait, `the request is ${request.build_state} for ever`);
+      assert.ok(Date.now() - startedAt < longest, `the request is ${request.build_state} for ever`);
     }
   };
   const log = (build: Item | undefined): Promise<string> => api().text(`${path}/builds/${build?.id_str}/log.txt`);
@@ -206,7 +206,7 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     end,
     log,
     logBytes: (build: Item | undefined): Promise<Buffer> => api().bytes(`${path}/builds/${build?.id_str}/log.txt`),
-    build: async (ref: string) => end(await ask(ref)),
+    build: async (ref: string, longest?: number) => end(await ask(ref), longest),
     fetchLog: ({ id_str: id }: Item) => api().text(`${path}/build_requests/${id}/log.txt`),
     cancel: ({ id_str: id }: Item) => api().post(`${path}/build_requests/${id}/cancel`),
     /** The suite is there for the test that makes it. */
@@ -221,8 +221,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
     attach: (suite: string, dependency: Item) =>
       api().post(`${path}/suites/${suite}/dependencies`, { dependency_id: dependency.id_str }),
-    variable: (suite: string, name: string, content: string) =>
-      api().post(`${path}/suites/${suite}/environment_variables`, { name, content }),
+    variable: (suite: string, name: string, content: string, more: { secret?: string } = {}) =>
+      api().post(`${path}/suites/${suite}/environment_variables`, { name, content, ...more }),
     /** Waits until the newest build of a suite has said something. */
     async untilLogged(suite: string, said: RegExp): Promise<void> {
       for (;;) {

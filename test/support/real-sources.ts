@@ -27,14 +27,22 @@ export async function debianSource(name: string): Promise<Buffer> {
   });
 }
 
+/** A package of the npm registry, as it is packed there. */
+export async function npmPackage(spec: string): Promise<Buffer> {
+  return kept(spec.replaceAll(/\W+/g, '-'), async (folder) => join(folder, await pack(spec, folder)));
+}
+
 /** A file inside a package of the npm registry. */
 export async function npmSource(spec: string, file: string): Promise<Buffer> {
   return kept(`${spec}-${file}`.replaceAll(/\W+/g, '-'), async (folder) => {
-    await succeed('npm', ['pack', '--silent', spec], folder);
-    const [packed = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
-    await succeed('tar', ['-xzf', packed], folder);
+    await succeed('tar', ['-xzf', await pack(spec, folder)], folder);
     return join(folder, 'package', file);
   });
+}
+
+async function pack(spec: string, folder: string): Promise<string> {
+  await succeed('npm', ['pack', '--silent', spec], folder);
+  return readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? 'there is none';
 }
 
 /** The machine's own mirrors, asked for sources, without touching what the machine knows of packages. */

@@ -69,6 +69,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       suite_id: suite,
       name: `V${id}`,
       content: seal({ table: 'environment_variables', column: 'content' }, id),
+      secret: 1,
     }));
     await put('environment_variables', ...variables);
     const dependency = { owner_id: user, ...named, prefix: '/srv/x', source: '', launch_command: '', state: 'shared' };
