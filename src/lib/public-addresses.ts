@@ -1,10 +1,13 @@
-import { BlockList, isIP } from 'node:net';
-import { ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES } from '../lib/special-addresses.ts';
+import type { LookupAddress } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import type { Resolve } from './resolve.ts';
+import { ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES } from './special-addresses.ts';
 
 /**
- * Which addresses may be called. Anybody with an account names the receivers, so without this they could have the server
- * speak to whatever it can reach and they cannot: itself, its neighbours, the metadata service of its cloud. So only
- * what is public is called, and of that nothing that is this machine.
+ * Which addresses may be called for strangers: receivers of webhooks are named by anybody with an account, submodules by
+ * anybody who has a repository. Without this they could have us speak to whatever we can reach and they cannot: this
+ * machine, its neighbours, the metadata service of its cloud. So only what is public is called, and of that nothing that
+ * is this machine.
  *
  * Addresses are judged as sockets name them. `allowed` are the ranges, in CIDR form, that the operator lets through.
  */
@@ -45,4 +48,52 @@ function rangesOf(ranges: readonly string[]): Record<Family, BlockList> {
     lists[family].addSubnet(net, Number(prefix), family);
   }
   return lists;
+}
+
+export class ForbiddenAddressError extends Error {
+  constructor() {
+    // The address itself is not told: it may be the inside of somebody's network.
+    super('the address is not public, and the operator of this service has not allowed it');
+    this.name = 'ForbiddenAddressError';
+  }
+}
+
+export interface AddressRules {
+  mayCall: (address: string) => boolean;
+  resolve: Resolve;
+}
+
+/**
+ * Resolves the host of a URL and judges its addresses. What is answered is for the connection: whatever it looks up, the
+ * answer is what was judged, so that there is no second look-up that could say something else.
+ */
+export async function judgedLookup(
+  url: URL,
+  { mayCall, resolve }: AddressRules,
+  signal: AbortSignal,
+): Promise<LookupFunction> {
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const addresses = (await orAborted(resolve(host, signal), signal)).filter(({ address }) => mayCall(address));
+  if (addresses.length === 0) throw new ForbiddenAddressError();
+  return always(addresses);
+}
+
+function always(addresses: LookupAddress[]): LookupFunction {
+  return (_host, options, answer) => {
+    const [first] = addresses;
+    if (options.all) answer(null, addresses);
+    else answer(null, first?.address ?? '', first?.family);
+  };
+}
+
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason as Error);
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
 }
