@@ -1,9 +1,9 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
-import { moveFetch, startSuites } from '../lifecycle/requests.ts';
+import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
 import { happened, holdProject } from '../lifecycle/life.ts';
 import { rollUpProject } from '../lifecycle/settle.ts';
-import type { CommitReport } from '../protocol.ts';
+import type { CommitReport, Outcome } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { Bench, Kind } from './kind.ts';
 
@@ -30,7 +30,7 @@ export const fetchCommit: Kind = {
     const request = await requestOf(bench, job.subject_id);
     if (!request) return;
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(bench, request.id, 'cancelled');
-    else if (outcome.kind !== 'fetched') await moveFetch(bench, request.id, 'errored');
+    else if (outcome.kind !== 'fetched') await failFetch(bench, request.id, reasonOf(outcome));
     else {
       await holdProject(bench, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(bench, request.project_id);
@@ -42,10 +42,15 @@ export const fetchCommit: Kind = {
   async lose(bench, job) {
     if (job.cancelled) await moveFetch(bench, job.subject_id, 'cancelled');
     else if (job.tries < mostTries) return { retry: true };
-    else await moveFetch(bench, job.subject_id, 'errored');
+    else await failFetch(bench, job.subject_id, 'runner_lost');
     return { retry: false };
   },
 };
+
+/** In the words that builds have for it. */
+function reasonOf(outcome: Outcome): string {
+  return 'reason' in outcome ? outcome.reason : outcome.kind;
+}
 
 async function requestOf({ trx }: Bench, id: bigint): Promise<BuildRequestRow | undefined> {
   return trx.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirst();
