@@ -21,7 +21,7 @@ export async function openRequest(life: Life, project: Owned, request: BuildRequ
   await beginLog(life.trx, request.id, project.id);
   await announceRequest(life, request);
   const known = await knownCommit(life, request);
-  if (known) await startSuites(life, project, request, known, '');
+  if (known) await startSuites(life, project, request, known, known.branch);
   else await enqueueFetch(life, project, request.id);
 }
 

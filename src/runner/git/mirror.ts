@@ -1,11 +1,11 @@
 import { lchown, lstat, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, recognize, type RemoteFailure } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
 import type { Narrator } from './narrator.ts';
-import { remoteHead } from './refs.ts';
+import { remoteHead, specialRef } from './refs.ts';
 import { SilenceError, type Said, type Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import type { Remote as SshRemote, Service } from './ssh-channel.ts';
@@ -40,6 +40,9 @@ export interface Remote extends SshRemote {
   failure(kind: RemoteFailure): FetchError;
 }
 
+const branches = 'refs/heads';
+/** Where HEAD points while the default branch is not known; no remote's branch is called so by accident. */
+const nobodysBranch = `${branches}/headrace`;
 const everything = ['+refs/heads/*:refs/heads/*', '+refs/tags/*:refs/tags/*', `+HEAD*:${remoteHead}*`];
 
 export function mirrorAt(folder: string): Mirror {
@@ -115,9 +118,30 @@ export async function writeTo<W, T>(
   }
 }
 
-/** Brings every branch and tag up to date. */
+/** Brings every branch and tag up to date, and the mirror's HEAD, which is the remote's default branch. */
 export async function update(session: Session, remote: Remote): Promise<void> {
   await fetchInto(session, remote, everything, '--prune');
+  await followHead(session, remote);
+}
+
+/**
+ * A fetch tells which commit the remote's HEAD is, not which branch. Mostly one branch alone ends in that commit; where
+ * several do, the remote is asked.
+ */
+async function followHead(session: Session, remote: Remote): Promise<void> {
+  const args = ['for-each-ref', `--points-at=${remoteHead}`, '--format=%(HEAD)%(refname)', branches];
+  const listed = await session.git(args);
+  const ending = listed.status === 0 ? listed.stdout.toString().split('\n').slice(0, -1) : [];
+  const [only = ''] = ending;
+  if (ending.length === 1 && only.startsWith('*')) return;
+  const name = ending.length > 1 ? await askForHead(session, remote) : only.slice(1);
+  const known = ending.map((line) => line.slice(1)).find((branch) => branch === name) ?? nobodysBranch;
+  expectSuccess('noting the default branch', await session.git(['symbolic-ref', 'HEAD', known]));
+}
+
+async function askForHead(session: Session, remote: Remote): Promise<string | undefined> {
+  const asked = await talk(session, remote, 'git-upload-pack', ['ls-remote', '--symref', remote.url, 'HEAD']);
+  return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(asked.stdout.toString().slice(0, 4096))?.[1];
 }
 
 /** Fetches everything anew. The old mirror goes when the new one is whole: the trouble may lie elsewhere. */
@@ -146,10 +170,10 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
   await rm(marker);
 }
 
-/** Asks for one commit that no branch or tag leads to. False when the remote does not give it. */
-export async function fetchCommit(session: Session, remote: Remote, sha: string): Promise<boolean> {
+/** Asks for one commit that no branch or tag leads to, or for a ref that is neither. False when the remote does not give it. */
+export async function fetchSpecial(session: Session, remote: Remote, what: string): Promise<boolean> {
   try {
-    await fetchInto(session, remote, [sha]);
+    await fetchInto(session, remote, [`+${what}:${specialRef}`]);
     return true;
   } catch (error) {
     if (error instanceof FetchError && error.kind === 'commit_withheld') return false;
@@ -158,7 +182,7 @@ export async function fetchCommit(session: Session, remote: Remote, sha: string)
 }
 
 async function init(session: Session): Promise<void> {
-  const how = ['init', '--quiet', '--bare', '--template=', '--initial-branch=headrace'];
+  const how = ['init', '--quiet', '--bare', '--template=', `--initial-branch=${basename(nobodysBranch)}`];
   expectSuccess('making a mirror', await session.git(how));
 }
 

@@ -5,7 +5,7 @@ import { isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { explain, FetchError, tooSlow, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
-import { fetchCommit, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
+import { fetchSpecial, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';
 import type { Place, WantedRef } from './refs.ts';
@@ -117,9 +117,10 @@ export async function obtain<T>(workshop: Workshop, source: Source, wanted: Want
 /** Brings the mirror up to date, and finds what is wanted in it. */
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
-  let found = await lookUp(session, wanted.places);
-  if (found.length === 0 && wanted.fullSha !== undefined) {
-    if (await fetchCommit(session, remote, wanted.fullSha)) found = await lookUp(session, wanted.places);
+  let found = wanted.special === undefined ? await lookUp(session, wanted.places) : [];
+  const special = wanted.special ?? wanted.fullSha;
+  if (found.length === 0 && special !== undefined) {
+    if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.places);
   }
   return choose(wanted, found) ?? raise(await notFound(session, wanted, source));
 }
@@ -158,7 +159,7 @@ async function notFound(session: Session, wanted: WantedRef, source: Source): Pr
   if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.places))) {
     return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
   }
-  const what = wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
+  const what = wanted.special !== undefined ? 'ref' : wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
   return new FetchError(
     'ref_not_found',
     `There is no ${what} ${quoted(wanted.asked)} in ${source.address.url}. Check the spelling, and that it was pushed.`,
