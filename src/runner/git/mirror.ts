@@ -5,6 +5,7 @@ import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, recognize, type RemoteFailure } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
 import type { Narrator } from './narrator.ts';
+import { withoutProgress } from './progress.ts';
 import { remoteHead, specialRef } from './refs.ts';
 import { SilenceError, type Said, type Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -203,10 +204,14 @@ async function fetchInto(
 /** Runs a git that talks to the remote. */
 export async function talk(session: Session, remote: Remote, service: Service, args: readonly string[]): Promise<Said> {
   const { narrator, longestSilenceMs } = remote;
-  const options = { remote: { to: remote, service }, onStderr: narrator.output, longestSilenceMs };
-  return session.git(args, options).catch((error: unknown) => {
+  const heard = withoutProgress(narrator.output);
+  try {
+    return await session.git(args, { remote: { to: remote, service }, onStderr: heard.output, longestSilenceMs });
+  } catch (error) {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
-  });
+  } finally {
+    await heard.flush().catch(() => {}); // a log that takes nothing any more ends the work by other ways
+  }
 }
 
 /** Under the lock nobody else writes, so whatever locks and temporary files there are belong to nobody. */

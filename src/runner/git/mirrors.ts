@@ -23,8 +23,8 @@ export interface MirrorsOptions {
   sshConfig?: string | undefined;
   /** How long ssh may take to connect and to shake hands; a whole way over jump hosts gets three times that. */
   connectSeconds?: number;
-  /** How long an unused connection stays open. */
-  lingerMs?: number;
+  /** How long a connection is used for what comes: so long, and no longer, may a key work that was taken away. */
+  connectionMs?: number;
   /** How long a host may be silent in the middle of a transfer. */
   longestSilenceMs?: number;
   /** HEADRACE_FETCH_TIMEOUT: how long a fetch or a checkout may take. */
@@ -58,14 +58,14 @@ const mostProcesses = 256;
 
 export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const { sandboxes, isolation = 'required', sshConfig, log = () => {} } = options;
-  const { connectSeconds = 15, lingerMs = 60_000, longestSilenceMs = 600_000 } = options;
+  const { connectSeconds = 15, connectionMs = 20_000, longestSilenceMs = 600_000 } = options;
   const { timeoutMs = 900_000, checkoutBytes = 20 * GIB } = options;
   const { memoryBytes = Math.min(2 * GIB, Math.floor(totalmem() / 2)) } = options;
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir);
   const folder = run.path;
-  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, lingerMs });
+  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs });
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const sessions = openSessions({ sandboxes, isolation, folder, limits });
   const workshop: Workshop = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };

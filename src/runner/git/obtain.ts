@@ -64,9 +64,9 @@ export function mirrorOf(workshop: Workshop, source: Source): Mirror {
 }
 
 /** What went wrong with a source, in words. Where no connection was needed, the key is not known, nor of interest. */
-export function reason({ address, privateKey }: Source, kind: RemoteFailure): FetchError {
-  const publicKey = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).publicKey : '';
-  return new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey }));
+export function reason({ projectId, address, privateKey }: Source, kind: RemoteFailure): FetchError {
+  const fingerprint = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).fingerprint : '';
+  return new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));
 }
 
 /** Calls `work` with a connection to the source. */
@@ -106,12 +106,13 @@ export async function obtain<T>(workshop: Workshop, source: Source, wanted: Want
       return known.result;
     }
   }
-  return reach(workshop, source, (remote) =>
-    whileLocked(mirror, narrator, signal, async () => {
-      await noteUse(mirror);
-      return writeTo(workshop.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use);
-    }),
-  );
+  return whileLocked(mirror, narrator, signal, async () => {
+    await noteUse(mirror);
+    // Not before: who waited long would come with a connection that has been open for as long.
+    return reach(workshop, source, (remote) =>
+      writeTo(workshop.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use),
+    );
+  });
 }
 
 /** Brings the mirror up to date, and finds what is wanted in it. */
@@ -183,8 +184,8 @@ export async function withRepair<T>(workshop: Workshop, source: Source, work: ()
   }
   const mirror = mirrorOf(workshop, source);
   const { narrator, signal } = source;
-  await reach(workshop, source, (remote) =>
-    whileLocked(mirror, narrator, signal, () => rebuild(workshop.sessions, mirror, remote)),
+  await whileLocked(mirror, narrator, signal, () =>
+    reach(workshop, source, (remote) => rebuild(workshop.sessions, mirror, remote)),
   );
   try {
     return await work();
