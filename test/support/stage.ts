@@ -90,7 +90,7 @@ export class Stage {
     };
     return {
       mirrors: mirrors as Mirrors,
-      checkouts: { of: async () => ({ path: '/nowhere', [Symbol.dispose]: () => {} }) },
+      checkouts: { of: async () => ({ path: '/nowhere', misses: [], [Symbol.dispose]: () => {} }) },
       sandboxes: {
         owner: { uid: 0, gid: 0 },
         run: (job) => this.#play(job),

@@ -3,7 +3,7 @@ import { says } from './words.ts';
 
 /** Why a repository could not be reached or did not give what was asked for. */
 export type FetchFailure =
-  RemoteFailure | LimitFailure | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
+  RemoteFailure | LimitFailure | 'not_public' | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
 
 /** Those that ssh, git or the host report. */
 export type RemoteFailure =

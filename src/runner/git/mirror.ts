@@ -9,7 +9,7 @@ import { withoutProgress } from './progress.ts';
 import { remoteHead, specialRef } from './refs.ts';
 import { SilenceError, type Said, type Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
-import type { Remote as SshRemote, Service } from './ssh-channel.ts';
+import type { OpenChannel, Service } from './channel.ts';
 
 /*
  * One mirror: a bare repository that follows one remote, in a folder of its own.
@@ -32,8 +32,10 @@ export interface Mirror {
   gitDir: string;
 }
 
-export interface Remote extends SshRemote {
+export interface Remote {
+  /** As git is told it; `open` leads there. */
   url: string;
+  open: OpenChannel;
   narrator: Narrator;
   signal: AbortSignal;
   longestSilenceMs: number;
@@ -206,7 +208,8 @@ export async function talk(session: Session, remote: Remote, service: Service, a
   const { narrator, longestSilenceMs } = remote;
   const heard = withoutProgress(narrator.output);
   try {
-    return await session.git(args, { remote: { to: remote, service }, onStderr: heard.output, longestSilenceMs });
+    const { open } = remote;
+    return await session.git(args, { remote: { open, service }, onStderr: heard.output, longestSilenceMs });
   } catch (error) {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
   } finally {

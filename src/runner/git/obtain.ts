@@ -8,10 +8,13 @@ import { GitError } from './git.ts';
 import { fetchSpecial, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';
+import { openHttpsChannel } from './https-channel.ts';
+import { UnavailableError, type PublicHttps } from './public-https.ts';
 import type { Place, WantedRef } from './refs.ts';
 import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
+import { openSshChannel } from './ssh-channel.ts';
 
 /** What all work on mirrors shares. */
 export interface Workshop {
@@ -23,6 +26,9 @@ export interface Workshop {
   timeoutMs: number;
   /** How large a checkout may be. */
   checkoutBytes: number;
+  https: PublicHttps;
+  /** Resolves when so much more may be written to the disk. */
+  takeRoom: (bytes: number) => Promise<void>;
 }
 
 /** The key itself, in OpenSSH's format and without a passphrase; or where to get it once a connection needs it. */
@@ -72,21 +78,49 @@ export function reason({ projectId, address, privateKey }: Source, kind: RemoteF
 /** Calls `work` with a connection to the source. */
 export async function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
   const { address, narrator, signal } = source;
-  const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
-  const known = { ...source, privateKey };
-  return workshop.connections.use(known, (ssh) => {
+  const { longestSilenceMs } = workshop;
+  if (address.transport === 'https') return work(publicRemote(workshop, source));
+  return connected(workshop, source, (ssh, known) => {
     const { url, destination, path } = address;
     return work({
       url,
-      destination,
-      path,
-      ssh,
+      open: (pipes, service, hear) => openSshChannel(pipes, { ssh, destination, path }, service, hear),
       narrator,
       signal,
       failure: (kind) => reason(known, kind),
-      longestSilenceMs: workshop.longestSilenceMs,
+      longestSilenceMs,
     });
   });
+}
+
+/** Calls `work` with the arguments of an ssh that is connected with the project's key. */
+export async function connected<T>(
+  { connections }: Workshop,
+  source: Source,
+  work: (ssh: readonly string[], known: Source) => Promise<T>,
+): Promise<T> {
+  const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
+  const known = { ...source, privateKey };
+  return connections.use(known, (ssh) => work(ssh, known));
+}
+
+/** What is public is asked for over HTTPS, and without the project's key. */
+function publicRemote({ https, checkoutBytes, longestSilenceMs }: Workshop, source: Source): Remote {
+  const { address, narrator, signal } = source;
+  let trouble: unknown;
+  const onTrouble = (error: unknown): void => void (trouble ??= error);
+  const repository = { url: address.url, https, mostBytes: checkoutBytes, signal, onTrouble };
+  return {
+    url: `${address.host}:${address.path}`, // so that git speaks as it does over SSH, and says where to
+    open: (pipes, _service, hear) => openHttpsChannel(pipes, repository, hear),
+    narrator,
+    signal,
+    longestSilenceMs,
+    failure: (kind) => {
+      if (kind === 'malformed_repository' || !(trouble instanceof UnavailableError)) return reason(source, kind);
+      return new FetchError(trouble.isLasting ? 'not_public' : 'host_unreachable', trouble.message);
+    },
+  };
 }
 
 /** What is done with a commit that was found, in the session that found it. */

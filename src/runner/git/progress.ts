@@ -18,9 +18,12 @@ const counter = new RegExp(String.raw`^(remote: )?[A-Z][\w ()-]{2,80}: +\d+${spe
 const summary =
   /^(remote: )?(Total \d+ \(delta \d+\), reused \d+ \(delta \d+\).*|Delta compression using up to \d+ threads?)$/;
 
+const wiping = '\x1b[K';
+
 function isProgress(line: string, end: string): boolean {
   // Where it takes the place of a longer line, blanks or an order to the terminal wipe out the rest of that.
-  const words = line.replace(/(\x1b\[K)? *$/, '');
+  const trimmed = line.trimEnd();
+  const words = trimmed.endsWith(wiping) ? trimmed.slice(0, -wiping.length).trimEnd() : trimmed;
   return counting.test(words) || summary.test(words) || (end === '\r' && counter.test(words));
 }
 
