@@ -38,8 +38,8 @@ export interface GitHost {
   /** Lets people in, says this and hangs up. */
   failWith(words: string): Promise<void>;
   recover(): Promise<void>;
-  /** Answers this to who asks where the files of Git LFS are; without it there are none. */
-  offerLfs(answer: string): Promise<void>;
+  /** Lets people run one more command, such as those of Git LFS; the program finds all of it in SSH_ORIGINAL_COMMAND. */
+  provide(command: string, program: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -60,7 +60,8 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
   await writeKeys();
   await makeHostKey(hostKey);
   const serve = join(home, 'serve');
-  const recover = (): Promise<void> => writeFile(serve, serveScript(folder, join(home, 'lfs')));
+  const commands = join(home, 'commands');
+  const recover = (): Promise<void> => writeFile(serve, serveScript(folder, commands));
   await recover();
   await chmod(serve, 0o755);
 
@@ -109,7 +110,10 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
     freeze: () => void sshd.kill('SIGSTOP'),
     thaw: () => void sshd.kill('SIGCONT'),
     recover,
-    offerLfs: (answer) => writeFile(join(home, 'lfs'), answer),
+    provide: async (command, text) => {
+      await mkdir(commands, { recursive: true });
+      await writeFile(join(commands, command), text, { mode: 0o755 });
+    },
     failWith: (words) => writeFile(serve, `#!/bin/sh\necho '${words}' >&2\nexit 3\n`),
     fallSilent: async () => {
       const mark = join(home, 'silent');
@@ -139,12 +143,13 @@ async function makeHostKey(path: string): Promise<void> {
 }
 
 /** git-shell runs git's own server commands and nothing else. */
-function serveScript(folder: string, lfs: string): string {
+function serveScript(folder: string, commands: string): string {
   return `#!/bin/sh
 cd '${folder}' || exit 1
 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 export GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
-if [ "$SSH_ORIGINAL_COMMAND" = "git-lfs-authenticate 'app.git' download" ] && [ -f '${lfs}' ]; then exec cat '${lfs}'; fi
+more='${commands}/'"\${SSH_ORIGINAL_COMMAND%% *}"
+if [ -f "$more" ]; then exec "$more"; fi
 exec git-shell -c "$SSH_ORIGINAL_COMMAND"
 `;
 }

@@ -5,7 +5,7 @@ import { removeTree } from '../../lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from './checkout-size.ts';
 import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
-import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree, type Pointer } from './large-files.ts';
+import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree } from './large-files.ts';
 import { isThere, packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { inTime, mirrorOf, obtain, reason, sourceOf, telling, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, Workshop } from './obtain.ts';
@@ -166,7 +166,8 @@ async function makeOne(
     'packed-refs': refs,
   });
   await making.size.discount(packs);
-  const pointers = await fillTree(workshop, source, sha, tree);
+  const { pointers, areAll } = await fillTree(workshop, source, sha, tree);
+  if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
   if (pointers.length > 0) making.pointed.push({ tree, source, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
@@ -238,7 +239,12 @@ async function packedRefs(session: Session, { narrator }: Source): Promise<strin
 }
 
 /** Answers the pointers to large files in it. */
-async function fillTree({ sessions }: Workshop, source: Source, sha: string, tree: string): Promise<Pointer[]> {
+async function fillTree(
+  { sessions }: Workshop,
+  source: Source,
+  sha: string,
+  tree: string,
+): ReturnType<typeof findPointers> {
   const request = { directory: tree, access: 'write', signal: source.signal } as const;
   return sessions.use(request, async (session) => {
     const { directory, run } = session;

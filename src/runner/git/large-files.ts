@@ -5,8 +5,10 @@ import { isNoSpace } from '../../lib/disk-reserve.ts';
 import { FetchError } from './failures.ts';
 import { git } from './git.ts';
 import { downloadLargeFiles } from './lfs-api.ts';
-import { lfsPlaceOf } from './lfs-place.ts';
-import { mirrorOf, type Source, type Workshop } from './obtain.ts';
+import { askForLfsPlace, publicLfsPlace } from './lfs-place.ts';
+import type { Pointer } from './lfs-store.ts';
+import { transferLargeFiles } from './lfs-transfer.ts';
+import { connected, mirrorOf, type Source, type Workshop } from './obtain.ts';
 import { UnavailableError } from './public-https.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './words.ts';
@@ -19,27 +21,25 @@ import { trimEnd } from './words.ts';
  * place in a session again. Where the host gives nothing out, pointers stay pointers, and whoever builds is told.
  */
 
-export interface Pointer {
-  oid: string;
-  size: number;
-  path: string;
-}
-
 const findProgram = readFileSync(new URL('large-pointers.pl', import.meta.url), 'utf8');
 const placeProgram = readFileSync(new URL('large-place.pl', import.meta.url), 'utf8');
 const mostOfPointers = 8 * 1024 * 1024;
 
-/** The pointers in the work tree that the session is for. */
-export async function findPointers({ directory, run }: Session): Promise<Pointer[]> {
+/** The pointers in the work tree that the session is for, and whether these are all. */
+export async function findPointers({ directory, run }: Session): Promise<{ pointers: Pointer[]; areAll: boolean }> {
   const list = [...git, '--git-dir=.git', '--work-tree=.', 'ls-files', '-z', '--', ':(attr:filter=lfs)'];
-  const script = 'cd "$1" && program=$2 && shift 2 && "$@" | perl -e "$program"';
+  const script = 'cd "$1" && program=$2 && shift 2 && ("$@" || echo failed >&2) | perl -e "$program"';
   const options = { maxOutput: mostOfPointers };
-  const { stdout } = await run(['sh', '-c', script, 'sh', directory, findProgram, ...list], options);
+  const { stdout, stderr, status, truncated } = await run(
+    ['sh', '-c', script, 'sh', directory, findProgram, ...list],
+    options,
+  );
   const lines = stdout.toString('latin1').split('\0').slice(0, -1);
-  return lines.flatMap((line) => {
+  const pointers = lines.flatMap((line) => {
     const [, oid = '', size = '', path = ''] = /^([0-9a-f]{64}) (\d{1,15}) ([^]+)$/.exec(line) ?? [];
     return oid === '' ? [] : [{ oid, size: Number(size), path }];
   });
+  return { pointers, areAll: status === 0 && stderr.length === 0 && !truncated };
 }
 
 /** A work tree with pointers in it. */
@@ -73,7 +73,7 @@ export async function bringLargeFiles(
     if (missing.length > 0) {
       source.narrator.line(`Fetching ${missing.length} files of Git LFS.`);
       await mkdir(kept, { recursive: true, mode: 0o700 });
-      why = await downloadLargeFiles(workshop, await lfsPlaceOf(workshop, source), missing, kept, source.signal);
+      why = await fetchMissing(workshop, source, missing, kept);
     }
   } catch (error) {
     source.signal.throwIfAborted();
@@ -87,6 +87,26 @@ export async function bringLargeFiles(
     objects: placed.length > 0 ? objects : undefined,
     miss: missed.length === 0 ? undefined : { sentence: sentenceOf(missed, why), isLasting: why?.isLasting ?? true },
   };
+}
+
+/** Over SSH alone where the host can, else from where it says, over HTTPS; what is public is asked there at once. */
+async function fetchMissing(
+  workshop: Workshop,
+  source: Source,
+  missing: readonly Pointer[],
+  folder: string,
+): Promise<UnavailableError | undefined> {
+  const { address, signal } = source;
+  const store = { folder, takeRoom: workshop.takeRoom, signal };
+  if (address.transport === 'https') return downloadLargeFiles(workshop.https, publicLfsPlace(address), missing, store);
+  return connected(workshop, source, async (ssh) => {
+    const remote = { ssh, destination: address.destination, path: address.path };
+    const transferred = await transferLargeFiles(remote, missing, store);
+    if (transferred !== false) return transferred;
+    const place = await askForLfsPlace(remote, signal);
+    if (place === undefined) throw new UnavailableError(`the host ${address.host} has no Git LFS over SSH`, true);
+    return downloadLargeFiles(workshop.https, place, missing, store);
+  });
 }
 
 function unlessFull(error: unknown): never {

@@ -1,12 +1,5 @@
-import { createHash } from 'node:crypto';
-import { rename, rm } from 'node:fs/promises';
-import { createWriteStream } from 'node:fs';
-import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
-import { randomName } from '../../lib/random-name.ts';
-import type { Pointer } from './large-files.ts';
 import { headersIn, type LfsPlace } from './lfs-place.ts';
-import type { Workshop } from './obtain.ts';
+import { keepLargeFile, type LargeFileStore, type Pointer } from './lfs-store.ts';
 import { getFollowing, refusal, smallBody, UnavailableError, type PublicHttps } from './public-https.ts';
 
 /*
@@ -21,23 +14,22 @@ const mostOfAnswer = 1024 * 1024;
 
 /** Downloads what it can into the folder; answers why something is missing, if something is. */
 export async function downloadLargeFiles(
-  { https, takeRoom }: Pick<Workshop, 'https' | 'takeRoom'>,
+  https: PublicHttps,
   place: LfsPlace,
   wanted: readonly Pointer[],
-  folder: string,
-  signal: AbortSignal,
+  store: LargeFileStore,
 ): Promise<UnavailableError | undefined> {
   let trouble: UnavailableError | undefined;
   for (let at = 0; at < wanted.length; at += atOnce) {
     const some = wanted.slice(at, at + atOnce);
-    const sources = await askFor(https, place, some, signal);
+    const sources = await askFor(https, place, some, store.signal);
     const left = some.values();
     const work = async (): Promise<void> => {
       for (const pointer of left) {
         const from = sources.get(pointer.oid);
         if (from === undefined) continue;
         try {
-          await download(https, from, pointer, { folder, takeRoom, signal });
+          await download(https, from, pointer, store);
         } catch (error) {
           if (!(error instanceof UnavailableError)) throw error;
           if (trouble === undefined || trouble.isLasting) trouble = error;
@@ -93,41 +85,16 @@ function sourcesIn(text: string): Map<string, LfsPlace> {
   return sources;
 }
 
-interface Into {
-  folder: string;
-  takeRoom: (bytes: number) => Promise<void>;
-  signal: AbortSignal;
-}
-
-async function download(https: PublicHttps, from: LfsPlace, { oid, size }: Pointer, into: Into): Promise<void> {
-  const { folder, takeRoom, signal } = into;
-  const part = join(folder, `${randomName()}.part`);
-  const hash = createHash('sha256');
-  const wrong = new UnavailableError('what its host gives out is not what the pointer stands for', true);
-  const { answer } = await getFollowing(https, { ...from, signal });
-  async function* checked(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    let left = size;
-    for await (const chunk of chunks) {
-      left -= chunk.length;
-      if (left < 0) throw wrong;
-      await takeRoom(chunk.length);
-      hash.update(chunk);
-      yield chunk;
-    }
-    if (left > 0) throw new UnavailableError('its host broke off', false);
-  }
+async function download(https: PublicHttps, from: LfsPlace, pointer: Pointer, store: LargeFileStore): Promise<void> {
+  const { answer } = await getFollowing(https, { ...from, signal: store.signal });
   try {
-    await pipeline(answer, checked, createWriteStream(part, { flags: 'wx', mode: 0o444 }), { signal });
-    if (hash.digest('hex') !== oid) throw wrong;
-    await rename(part, join(folder, oid));
+    await keepLargeFile(store, pointer, answer as AsyncIterable<Buffer>);
   } catch (error) {
-    await rm(part, { force: true });
-    const isCut =
-      error instanceof Error &&
-      'code' in error &&
-      /^(ECONNRESET|ERR_STREAM_PREMATURE_CLOSE|EPIPE)$/.test(String(error.code));
-    throw isCut && !signal.aborted ? new UnavailableError('its host broke off', false) : error;
+    const isCut = error instanceof Error && 'code' in error && cut.has(String(error.code));
+    throw isCut && !store.signal.aborted ? new UnavailableError('its host broke off', false) : error;
   } finally {
     answer.destroy();
   }
 }
+
+const cut = new Set(['ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'EPIPE']);

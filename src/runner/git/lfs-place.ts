@@ -1,7 +1,6 @@
 import { run } from '../../lib/processes.ts';
-import { connected, type Source, type Workshop } from './obtain.ts';
-import { UnavailableError } from './public-https.ts';
-import { quoted } from './ssh-channel.ts';
+import type { RepositoryAddress } from './repository-url.ts';
+import { quoted, type SshRemote } from './ssh-channel.ts';
 
 /** Where the files of a repository lie, and what to show there. */
 export interface LfsPlace {
@@ -12,24 +11,20 @@ export interface LfsPlace {
 
 const longestMs = 30_000;
 
-/** A host is asked over SSH, with the project's key, where the files are. What is public says so by its address. */
-export async function lfsPlaceOf(workshop: Workshop, source: Source): Promise<LfsPlace> {
-  const { address, signal } = source;
-  if (address.transport === 'https') {
-    const url = new URL(`${address.url.replace(/(\.git)?$/, '.git')}/info/lfs`);
-    return { url, headers: {} };
-  }
-  const said = await connected(workshop, source, async (ssh) => {
-    const command = `git-lfs-authenticate ${quoted(address.path)} download`;
-    const env = { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8' };
-    const patience = AbortSignal.any([signal, AbortSignal.timeout(longestMs)]);
-    const options = { env, signal: patience, maxOutput: 64 * 1024 };
-    return run('ssh', [...ssh, '--', address.destination, command], options).catch(() => undefined);
-  });
+/** What is public says so by its address. */
+export function publicLfsPlace({ url }: RepositoryAddress): LfsPlace {
+  return { url: new URL(`${url.replace(/(\.git)?$/, '.git')}/info/lfs`), headers: {} };
+}
+
+/** A host is asked over SSH where the files are; undefined when it does not say. */
+export async function askForLfsPlace(remote: SshRemote, signal: AbortSignal): Promise<LfsPlace | undefined> {
+  const command = `git-lfs-authenticate ${quoted(remote.path)} download`;
+  const env = { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8' };
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(longestMs)]);
+  const options = { env, signal: patience, maxOutput: 64 * 1024 };
+  const said = await run('ssh', [...remote.ssh, '--', remote.destination, command], options).catch(() => undefined);
   signal.throwIfAborted();
-  const place = said?.status === 0 ? placeIn(said.stdout.toString()) : undefined;
-  if (place === undefined) throw new UnavailableError(`the host ${address.host} has no Git LFS over SSH`, true);
-  return place;
+  return said?.status === 0 ? placeIn(said.stdout.toString()) : undefined;
 }
 
 function placeIn(text: string): LfsPlace | undefined {

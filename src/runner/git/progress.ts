@@ -21,6 +21,7 @@ const summary =
 const wiping = '\x1b[K';
 
 function isProgress(line: string, end: string): boolean {
+  if (line.length > longest) return false; // however it came
   // Where it takes the place of a longer line, blanks or an order to the terminal wipe out the rest of that.
   const trimmed = line.trimEnd();
   const words = trimmed.endsWith(wiping) ? trimmed.slice(0, -wiping.length).trimEnd() : trimmed;
@@ -55,7 +56,7 @@ export function withoutProgress(tell: Tell): { output: Tell; flush: () => Promis
     flush: async () => {
       const rest = held;
       held = '';
-      if (rest !== '') await tell(Buffer.from(rest, 'latin1'));
+      if (rest !== '' && !isProgress(rest, '\r')) await tell(Buffer.from(rest, 'latin1'));
     },
   };
 }

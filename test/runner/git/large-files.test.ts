@@ -13,6 +13,13 @@ const oidOf = (content: string): string => createHash('sha256').update(content).
 const pointerTo = (content: string, size = content.length): string =>
   `version https://git-lfs.github.com/spec/v1\noid sha256:${oidOf(content)}\nsize ${size}\n`;
 
+/** A program that says this, to the one request that there is. */
+const saying = (text: string): string => `#!/bin/sh
+[ "$SSH_ORIGINAL_COMMAND" = "git-lfs-authenticate 'app.git' download" ] && cat <<'END'
+${text}
+END
+`;
+
 interface Place extends Workplace {
   /** Where the files are. */
   store: HttpsGitHost;
@@ -33,7 +40,7 @@ async function placeWithLfs(t: TestContext): Promise<Place> {
     header: { Authorization: 'Bearer of-the-batch' },
     expires_in: 60,
   };
-  await place.host.offerLfs(JSON.stringify(offer));
+  await place.host.provide('git-lfs-authenticate', saying(JSON.stringify(offer)));
   const lfs: Place = {
     ...place,
     store,
@@ -148,7 +155,7 @@ test('a host without Git LFS, and one that is nonsense, leave the pointers, and 
     '{"href": {}}',
   ];
   for (const [at, offer] of refused.entries()) {
-    await host.offerLfs(offer);
+    await host.provide('git-lfs-authenticate', saying(offer));
     const { misses } = await checkOut({ [`${at}.bin`]: pointerTo('x') });
     assert.match(misses[0] ?? '', /Git LFS.* not fetched/);
   }
@@ -171,4 +178,76 @@ test('a host without Git LFS, and one that is nonsense, leave the pointers, and 
   const missed = await mirrors.checkout({ ...project, sha, into: join(folder, 'missed') });
   assert.match(missed.sentences[0] ?? '', /a\.bin of Git LFS was not fetched/);
   store.instead = instead;
+});
+
+/** The other side of the protocol that needs no HTTPS. What it gives out stands in it. */
+const transferProgram = (files: Record<string, string>, wrong = ''): string => String.raw`#!/usr/bin/env python3
+import json, os, sys
+files = json.loads(r'''${JSON.stringify(files)}''')
+assert os.environ['SSH_ORIGINAL_COMMAND'] == "git-lfs-transfer 'app.git' download"
+out = sys.stdout.buffer
+def send(*packets):
+    for packet in packets:
+        if packet in (0, 1): out.write(b'%04x' % packet)
+        else: out.write(b'%04x' % (len(packet) + 4) + packet)
+    out.flush()
+def take():
+    message, parts = [], []
+    while True:
+        length = int(sys.stdin.buffer.read(4), 16)
+        if length == 0: return message
+        if length > 1: message.append(sys.stdin.buffer.read(length - 4).decode().rstrip())
+send(b'version=1\n', b'locking\n', 0)
+assert take() == ['version 1']
+send(b'status 200\n', 0)
+while True:
+    command, *rest = take()
+    if command == 'batch':
+        asked = [line.split() for line in rest if '=' not in line]
+        lines = [('%s %s %s' % (oid, size, 'download id=x-%s token=t' % oid if oid in files else 'noop')).encode() for oid, size in asked]
+        send(b'status 200\n', 1, *[line + b'\n' for line in lines], 0)
+    elif command.startswith('get-object '):
+        oid = command.split()[1]
+        assert rest == ['id=x-' + oid, 'token=t'], rest
+        content = files[oid].encode()
+        if content == b'forbidden': send(b'status 403\n', 1, b'no\n', 0); continue
+        ${wrong}
+        send(b'status 200\n', b'size=%d\n' % len(content), 1)
+        for at in range(0, len(content), 1000): send(content[at:at + 1000])
+        send(0)
+    else: break
+`;
+
+test('a host that gives the files out over SSH itself is asked there, and for nothing over https', async (t) => {
+  const { checkOut, host, store } = await placeWithLfs(t);
+  const large = 'large '.repeat(50_000);
+  const contents = ['one', large, 'forbidden'];
+  const files = Object.fromEntries(contents.map((content) => [oidOf(content), content]));
+  await host.provide('git-lfs-transfer', transferProgram(files));
+  const { tree, misses } = await checkOut({
+    'a.bin': pointerTo('one'),
+    'b.bin': pointerTo('forbidden'),
+    'c.bin': pointerTo(large),
+    'd.bin': pointerTo('missing'),
+  });
+  assert.equal(await readFile(join(tree, 'a.bin'), 'utf8'), 'one');
+  assert.equal(await readFile(join(tree, 'c.bin'), 'utf8'), large);
+  assert.equal(misses.length, 1);
+  assert.match(misses[0] ?? '', /^2 files of Git LFS, such as b\.bin, were not fetched.*403/);
+  assert.equal(store.calls.length, 0);
+
+  const bad: [what: string, why: RegExp][] = [
+    ["content = b'something else'", /not what the pointer stands for/],
+    ["content = b'x' * 10000000", /not what the pointer stands for/],
+    ['sys.exit(0)', /broke off/],
+    ["out.write(b'zzzz'); out.flush()", /does not speak the language/],
+    ["send(*[b'x' * 60000] * 100)", /more than it should/],
+  ];
+  for (const [at, [what, why]] of bad.entries()) {
+    const content = `evil ${at}`;
+    await host.provide('git-lfs-transfer', transferProgram({ [oidOf(content)]: content }, what));
+    const cheated = await checkOut({ 'a.bin': pointerTo(content) });
+    assert.match(cheated.misses[0] ?? '', why, what);
+    assert.equal(await readFile(join(cheated.tree, 'a.bin'), 'utf8'), pointerTo(content));
+  }
 });
