@@ -6,7 +6,7 @@ import { gitObjects } from './git-objects.ts';
 import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
 import type { Target } from './target.ts';
-import { commits, keys, rules, urls } from './texts.ts';
+import { commits, keys, progress, publicUrls, rules, urls } from './texts.ts';
 
 /** Everything that is tried. A new one is a file with its property, and a name here. */
 export const targets: readonly Target[] = [
@@ -25,6 +25,8 @@ export const targets: readonly Target[] = [
   logs,
   masking,
   maskingDelay,
+  progress,
+  publicUrls,
   rules,
   seekable,
   urls,

@@ -4,7 +4,9 @@ import * as fc from 'fast-check';
 import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/lib/ssh-private-key.ts';
 import { applies, operators, subjects, validRule, type CommitFacts } from '../src/lifecycle/rules.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
-import { parseRepositoryUrl, resolveSubmoduleUrl, type RepositoryAddress } from '../src/runner/git/repository-url.ts';
+import { withoutProgress } from '../src/runner/git/progress.ts';
+import { parsePublicUrl, parseRepositoryUrl, resolveSubmoduleUrl } from '../src/runner/git/repository-url.ts';
+import type { RepositoryAddress } from '../src/runner/git/repository-url.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { pure } from './target.ts';
 
@@ -71,6 +73,79 @@ export const urls = pure(
     assertHarmless(base);
     const module = resolveSubmoduleUrl(base, up + other);
     if (module !== undefined) assertHarmless(module);
+  }),
+);
+
+const publicAddress = fc
+  .tuple(
+    fc.constantFrom('https://', 'HTTPS://', 'http://', 'https:', 'https:///', 'git+https://'),
+    fc.constantFrom('', 'me@', 'me:pass@', ':@', 'a@b@'),
+    fc.constantFrom('host', '-host', '[::1]', '127.1', '0x7f.1', 'h.x:8443', 'h:99999', 'hö', 'h%00', ''),
+    path,
+    fc.constantFrom('', '?x=y', '#x', '/..', '\\..\\x'),
+  )
+  .map((parts) => parts.join(''));
+
+/** A public address is https, holds no credentials, and what git is told of it is no option. */
+export const publicUrls = pure(
+  'public-urls',
+  1000,
+  fc.property(
+    publicAddress,
+    fc.tuple(fc.constantFrom('', './', '../', '../../'), fc.oneof(path, publicAddress)),
+    (url, [up, other]) => {
+      const base = parsePublicUrl(url);
+      if (base === undefined) return;
+      const module = resolveSubmoduleUrl(base, up + other);
+      for (const found of module?.transport === 'https' ? [base, module] : [base]) {
+        const parsed = new URL(found.url);
+        assert.deepEqual([parsed.protocol, parsed.username, parsed.password, parsed.search], ['https:', '', '', '']);
+        assert.match(`${found.host}:${found.path}`, /^[^-\s\p{Cc}][^\s\p{Cc}]*:\/[^\s\p{Cc}]/u);
+        assert.equal(parsePublicUrl(found.url)?.url, found.url);
+      }
+    },
+  ),
+);
+
+const said = fc.array(
+  fc.constantFrom(
+    'remote: ',
+    'Counting objects:  50% (1/2)',
+    'Total 1 (delta 0), reused 0 (delta 0)',
+    ', done.',
+    '\r',
+    '\n',
+    '\r\n',
+    'x',
+    ' ',
+    'ü',
+    'Receiving objects: 7',
+    'y'.repeat(300),
+    '\x1b[K',
+  ),
+  { maxLength: 40 },
+);
+
+/** What is left of a log does not depend on how it was cut; nothing is added, and in it there is no line of progress. */
+export const progress = pure(
+  'progress',
+  300,
+  fc.asyncProperty(said, fc.array(fc.nat(50), { maxLength: 20 }), async (words, cuts) => {
+    const bytes = Buffer.from(words.join(''));
+    const sift = async (sizes: readonly number[]): Promise<string> => {
+      let told = '';
+      const heard = withoutProgress(async (chunk) => void (told += chunk.toString('latin1')));
+      let at = 0;
+      for (const size of [...sizes, bytes.length]) await heard.output(bytes.subarray(at, (at += size)));
+      await heard.flush();
+      return told;
+    };
+    const whole = await sift([]);
+    assert.equal(await sift(cuts), whole);
+    assert.doesNotMatch(whole, /^(remote: )?Counting objects: +50% \(1\/2\)\r?$/m);
+    let at = 0;
+    for (const byte of Buffer.from(whole, 'latin1'))
+      at = bytes.indexOf(byte, at) + 1 || assert.fail('something was added');
   }),
 );
 

@@ -8,6 +8,7 @@ import { happened, holdProject, projectTopic, type Life } from './life.ts';
 import type { FetchProgress } from './rollup.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
 import { rollUp, rollUpProject, rollUpRequest } from './settle.ts';
+import { tellOfFailedFetch } from './telling.ts';
 import { buildMachine, buildRequestMachine, isFinal, type BuildRequestState, type BuildState } from './states.ts';
 
 type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
@@ -20,7 +21,7 @@ export async function openRequest(life: Life, project: Owned, request: BuildRequ
   await beginLog(life.trx, request.id, project.id);
   await announceRequest(life, request);
   const known = await knownCommit(life, request);
-  if (known) await startSuites(life, project, request, known, '');
+  if (known) await startSuites(life, project, request, known, known.branch);
   else await enqueueFetch(life, project, request.id);
 }
 
@@ -46,16 +47,22 @@ async function knownCommit({ trx }: Life, request: BuildRequestRow): Promise<Com
 }
 
 /** Records how far the fetch has come, unless it is over already. */
-export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgress): Promise<void> {
+export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgress): Promise<boolean> {
   const { numUpdatedRows } = await life.trx
     .updateTable('build_requests')
     .set({ fetch })
     .where('id', '=', requestId)
     .where('fetch', 'in', ['waiting', 'running'])
     .executeTakeFirst();
-  if (numUpdatedRows !== 1n) return;
+  if (numUpdatedRows !== 1n) return false;
   if (fetch !== 'waiting' && fetch !== 'running') await completeLog(life.db, life.trx, requestId);
   await rollUpRequest(life, requestId);
+  return true;
+}
+
+/** Nothing could be fetched. There will be no commit and no build to tell of, so those who asked are told of this. */
+export async function failFetch(life: Life, requestId: bigint, reason: string): Promise<void> {
+  if (await moveFetch(life, requestId, 'errored')) await tellOfFailedFetch(life, requestId, reason);
 }
 
 /** The commit is there: the suites that apply to it start. */

@@ -5,6 +5,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { ensureErrands } from '../queue/errands.ts';
 import { buildView } from '../views/build.ts';
+import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView } from '../views/project.ts';
@@ -38,16 +39,29 @@ export async function tellOfBuilds(
   { projectId, subjectId, type, state }: { projectId: bigint; subjectId: bigint; type: string; state: string },
 ): Promise<void> {
   if (type !== 'build' && type !== 'commit') return;
-  const places = await teller.trx
+  const places = await takeBuildPlaces(teller, projectId);
+  if (places.length === 0) return;
+  const view = type === 'build' ? await buildNow(teller, subjectId) : await commitNow(teller, subjectId);
+  await write(teller, places, `${type}.${state}`, { [type]: view });
+}
+
+/** Tells them of a request that came to nothing, because its commit could not be fetched, and why. */
+export async function tellOfFailedFetch(teller: Teller, requestId: bigint, reason: string): Promise<void> {
+  const request = await shownRequests(teller.trx).where('build_requests.id', '=', requestId).executeTakeFirstOrThrow();
+  const places = await takeBuildPlaces(teller, request.project_id);
+  if (places.length === 0) return;
+  const what = { build_request: buildRequestView(request), reason };
+  await write(teller, places, `build_request.${request.build_state}`, what);
+}
+
+async function takeBuildPlaces({ trx }: Teller, projectId: bigint): Promise<Place[]> {
+  return trx
     .updateTable('notifications')
     .set((of) => ({ last_position: of('last_position', '+', 1n) }))
     .where('project_id', '=', projectId)
     .where('notifiable_type', '=', 'build')
     .returning(['id', 'project_id', 'last_position'])
     .execute();
-  if (places.length === 0) return;
-  const view = type === 'build' ? await buildNow(teller, subjectId) : await commitNow(teller, subjectId);
-  await write(teller, places, `${type}.${state}`, { [type]: view });
 }
 
 /**

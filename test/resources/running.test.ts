@@ -42,6 +42,43 @@ describeService('a build request', (service) => {
     return [project, request];
   };
 
+  test('names the branch that the fetch found, also when the commit is known and built again', async () => {
+    const project = await alice.createProject();
+    await alice.createSuite(project);
+    await alice.requestBuild(project, 'v1');
+    const report = { branches: ['aaa', 'main'], branch: 'main', ref: 'refs/tags/v1', tags: ['v1'] };
+    await (await runner.take('fetch_commit')).fetched(report);
+    await (await runner.take('run_suite')).exit(0);
+    await alice.requestBuild(project, aCommit.sha);
+    const build = await runner.take('run_suite');
+    assert.equal(build.order.work.environment.HEADRACE_BRANCH, 'main');
+    await build.exit(0);
+  });
+
+  test('tells the runner which commit of the default branch is the newest, and goes by what that makes of it', async () => {
+    const project = await alice.createProject();
+    const suite = await alice.createSuite(project);
+    const state = async () => (await alice.get(`/projects/${project.id}`)).record.build_state;
+    const build = async (sha: string, trunk: 'this' | 'kept' | 'none', exit: number) => {
+      await alice.requestBuild(project, `b-${sha[0]}`);
+      const fetch = await runner.take('fetch_commit');
+      await fetch.fetched({ sha, trunk });
+      await (await runner.take('run_suite')).exit(exit);
+      return fetch.order.work.trunk;
+    };
+    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((digit) => digit.repeat(40)) as [string, string, string, string];
+    assert.equal(await build(a, 'none', 1), null);
+    assert.equal(await state(), 'failed');
+    assert.equal(await build(b, 'this', 0), null);
+    assert.equal(await build(c, 'kept', 1), b);
+    assert.equal(await state(), 'passed', 'a side branch that fails leaves the project as it is');
+    assert.equal(await build(d, 'none', 1), b);
+    assert.equal(await state(), 'failed', 'nothing of the default branch is known any more');
+    assert.equal(await build(a, 'this', 0), null);
+    assert.equal(await state(), 'passed', 'an older one can be the newest after the branch was set back');
+    await alice.delete(`/projects/${project.id}/suites/${suite.id}`);
+  });
+
   test('is fetched, its suites run, and every state is seen on the way', async () => {
     const project = await alice.createProject();
     const suite = await alice.createSuite(project, { command: 'make check' });

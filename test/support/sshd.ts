@@ -21,6 +21,8 @@ export interface GitHost {
   url(repository: string): string;
   /** Installs a public key, as a person does in the settings of a repository. */
   authorize(publicKey: string): Promise<void>;
+  /** Takes the key away, as hosts do: what is open stays open. */
+  withdraw(publicKey: string): Promise<void>;
   /** Takes the key away and cuts the connections that are open. */
   revoke(publicKey: string): Promise<void>;
   /** How often a client has authenticated. */
@@ -36,6 +38,8 @@ export interface GitHost {
   /** Lets people in, says this and hangs up. */
   failWith(words: string): Promise<void>;
   recover(): Promise<void>;
+  /** Lets people run one more command, such as those of Git LFS; the program finds all of it in SSH_ORIGINAL_COMMAND. */
+  provide(command: string, program: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -56,7 +60,8 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
   await writeKeys();
   await makeHostKey(hostKey);
   const serve = join(home, 'serve');
-  const recover = (): Promise<void> => writeFile(serve, serveScript(folder));
+  const commands = join(home, 'commands');
+  const recover = (): Promise<void> => writeFile(serve, serveScript(folder, commands));
   await recover();
   await chmod(serve, 0o755);
 
@@ -74,6 +79,10 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
       }
     }
   };
+  const withdraw = (publicKey: string): Promise<void> => {
+    authorized.delete(publicKey.trim());
+    return writeKeys();
+  };
   return {
     folder,
     sshConfig,
@@ -85,9 +94,9 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
       authorized.add(publicKey.trim());
       return writeKeys();
     },
+    withdraw,
     revoke: async (publicKey) => {
-      authorized.delete(publicKey.trim());
-      await writeKeys();
+      await withdraw(publicKey);
       await cutConnections();
     },
     logins: () => log.split('Accepted publickey').length - 1,
@@ -101,6 +110,10 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
     freeze: () => void sshd.kill('SIGSTOP'),
     thaw: () => void sshd.kill('SIGCONT'),
     recover,
+    provide: async (command, text) => {
+      await mkdir(commands, { recursive: true });
+      await writeFile(join(commands, command), text, { mode: 0o755 });
+    },
     failWith: (words) => writeFile(serve, `#!/bin/sh\necho '${words}' >&2\nexit 3\n`),
     fallSilent: async () => {
       const mark = join(home, 'silent');
@@ -130,11 +143,13 @@ async function makeHostKey(path: string): Promise<void> {
 }
 
 /** git-shell runs git's own server commands and nothing else. */
-function serveScript(folder: string): string {
+function serveScript(folder: string, commands: string): string {
   return `#!/bin/sh
 cd '${folder}' || exit 1
 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 export GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
+more='${commands}/'"\${SSH_ORIGINAL_COMMAND%% *}"
+if [ -f "$more" ]; then exec "$more"; fi
 exec git-shell -c "$SSH_ORIGINAL_COMMAND"
 `;
 }

@@ -10,6 +10,7 @@ import { runners } from './0008-runners.ts';
 import { audit } from './0009-audit.ts';
 import { pinnedDependencies } from './0010-pinned-dependencies.ts';
 import { plainVariables } from './0012-plain-variables.ts';
+import { defaultBranches } from './0013-default-branches.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -24,4 +25,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0009-audit', apply: audit },
   { name: '0010-pinned-dependencies', apply: pinnedDependencies },
   { name: '0012-plain-variables', apply: plainVariables },
+  { name: '0013-default-branches', apply: defaultBranches },
 ];
