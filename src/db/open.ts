@@ -3,7 +3,8 @@ import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
 import { noMemory, type Memory } from './memory.ts';
-import { endDirectWay, executeDirectly } from './prepared.ts';
+import type { PostgresSession } from './postgres-driver.ts';
+import { endDirectWay, goDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
 
 /** Something that queries can be run on: the database outside a transaction, or a transaction. */
@@ -27,13 +28,22 @@ export interface Database {
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
+  /** Locks the rows that a query of a transaction finds, and waits for those that others hold. One writer needs no locks. */
+  locked<DB, Tables extends keyof DB, Row>(
+    query: SelectQueryBuilder<DB, Tables, Row>,
+    table: Tables & string,
+  ): SelectQueryBuilder<DB, Tables, Row>;
   /** Locks the rows that a query of a transaction finds against changes by others. One writer needs no locks. */
   shareLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
+  /** Nobody else holds the number until the transaction is over. One writer needs no locks. */
+  holdNumber(trx: Transaction, number: bigint): Promise<void>;
   /** Nobody else writes to the table until the transaction is over. One writer needs no locks. */
-  holdTable(trx: Transaction, table: keyof Schema): Promise<void>;
+  holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
+  /** Does something when the rest of the transaction is done, and before it is committed. */
+  atEnd(trx: Transaction, work: () => Promise<void>): void;
   /**
    * Says, once the transaction is durable, that something about `topic` has changed, to every server on this
    * database. A hint that saves waiting: it can be lost, so whoever listens also looks by itself now and then.
@@ -53,7 +63,7 @@ export interface DatabaseOptions {
 }
 
 /** PostgreSQL ended these to break a tie; running them again is what it asks for. */
-const tieBreaks = new Set(['40001', '40P01']);
+const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: it was planned before tables were changed
 const tieBreakTries = 5;
 
 export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
@@ -61,7 +71,8 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
   const postgres = sqlite ? undefined : await openPostgres(url, onLost);
   const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
-  if (sqlite) executeDirectly(read, sqlite.readNow);
+  if (sqlite) goDirectly(read, sqlite.reading);
+  const ends = new WeakMap<Transaction, (() => Promise<void>)[]>();
   const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
@@ -79,9 +90,11 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
           let transaction: Transaction | undefined;
           const result = await read.transaction().execute(async (trx) => {
             transaction = trx;
-            if (sqlite) executeDirectly(trx, sqlite.writeNow);
+            goDirectly(trx, sqlite?.writing ?? (await sessionOf(trx)));
             try {
-              return await work(trx);
+              const answer = await work(trx);
+              for (let end = ends.get(trx)?.shift(); end; end = ends.get(trx)?.shift()) await end();
+              return answer;
             } finally {
               endDirectWay(trx);
             }
@@ -94,11 +107,21 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
       }
     },
     skipLocked: (query, table) => (isPostgres ? query.forUpdate(table as never).skipLocked() : query),
+    locked: (query, table) => (isPostgres ? query.forNoKeyUpdate(table as never) : query),
     shareLocked: (query, table) => (isPostgres ? query.forShare(table as never) : query),
-    async holdTable(trx, table) {
-      if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode`.execute(trx);
+    async holdNumber(trx, number) {
+      if (isPostgres) await sql`select pg_advisory_xact_lock(${number}::bigint)`.execute(trx);
     },
-    announce: (trx, topic) => announcements.announce(trx, topic),
+    async holdTable(trx, table, otherwise) {
+      const waiting = sql.raw(otherwise === undefined ? '' : 'nowait');
+      if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode ${waiting}`.execute(trx);
+    },
+    atEnd(trx, work) {
+      const works = ends.get(trx) ?? [];
+      works.push(work);
+      ends.set(trx, works);
+    },
+    announce: async (trx, topic) => announcements.announce(trx, topic),
     listen: (heard) => announcements.listen(heard),
     listenEarly: (heard) => announcements.listenEarly(heard),
     async close() {
@@ -106,6 +129,11 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
       await read.destroy();
     },
   };
+}
+
+/** The connection that a transaction has for itself. */
+async function sessionOf(trx: Transaction): Promise<PostgresSession> {
+  return trx.getExecutor().provideConnection(async (connection) => connection as PostgresSession);
 }
 
 function unreachable(): never {
@@ -125,6 +153,11 @@ export function isUniqueViolation(error: unknown): boolean {
 /** The row that a new one belongs to is gone, or one that must stay is still referred to. */
 export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === '23503' || /FOREIGN KEY constraint failed/.test(sqliteMessage(error));
+}
+
+/** Somebody else has what was to be held. */
+export function isLockTimeout(error: unknown): boolean {
+  return codeOf(error) === '55P03';
 }
 
 /** There is no room for what was to be written. */

@@ -1,6 +1,8 @@
-import { PostgresDialect, sql, type Dialect } from 'kysely';
+import type { Dialect } from 'kysely';
 import type { Client, ClientConfig } from 'pg';
-import { Listeners, type Announcements } from './announcements.ts';
+import { randomName } from '../lib/random-name.ts';
+import { sharedAnnouncements, type Announcements, type Messages } from './announcements.ts';
+import { pipelinedDialect } from './postgres-driver.ts';
 
 const channel = 'headrace';
 
@@ -11,20 +13,26 @@ export async function openPostgres(
 ): Promise<{ dialect: Dialect; announcements: Announcements }> {
   const { default: pg } = await import('pg');
   const options = await settings(url);
-  const pool = new pg.Pool({ ...options, max: 16 });
+  const pool = new pg.Pool({ ...options, max: 16, pipeline: true });
   pool.on('error', onLost); // an idle connection that breaks is replaced; without a listener it would end the process
   // All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more.
   pool.on('connect', (client) => void client.query('set jit = off').catch(onLost));
-  return { dialect: new PostgresDialect({ pool }), announcements: overNotify(pg.Client, options, onLost) };
+  // Nobody waits for it to be on the disk: it is worth nothing any more after a crash.
+  const say = `select set_config('synchronous_commit', 'off', true), pg_notify('${channel}', $1)`;
+  const messages: Messages = {
+    send: (message) => pool.query({ name: 'headrace_notify', text: say, values: [message] }),
+    ...overNotify(pg.Client, options, onLost),
+  };
+  return { dialect: pipelinedDialect(pool), announcements: sharedAnnouncements(messages, randomName(), onLost) };
 }
 
-/** NOTIFY inside the transaction goes out with its commit. Listening takes a connection of its own, made anew when it breaks. */
+/** Listening takes a connection of its own, made anew when it breaks. */
 function overNotify(
   PgClient: new (config: ClientConfig) => Client,
   options: ClientConfig,
   onLost: (error: Error) => void,
-): Announcements {
-  const listeners = new Listeners();
+): Pick<Messages, 'listen' | 'close'> {
+  let hear = (_message: string): void => {};
   let client: Client | undefined;
   let closed = false;
   let reconnect: NodeJS.Timeout | undefined;
@@ -40,7 +48,7 @@ function overNotify(
     client = fresh;
     fresh.on('error', lost);
     fresh.on('end', () => lost(new Error('the connection that listens was closed')));
-    fresh.on('notification', ({ payload }) => listeners.tell(payload ?? ''));
+    fresh.on('notification', ({ payload }) => hear(payload ?? ''));
     try {
       await fresh.connect();
       await fresh.query(`listen ${channel}`);
@@ -50,15 +58,10 @@ function overNotify(
   };
 
   return {
-    async announce(trx, topic) {
-      await sql`select pg_notify(${channel}, ${topic})`.execute(trx);
-    },
-    committed: () => {},
     listen(heard) {
+      hear = heard;
       if (!client && !closed) void connect();
-      return listeners.add(heard);
     },
-    listenEarly: () => () => {},
     async close() {
       closed = true;
       clearTimeout(reconnect);

@@ -88,9 +88,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const pack = async (): Promise<void> => {
     for (;;) {
       const job = await db.transaction((trx) =>
-        queue.claim(db, trx, { holder: 'server', kinds: ['pack_log'], seconds: 600, turn: ids.next() }),
+        queue.claimAny(db, trx, { holder: 'server', kind: 'pack_log', seconds: 600 }),
       );
-      if (job === 'overtaken') continue;
       if (!job) return;
       await packLog(db, blobs, job.subject_id);
       await db.transaction((trx) => queue.remove(trx, job));
@@ -178,7 +177,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   const lose = async (lost: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
-      const job = await queue.jobOf(trx, lost.claim);
+      const job = await queue.holdJob(db, trx, lost.claim);
       if (job) await giveUp(trx, job);
     });
   };
@@ -191,7 +190,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   const settle = async (trx: Transaction, { holder }: Runner, report: FinishReport): Promise<Receipt> => {
-    const job = await queue.jobOf(trx, report.claim);
+    const job = await queue.holdJob(db, trx, report.claim);
     if (job?.holder !== holder) return { gone: true };
     const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
     if (stored !== report.logSize) return { expected: stored };
@@ -225,7 +224,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
-    if (packing.size === 0 && (await queue.isWaiting(db, { kinds: ['pack_log'] }))) packSoon();
+    if (packing.size === 0 && (await queue.isAnyWaiting(db, ['pack_log']))) packSoon();
   };
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {

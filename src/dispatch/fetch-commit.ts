@@ -1,8 +1,8 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
-import { happened, holdProject } from '../lifecycle/life.ts';
-import { rollUpProject } from '../lifecycle/settle.ts';
+import { happened, rollUp } from '../lifecycle/ledger.ts';
+import { holdForBuilds } from '../lifecycle/settle.ts';
 import type { CommitReport } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { Bench, Kind } from './kind.ts';
@@ -32,7 +32,8 @@ export const fetchCommit: Kind = {
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(bench, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await moveFetch(bench, request.id, 'errored');
     else {
-      await holdProject(bench, request.project_id); // two requests may have found the same new commit
+      await holdForBuilds(bench, request.id);
+      await bench.db.holdNumber(bench.trx, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(bench, request.project_id);
       const commit = await recordCommit(bench, request.project_id, outcome.commit);
       await startSuites(bench, project, request, commit, outcome.commit.branch ?? '');
@@ -112,8 +113,8 @@ async function recordCommit(bench: Bench, projectId: bigint, report: CommitRepor
 async function addCommit(bench: Bench, commit: CommitRow): Promise<void> {
   const { id, project_id: projectId, build_state: state } = commit;
   await bench.trx.insertInto('commits').values(commit).execute();
-  await rollUpProject(bench, projectId);
-  await happened(bench, { projectId, subjectId: id, type: 'commit', state });
+  rollUp(bench, { project: projectId });
+  happened(bench, { projectId, subjectId: id, type: 'commit', state });
 }
 
 /** One more than that of the commit whose place it took by force. */

@@ -47,7 +47,8 @@ export async function tellOfBuilds(
     .execute();
   if (places.length === 0) return;
   const view = type === 'build' ? await buildNow(teller, subjectId) : await commitNow(teller, subjectId);
-  await write(teller, places, `${type}.${state}`, { [type]: view });
+  // It may have moved on since, in the same transaction.
+  await write(teller, places, `${type}.${state}`, { [type]: { ...view, build_state: state } });
 }
 
 /**

@@ -7,7 +7,7 @@ import { flag, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { holdProject } from '../lifecycle/life.ts';
+import { holdForBuilds } from '../lifecycle/settle.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
 import { commitRef } from './forms.ts';
@@ -137,7 +137,8 @@ export const routes = [
     async handle(call) {
       const { db, project, params, input } = call;
       const life = lifeOf(call);
-      await holdProject(life, project.id);
+      await findRequest(db, project.id, params.build_request_id);
+      await holdForBuilds(life, params.build_request_id); // of two who ask at once, the second finds it begun
       const request = await findRequest(db, project.id, params.build_request_id);
       if (!(await rerunRequest(life, project, request, input.failed_only)))
         throw new ApiError('resource_temporary_unavailable');

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
+import { prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
 import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 
@@ -14,7 +14,7 @@ import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 /** Announced when a log has grown or is complete. */
 export const logTopic = (id: bigint): string => `log:${id}`;
 
-const insertLog = preparedWrite<{ id: bigint; project: bigint | null }>((db, value) =>
+const insertLog = preparedChange<{ id: bigint; project: bigint | null }>((db, value) =>
   db
     .insertInto('logs')
     .values({
@@ -29,6 +29,13 @@ const insertLog = preparedWrite<{ id: bigint; project: bigint | null }>((db, val
 
 export async function beginLog(trx: Transaction, id: bigint, projectId: bigint | null): Promise<void> {
   await insertLog(trx, { id, project: projectId });
+}
+
+const insertLogs = preparedInsert('logs');
+
+/** For records that are new. */
+export async function beginLogs(trx: Transaction, ids: readonly bigint[], projectId: bigint): Promise<void> {
+  await insertLogs(trx, ...ids.map((id) => ({ id, project_id: projectId, size: 0n, complete: 0, blob: null })));
 }
 
 const findLogs = prepared<{ id: bigint }, LogRow>((db, value) =>
@@ -53,7 +60,7 @@ const growLog = preparedWrite<{ id: bigint; size: bigint; before: bigint }>((db,
     .where('id', '=', value('id'))
     .where('size', '=', value('before')),
 );
-const insertChunk = preparedInsert('log_chunks');
+const insertChunks = preparedInsert('log_chunks');
 
 export async function appendLog(
   db: Database,
@@ -83,18 +90,14 @@ export async function appendLog(
 const longestRow = 64 * 1024;
 
 async function insertRows(trx: Transaction, id: bigint, start: bigint, bytes: Uint8Array): Promise<void> {
-  if (bytes.length <= longestRow) {
-    await insertChunk(trx, { log_id: id, start, bytes });
-    return;
-  }
   const rows: LogChunkRow[] = [];
   for (let at = 0; at < bytes.length; at += longestRow) {
     rows.push({ log_id: id, start: start + BigInt(at), bytes: bytes.subarray(at, at + longestRow) });
   }
-  await trx.insertInto('log_chunks').values(rows).execute();
+  await insertChunks(trx, ...rows);
 }
 
-const endLog = preparedWrite<{ id: bigint }>((db, value) =>
+const endLog = preparedChange<{ id: bigint }>((db, value) =>
   db
     .updateTable('logs')
     .set({ complete: sql.lit(1) })

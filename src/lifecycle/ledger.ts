@@ -1,0 +1,138 @@
+import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
+import type { Transaction } from '../db/open.ts';
+import { prepared, preparedInsert } from '../db/prepared.ts';
+import type { Schema } from '../db/schema.ts';
+import { projectTopic, subjectTopic, type Happening, type Life } from './life.ts';
+import { rollUpCommits, rollUpProject } from './settle.ts';
+import { tellOfBuilds, tellOfDependency } from './telling.ts';
+
+/**
+ * What follows from the changes of a transaction is noted while it goes on and done at its end: commits, requests and
+ * projects are brought into line with their builds, and what happened is numbered, written down and told. However many
+ * builds a transaction changes, that is done once; and the rows that many transactions have to pass, above all the
+ * project's, are held for the last moment alone.
+ *
+ * It is also what keeps transactions from waiting for each other in a circle. Whoever locks rows on PostgreSQL does so in
+ * this order, and several of one kind in the order of their identifiers:
+ *
+ *  1. an idempotency key; the runner that asks; the turn of its account
+ *  2. jobs, but for errands
+ *  3. the build, deploy or dependency that a job is about, and its log
+ *  4. build requests
+ *  5. the right to record what was fetched for a project (`holdFetched`)
+ *  6. commits
+ *  7. projects
+ *  8. notifications
+ *  9. errands
+ * 10. deliveries
+ *
+ * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen.
+ */
+interface Ledger {
+  happenings: Happening[];
+  commits: Set<bigint>;
+  requests: Set<bigint>;
+  projects: Set<bigint>;
+  dependencies: Set<bigint>;
+}
+
+const ledgers = new WeakMap<Transaction, Ledger>();
+
+function ledgerOf(life: Life): Ledger {
+  let ledger = ledgers.get(life.trx);
+  if (!ledger) {
+    ledger = emptyLedger();
+    ledgers.set(life.trx, ledger);
+    life.db.atEnd(life.trx, () => settle(life));
+  }
+  return ledger;
+}
+
+function emptyLedger(): Ledger {
+  return { happenings: [], commits: new Set(), requests: new Set(), projects: new Set(), dependencies: new Set() };
+}
+
+/** Notes that something happened. */
+export function happened(life: Life, happening: Happening): void {
+  ledgerOf(life).happenings.push(happening);
+}
+
+/** Notes that a dependency came to another state, for those who asked to be told. */
+export function dependencyMoved(life: Life, id: bigint): void {
+  ledgerOf(life).dependencies.add(id);
+}
+
+/** Notes that these have to be brought into line with what they consist of. */
+export function rollUp(
+  life: Life,
+  { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
+): void {
+  const { commits, requests, projects } = ledgerOf(life);
+  if (commit !== undefined) commits.add(commit);
+  if (request !== undefined) requests.add(request);
+  if (project !== undefined) projects.add(project);
+}
+
+/** Does what was noted. The transaction does so at its end; who needs the states before that locks nothing afterwards. */
+export async function settle(life: Life): Promise<void> {
+  const noted = ledgers.get(life.trx);
+  if (!noted) return;
+  ledgers.set(life.trx, emptyLedger());
+  const { happenings, commits, requests, projects, dependencies } = noted;
+  const { moved, changed } = await rollUpCommits(life, inOrder(commits), inOrder(requests));
+  const byProject = Map.groupBy([...happenings, ...moved], ({ projectId }) => projectId);
+  const behind = new Set([...projects, ...changed]);
+  for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
+    await record(life, id, byProject.get(id) ?? [], behind.has(id));
+  }
+  for (const id of inOrder(dependencies)) await tellOfDependency(life, id);
+}
+
+function inOrder(ids: Set<bigint>): bigint[] {
+  return [...ids].toSorted((a, b) => (a < b ? -1 : Number(a > b)));
+}
+
+/** Also says whether anybody asked to be told: in most projects nobody did, and nothing more is spent on it. */
+const takeSequences = prepared<{ id: bigint; events: bigint }, { last_event: bigint; is_told: SqlBool }>((db, value) =>
+  db
+    .updateTable('projects')
+    .set((of) => ({ last_event: of('last_event', '+', value('events')) }))
+    .where('id', '=', value('id'))
+    .returning((of) => ['last_event', of.exists(toBeTold(of)).as('is_told')]),
+);
+
+function toBeTold(of: ExpressionBuilder<Schema, 'projects'>) {
+  return of
+    .selectFrom('notifications')
+    .select('notifications.id')
+    .whereRef('notifications.project_id', '=', 'projects.id')
+    .where('notifications.notifiable_type', '=', sql.lit('build'));
+}
+
+const insertEvents = preparedInsert('events');
+
+/**
+ * Writes down what happened in a project. Sequences are given out under the lock of its row, so they stand in the order
+ * of the commits: who reads from one on misses nothing. The project comes into line first, because events tell of it.
+ */
+async function record(life: Life, id: bigint, happenings: Happening[], isBehind: boolean): Promise<void> {
+  const { db, trx, ids } = life;
+  const many = BigInt(happenings.length);
+  const [project] = await takeSequences(trx, { id, events: many });
+  if (!project) throw new Error(`project ${id} is gone`);
+  if (isBehind) await rollUpProject(life, id);
+  const first = project.last_event - many + 1n;
+  const events = happenings.map(({ subjectId, type, state }, at) => ({
+    id: ids.next(),
+    project_id: id,
+    sequence: first + BigInt(at),
+    subject_id: subjectId,
+    type,
+    state,
+    created_at: BigInt(Date.now()),
+  }));
+  await insertEvents(trx, ...events);
+  for (const { subjectId } of happenings) await db.announce(trx, subjectTopic(subjectId));
+  if (happenings.length > 0) await db.announce(trx, projectTopic(id));
+  if (project.is_told) for (const happening of happenings) await tellOfBuilds(life, happening);
+}
