@@ -2,7 +2,7 @@ import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
-import { noMemory, type Memory } from './memory.ts';
+import type { Memory } from './memory.ts';
 import type { PostgresSession } from './postgres-driver.ts';
 import { endDirectWay, goDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
@@ -20,7 +20,7 @@ export interface Database {
   /** Whether transactions are done one after the other, in the order in which they were begun. */
   readonly inTurns: boolean;
   /** What was worked out from the store and still holds. */
-  readonly memory: Memory;
+  memory(): Memory | Promise<Memory>;
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
   readonly clock: RawBuilder<bigint>;
   /** Locks the rows that a query of a transaction finds and passes over those that others hold. One writer needs no locks. */
@@ -78,9 +78,7 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
     inTurns: !isPostgres,
-    get memory() {
-      return sqlite?.memory() ?? noMemory;
-    },
+    memory: () => sqlite?.memory() ?? postgres?.memory() ?? unreachable(),
     clock: isPostgres
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,

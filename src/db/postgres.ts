@@ -2,7 +2,9 @@ import type { Dialect } from 'kysely';
 import type { Client, ClientConfig } from 'pg';
 import { randomName } from '../lib/random-name.ts';
 import { sharedAnnouncements, type Announcements, type Messages } from './announcements.ts';
+import type { Memory } from './memory.ts';
 import { pipelinedDialect } from './postgres-driver.ts';
+import { lookForCommits, SnapshotMemory } from './snapshot-memory.ts';
 
 const channel = 'headrace';
 
@@ -10,7 +12,7 @@ const channel = 'headrace';
 export async function openPostgres(
   url: string,
   onLost: (error: Error) => void,
-): Promise<{ dialect: Dialect; announcements: Announcements }> {
+): Promise<{ dialect: Dialect; announcements: Announcements; memory: () => Promise<Memory> }> {
   const { default: pg } = await import('pg');
   const options = await settings(url);
   const pool = new pg.Pool({ ...options, max: 16, pipeline: true });
@@ -23,7 +25,15 @@ export async function openPostgres(
     send: (message) => pool.query({ name: 'headrace_notify', text: say, values: [message] }),
     ...overNotify(pg.Client, options, onLost),
   };
-  return { dialect: pipelinedDialect(pool), announcements: sharedAnnouncements(messages, randomName(), onLost) };
+  const memory = new SnapshotMemory(async () => {
+    const { rows } = await pool.query<{ seen: string }>({ name: 'headrace_look', text: lookForCommits });
+    return rows[0]?.seen ?? '';
+  });
+  return {
+    dialect: pipelinedDialect(pool),
+    announcements: sharedAnnouncements(messages, randomName(), onLost),
+    memory: () => memory.now(),
+  };
 }
 
 /** Listening takes a connection of its own, made anew when it breaks. */

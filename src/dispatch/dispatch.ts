@@ -241,8 +241,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       using asking = held.hold(runner.holder);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
-      for (let isComing = false; ;) {
-        if (isComing || (await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, servingOf(runner)))) {
+      // It may have been given already, to a request whose answer was lost.
+      for (let isComing = (await queue.jobOf(db.read, claim)) !== undefined; ;) {
+        if (isComing || (await queue.isWaiting(db, servingOf(runner)))) {
           const order = await orderNow(runner, claim, () => !asking.isOver);
           if (order) return order;
         }

@@ -17,14 +17,19 @@ import { suiteSoftware } from './software.ts';
 /** One attempt at one suite: the command's exit decides. */
 export const runSuite: Kind = {
   async order(bench, job) {
-    const build = await buildOf(bench, job.subject_id);
+    const [build, [parts]] = await Promise.all([
+      buildOf(bench, job.subject_id),
+      findParts(bench.trx, { build: job.subject_id }),
+    ]);
     if (!build) return undefined;
-    const [parts] = await findParts(bench.trx, { build: build.id });
     if (!parts) {
       await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
       return undefined;
     }
-    const { missing, ...software } = await suiteSoftware(bench, build.suite_id);
+    const [{ missing, ...software }, variables] = await Promise.all([
+      suiteSoftware(bench, build.suite_id),
+      variablesOf(bench, build.suite_id),
+    ]);
     if (missing.length > 0) {
       await addLine(bench.db, bench.trx, build.id, missing.map(notCompiled).join('\n'));
       await advanceBuild(bench, build, 'errored', { failure_reason: 'dependency_not_compiled' });
@@ -32,7 +37,6 @@ export const runSuite: Kind = {
     }
     // One that runs already is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceBuild(bench, build, 'running'))) return undefined;
-    const variables = await variablesOf(bench, build.suite_id);
     return {
       kind: 'run_suite',
       source: { projectId: String(build.project_id), repositoryUrl: parts.repository_url },

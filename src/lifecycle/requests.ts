@@ -84,20 +84,21 @@ const recordFetch = preparedChange<{ id: bigint; commit: bigint; branch: string 
     .set({ commit_id: value('commit'), fetch: sql.lit<string>('done'), branch: value('branch') })
     .where('id', '=', value('id')),
 );
-const findSuites = prepared<{ project: bigint; commit: bigint }, { id: bigint; last: number | null }>((db, value) =>
-  db
-    .selectFrom('suites')
-    .select('id')
-    .select((of) =>
-      of
-        .selectFrom('builds')
-        .select((within) => within.fn.max('attempt').as('last'))
-        .where('builds.commit_id', '=', value('commit'))
-        .whereRef('builds.suite_id', '=', 'suites.id')
-        .as('last'),
-    )
-    .where('project_id', '=', value('project'))
-    .orderBy('id'),
+const findSuites = prepared<{ project: bigint; commit: bigint }, { id: bigint; last: bigint | number | null }>(
+  (db, value) =>
+    db
+      .selectFrom('suites')
+      .select('id')
+      .select((of) =>
+        of
+          .selectFrom('builds')
+          .select((within) => within.fn.max('attempt').as('last'))
+          .where('builds.commit_id', '=', value('commit'))
+          .whereRef('builds.suite_id', '=', 'suites.id')
+          .as('last'),
+      )
+      .where('project_id', '=', value('project'))
+      .orderBy('id'),
 );
 const findRules = prepared<{ project: bigint }, SuiteRuleRow>((db, value) =>
   db
@@ -116,7 +117,7 @@ async function suitesFor({ trx }: Life, projectId: bigint, commit: CommitRow): P
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
   return suites
     .filter(({ id }) => applies((rulesOf.get(id) ?? []) as unknown as Rule[], facts))
-    .map(({ id, last }) => ({ suiteId: id, last: last ?? 0 }));
+    .map(({ id, last }) => ({ suiteId: id, last: Number(last ?? 0) }));
 }
 
 function factsOf(commit: CommitRow): CommitFacts {

@@ -30,7 +30,7 @@ export interface TailParts {
 }
 
 /** A piece of log in one event is at most this long. */
-const largestPiece = 64n * 1024n;
+const largestPiece = 64 * 1024;
 /** How long to trust in announcements before looking again. */
 export const patience = 2000;
 
@@ -92,16 +92,22 @@ async function* pieces(
   let at = from;
   for (;;) {
     const size = (await findLog(db, id))?.size ?? 0n;
-    if (at >= size) return;
-    const bytes: Buffer[] = [];
-    for await (const piece of readLog(db, blobs, id, at, at + largestPiece)) bytes.push(piece);
-    const all = Buffer.concat(bytes);
-    const isLast = at + BigInt(all.length) >= size;
-    const whole = isLast && complete ? all : all.subarray(0, wholeCharacters(all));
-    if (whole.length === 0) return;
-    const next = at + BigInt(whole.length);
-    yield { type: 'log', offset: Number(at), next: Number(next), text: whole.toString('utf8') };
-    at = next;
+    const before = at;
+    let rest: Buffer = Buffer.alloc(0);
+    for await (const piece of readLog(db, blobs, id, at, size)) {
+      for (let start = 0; start < piece.length; start += largestPiece) {
+        const next = piece.subarray(start, start + largestPiece);
+        const all = rest.length === 0 ? next : Buffer.concat([rest, next]);
+        const isLast = at + BigInt(all.length) >= size;
+        const whole = isLast && complete ? all : all.subarray(0, wholeCharacters(all));
+        rest = all.subarray(whole.length);
+        if (whole.length === 0) continue;
+        const [offset, end] = [Number(at), Number(at) + whole.length];
+        at = BigInt(end);
+        yield { type: 'log', offset, next: end, text: whole.toString('utf8') };
+      }
+    }
+    if (at === before) return;
   }
 }
 
