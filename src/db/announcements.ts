@@ -5,7 +5,8 @@ export interface Announcements {
   announce(trx: Transaction, topic: string): Promise<void>;
   /** Called when the transaction is durable. */
   committed(trx: Transaction): void;
-  listen(heard: (topic: string) => void): () => void;
+  /** `missed` is called when announcements may have been lost: whoever relies on them looks for itself then. */
+  listen(heard: (topic: string) => void, missed?: () => void): () => void;
   /**
    * Calls back while the transaction is still going on. Where transactions take turns, whoever begins one then gets the
    * next turn, sees what was written, and shares the commit. Elsewhere there is nothing to be heard early.
@@ -16,15 +17,20 @@ export interface Announcements {
 
 /** Listeners of one process. */
 export class Listeners {
-  readonly #listeners = new Set<(topic: string) => void>();
+  readonly #listeners = new Set<{ heard: (topic: string) => void; missed: () => void }>();
 
-  add(heard: (topic: string) => void): () => void {
-    this.#listeners.add(heard);
-    return () => this.#listeners.delete(heard);
+  add(heard: (topic: string) => void, missed: () => void = () => {}): () => void {
+    const listener = { heard, missed };
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   tell(topic: string): void {
-    for (const heard of this.#listeners) heard(topic);
+    for (const { heard } of this.#listeners) heard(topic);
+  }
+
+  miss(): void {
+    for (const { missed } of this.#listeners) missed();
   }
 }
 
