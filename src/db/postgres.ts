@@ -52,7 +52,7 @@ export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions)
       }
     },
     // All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more.
-    verify: (client, done) => void client.query('set jit = off').then(() => done(), done),
+    verify: (client, done) => client.query('set jit = off', (error: Error | null) => done(error ?? undefined)),
   });
   pool.on('error', () => {}); // an idle connection that breaks is replaced; without a listener it would end the process
   const dialect: Dialect = {
