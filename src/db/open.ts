@@ -1,11 +1,13 @@
 import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
 import type { Memory } from './memory.ts';
-import type { PostgresSession } from './postgres-driver.ts';
+import type { PostgresConnection } from './postgres-driver.ts';
 import { endDirectWay, goDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
+import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /** Something that queries can be run on: the database outside a transaction, or a transaction. */
 export type Queries = Kysely<Schema>;
@@ -49,27 +51,41 @@ export interface Database {
    * database. A hint that saves waiting: it can be lost, so whoever listens also looks by itself now and then.
    */
   announce(trx: Transaction, topic: string): Promise<void>;
-  /** Calls back on every announcement until the answer is called. */
-  listen(heard: (topic: string) => void): () => void;
+  /** Calls back on every announcement until the answer is called, and on `missed` when some may have been lost. */
+  listen(heard: (topic: string) => void, missed?: () => void): () => void;
   /** The same, but before the transaction is over, where others can still join its commit; see db/announcements.ts. */
   listenEarly(heard: (topic: string) => void): () => void;
+  /** Whether announcements are heard at the moment. */
+  hears(): boolean;
+  /** Whether it cannot be reached at the moment. What is asked then waits for a while, and fails with `UnavailableError`. */
+  isAway(): boolean;
   close(): Promise<void>;
 }
 
 export interface DatabaseOptions {
   /** A postgres:// address, or the path of an SQLite file. */
   url: string;
+  /** Hears when it goes away, or is too busy. */
   onLost?: (error: Error) => void;
+  /** How long somebody waits for a database that is away or too busy. */
+  patienceMs?: number;
 }
 
-/** PostgreSQL ended these to break a tie; running them again is what it asks for. */
-const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: it was planned before tables were changed
-const tieBreakTries = 5;
+/** Longer than a restart takes as a rule, and shorter than callers wait. */
+const usualPatience = 5000;
 
-export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
+/** PostgreSQL ended these to break a tie; running them again is what it asks for. */
+const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: a statement was planned before tables were changed
+const longestTiePause = 200;
+
+export async function openDatabase({
+  url,
+  onLost = () => {},
+  patienceMs = usualPatience,
+}: DatabaseOptions): Promise<Database> {
   const isPostgres = isPostgresUrl(url);
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
-  const postgres = sqlite ? undefined : await openPostgres(url, onLost);
+  const postgres = sqlite ? undefined : await openPostgres({ url, patienceMs, onLost });
   const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
   if (sqlite) goDirectly(read, sqlite.reading);
   const ends = new WeakMap<Transaction, (() => Promise<void>)[]>();
@@ -83,7 +99,8 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
     async transaction(work) {
-      for (let attempt = 1; ; attempt += 1) {
+      const giveUpAt = performance.now() + patienceMs;
+      for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
         try {
           let transaction: Transaction | undefined;
           const result = await read.transaction().execute(async (trx) => {
@@ -100,7 +117,10 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
           if (transaction) announcements.committed(transaction);
           return result;
         } catch (error) {
-          if (attempt === tieBreakTries || !tieBreaks.has(codeOf(error))) throw error;
+          const isTie = tieBreaks.has(codeOf(error));
+          if (!isTie && !(isUnavailable(error) && !error.mayBeDone)) throw error;
+          if (performance.now() > giveUpAt) throw isTie ? tooBusy(error, onLost) : error;
+          if (isTie) await pause(Math.random() * wait); // those who were in each other's way do not meet again
         }
       }
     },
@@ -120,8 +140,10 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
       ends.set(trx, works);
     },
     announce: async (trx, topic) => announcements.announce(trx, topic),
-    listen: (heard) => announcements.listen(heard),
+    listen: (heard, missed) => announcements.listen(heard, missed),
     listenEarly: (heard) => announcements.listenEarly(heard),
+    hears: () => postgres?.hears() ?? true,
+    isAway: () => postgres?.isAway() ?? false,
     async close() {
       await announcements.close();
       await read.destroy();
@@ -130,8 +152,15 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
 }
 
 /** The connection that a transaction has for itself. */
-async function sessionOf(trx: Transaction): Promise<PostgresSession> {
-  return trx.getExecutor().provideConnection(async (connection) => connection as PostgresSession);
+async function sessionOf(trx: Transaction): Promise<PostgresConnection> {
+  return trx.getExecutor().provideConnection(async (connection) => connection as PostgresConnection);
+}
+
+function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableError {
+  const why = error instanceof Error ? error.message : String(error);
+  const busy = new UnavailableError(`a transaction was undone again and again: ${why}`);
+  onLost(busy);
+  return busy;
 }
 
 function unreachable(): never {

@@ -1,194 +1,241 @@
-import {
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  type CompiledQuery,
-  type DatabaseConnection,
-  type Dialect,
-  type Driver,
-  type QueryResult,
-} from 'kysely';
-import type { Pool, PoolClient, QueryResult as PgResult } from 'pg';
+import type { CompiledQuery, DatabaseConnection, Driver, QueryResult } from 'kysely';
+import type { Client, Pool, PoolClient, QueryResult as PgResult } from 'pg';
+import { Statements } from './postgres-statements.ts';
+import type { Reach } from './reach.ts';
+import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /**
- * PostgreSQL for Kysely, with as few round trips as a transaction can do with. What nobody waits for is sent and not
- * waited for: the beginning of a transaction, and changes whose outcome is not asked about (`later`). PostgreSQL does
- * them in the order in which they were sent, so whatever comes after finds them done. When one of them fails, everything
- * after it in the transaction fails as well, and what is thrown is why the first one did.
+ * PostgreSQL for Kysely, over connections that may break at any moment: somebody restarts it, or a network in between.
+ * What was not begun yet is simply done on another connection; it waits for one for `patienceMs`. What was lost in the
+ * middle of a transaction is undone, and who began the transaction may begin it again. Only of a commit nobody knows.
  *
- * Statements that come again are prepared: planning one takes longer than running it.
+ * A transaction takes as few round trips as it can do with. What nobody waits for is sent and not waited for: its
+ * beginning, and changes whose outcome is not asked about (`later`). PostgreSQL does them in the order in which they were
+ * sent, so whatever comes after finds them done. When one of them fails, everything after it in the transaction fails as
+ * well, and what is thrown is why the first one did.
+ *
+ * The driver's errors hold the driver: the client, with the keys to its connection. Nothing of that leaves this file.
  */
-export function pipelinedDialect(pool: Pool): Dialect {
-  return {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new PipelinedDriver(pool),
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  };
-}
-
-class PipelinedDriver implements Driver {
+export class PostgresDriver implements Driver {
   readonly #pool: Pool;
+  readonly #reach: Reach;
+  readonly #patienceMs: number;
   readonly #statements = new Statements();
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, reach: Reach, patienceMs: number) {
     this.#pool = pool;
+    this.#reach = reach;
+    this.#patienceMs = patienceMs;
   }
 
   async init(): Promise<void> {}
 
-  async acquireConnection(): Promise<PostgresSession> {
-    for (;;) {
-      const client = await this.#pool.connect();
-      if (this.#statements.areCurrentIn(client)) return new PostgresSession(client, this.#statements);
-      client.release(true);
-    }
+  async acquireConnection(): Promise<PostgresConnection> {
+    const giveUpAt = (): number => performance.now() + this.#patienceMs;
+    const client = await this.#connect(giveUpAt());
+    return new PostgresConnection(client, (until) => this.#connect(until), giveUpAt, this.#statements);
   }
 
-  async beginTransaction(session: DatabaseConnection): Promise<void> {
-    (session as PostgresSession).begin();
+  async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    (connection as PostgresConnection).begin();
   }
 
-  async commitTransaction(session: DatabaseConnection): Promise<void> {
-    await (session as PostgresSession).commit();
+  async commitTransaction(connection: DatabaseConnection): Promise<void> {
+    await (connection as PostgresConnection).commit();
   }
 
-  async rollbackTransaction(session: DatabaseConnection): Promise<void> {
-    await (session as PostgresSession).rollback();
+  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    await (connection as PostgresConnection).rollback();
   }
 
-  async releaseConnection(session: DatabaseConnection): Promise<void> {
-    (session as PostgresSession).release();
+  async releaseConnection(connection: DatabaseConnection): Promise<void> {
+    (connection as PostgresConnection).release();
   }
 
   async destroy(): Promise<void> {
+    this.#reach.close();
     await this.#pool.end();
+  }
+
+  async #connect(giveUpAt: number): Promise<PoolClient> {
+    for (;;) {
+      await this.#reach.within(giveUpAt);
+      try {
+        const client = await this.#pool.connect();
+        if (this.#statements.areCurrentIn(client)) return client;
+        client.release(true);
+      } catch (error) {
+        if (this.#reach.isClosed) throw plain(error);
+        void this.#reach.lost(messageOf(error)).catch(() => {});
+      }
+    }
   }
 }
 
 /** An earlier statement of the transaction has failed. */
 const alreadyFailed = '25P02';
-/** A statement was prepared before another server changed the tables that it reads. */
+/** A statement was prepared before somebody changed the tables that it reads. */
 const changedTables = '0A000';
 
-/** One connection, from when it is taken out of the pool until it is given back. */
-export class PostgresSession implements DatabaseConnection {
-  readonly #client: PoolClient;
+/** A connection, from when it is taken out of the pool until it is given back. */
+export class PostgresConnection implements DatabaseConnection {
+  readonly #connect: (giveUpAt: number) => Promise<PoolClient>;
+  readonly #giveUpAt: () => number;
   readonly #statements: Statements;
+  #client: PoolClient;
+  #isTransaction = false;
+  #isLost = false;
+  #isReleased = false;
   /** Why the first thing failed that nobody waited for. */
-  #failure: unknown;
-  #isInTransaction = false;
+  #failure: Error | undefined;
 
-  constructor(client: PoolClient, statements: Statements) {
+  constructor(
+    client: PoolClient,
+    connect: (giveUpAt: number) => Promise<PoolClient>,
+    giveUpAt: () => number,
+    statements: Statements,
+  ) {
     this.#client = client;
+    this.#connect = connect;
+    this.#giveUpAt = giveUpAt;
     this.#statements = statements;
+  }
+
+  begin(): void {
+    this.#isTransaction = true;
+    this.#failure = undefined;
+    this.later({ sql: 'begin', parameters: [] });
+  }
+
+  async commit(): Promise<void> {
+    if (isBroken(this.#client)) this.#isLost = true;
+    if (this.#isLost) throw new UnavailableError('the connection was lost before the commit');
+    try {
+      await this.#ask('commit', []); // which undoes a transaction that has failed, and calls that a success
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      throw new UnavailableError('the connection was lost during the commit', { mayBeDone: true });
+    }
+    this.#isTransaction = false;
+    if (this.#failure) throw this.#failure;
+  }
+
+  /** With the connection its transaction is gone: there is nothing left to be undone. */
+  async rollback(): Promise<void> {
+    try {
+      if (this.#isTransaction && !this.#isLost) await this.#ask('rollback', []);
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+    }
+    this.#isTransaction = false;
+  }
+
+  async executeQuery<R>({ sql, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>): Promise<QueryResult<R>> {
+    let giveUpAt: number | undefined;
+    for (;;) {
+      try {
+        return resultOf<R>(await this.#ask(sql, parameters));
+      } catch (error) {
+        const isStale = codeOf(error) === changedTables && !this.#isTransaction;
+        if (!isStale && (this.#isTransaction || !isUnavailable(error))) throw error;
+      }
+      giveUpAt ??= this.#giveUpAt();
+      if (performance.now() > giveUpAt) throw new UnavailableError('the connection was lost again and again');
+      this.release();
+      this.#client = await this.#connect(giveUpAt);
+      this.#isLost = false;
+      this.#isReleased = false;
+    }
   }
 
   execute<R>(query: CompiledQuery<R>): Promise<QueryResult<R>> {
     return this.executeQuery<R>(query);
   }
 
-  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    try {
-      return resultOf<R>(await this.#send(sql, parameters));
-    } catch (error) {
-      const cause = this.#cause(error);
-      if (codeOf(cause) !== changedTables || this.#isInTransaction) throw cause;
-      return resultOf<R>(await this.#client.query({ text: sql, values: [...parameters] }));
-    }
-  }
-
-  /** Sends it, and does not wait for what comes of it. */
+  /** Sends it, and does not wait for what comes of it. In a transaction only, which it ends when it fails. */
   later({ sql, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>): void {
-    this.#send(sql, parameters).catch((error: unknown) => {
-      this.#failure ??= this.#cause(error);
+    this.#ask(sql, parameters).catch((error: Error) => {
+      this.#failure ??= error;
     });
   }
 
-  begin(): void {
-    this.#isInTransaction = true;
-    this.later({ sql: 'begin', parameters: [] });
-  }
-
-  async commit(): Promise<void> {
-    try {
-      await this.#send('commit', []); // which undoes a transaction that has failed, and calls that a success
-    } catch (error) {
-      throw this.#cause(error);
-    }
-    if (this.#failure !== undefined) throw this.#failure;
-  }
-
-  async rollback(): Promise<void> {
-    await this.#send('rollback', []);
+  streamQuery(): never {
+    throw new Error('rows are read a page at a time');
   }
 
   release(): void {
-    this.#client.release(this.#statements.areCurrentIn(this.#client) ? undefined : true);
+    if (this.#isReleased) return; // no other came in its place
+    this.#isReleased = true;
+    this.#client.release(this.#isLost || !this.#statements.areCurrentIn(this.#client));
   }
 
-  // oxlint-disable-next-line require-yield
-  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
-    throw new Error('nothing here is read in streams');
-  }
-
-  #send(text: string, parameters: readonly unknown[]): Promise<PgResult> {
-    const values = parameters as unknown[];
-    const name = values.length === 0 ? undefined : this.#statements.nameOf(text);
-    return this.#client.query(name === undefined ? { text, values } : { name, text, values });
-  }
-
-  #cause(error: unknown): unknown {
-    if (codeOf(error) === changedTables) this.#statements.forget();
-    return codeOf(error) === alreadyFailed && this.#failure !== undefined ? this.#failure : error;
+  /** Everything that is thrown here is an `UnavailableError` or a `QueryError`. */
+  async #ask(text: string, parameters: readonly unknown[]): Promise<PgResult> {
+    const client = this.#client;
+    const name = parameters.length === 0 ? undefined : this.#statements.nameOf(text);
+    const query = { text, values: [...parameters], ...(name === undefined ? {} : { name }) };
+    try {
+      return await client.query(query);
+    } catch (error) {
+      if (isBroken(client) || isEndOfConnection(error)) {
+        this.#isLost = true;
+        throw new UnavailableError(`the connection was lost: ${messageOf(error)}`);
+      }
+      if (codeOf(error) === changedTables) this.#statements.forget();
+      throw codeOf(error) === alreadyFailed && this.#failure ? this.#failure : plain(error);
+    }
   }
 }
 
 const writing = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE']);
 
 function resultOf<R>({ command, rowCount, rows }: PgResult): QueryResult<R> {
-  return writing.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0), rows } : { rows };
+  return { ...(writing.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0) } : {}), rows: (rows ?? []) as R[] };
 }
 
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
+const broken = new WeakSet<object>();
+
+/**
+ * Notes when a connection breaks. Also one that somebody uses: without a listener that would end the process, and who
+ * uses it hears of it from the next query.
+ */
+export function watchBreaking(client: Pick<Client, 'on'>): void {
+  client.on('error', () => void broken.add(client));
 }
 
-/** PostgreSQL keeps the plans of every connection: so many, and only of statements that come again. */
-const mostPrepared = 500;
-const mostSeen = 1000;
+function isBroken(client: object): boolean {
+  return broken.has(client);
+}
 
-class Statements {
-  readonly #names = new Map<string, string>();
-  readonly #seen = new Set<string>();
-  readonly #since = new WeakMap<PoolClient, number>();
-  #generation = 0;
-  #made = 0;
+/** The last words of a server that ends a connection: trouble with it, an end on somebody's order, a crash, a time limit. */
+const lastWords = /^(08...|57P0.|25P03)$/;
 
-  /** What a statement is prepared under; undefined for one that was not seen before. */
-  nameOf(text: string): string | undefined {
-    const known = this.#names.get(text);
-    if (known !== undefined || this.#names.size >= mostPrepared) return known;
-    if (!this.#seen.delete(text)) {
-      if (this.#seen.size >= mostSeen) this.#seen.clear();
-      this.#seen.add(text);
-      return undefined;
-    }
-    const name = `headrace_${(this.#made += 1)}`;
-    this.#names.set(text, name);
-    return name;
+function isEndOfConnection(error: unknown): boolean {
+  return lastWords.test(codeOf(error));
+}
+
+/** An error of the database in its own words: what it refused and why, by a code. */
+export class QueryError extends Error {
+  readonly code: string;
+
+  constructor(message: string, code: string) {
+    super(message);
+    this.name = 'QueryError';
+    this.code = code;
   }
+}
 
-  /** False for a connection that may have statements from before the tables were changed: another takes its place. */
-  areCurrentIn(client: PoolClient): boolean {
-    const since = this.#since.get(client);
-    if (since === undefined) this.#since.set(client, this.#generation);
-    return since === undefined || since === this.#generation;
-  }
+/** What the driver threw, without the driver, and without the rows that the database may have put into its details. */
+export function plain(error: unknown): Error {
+  return new QueryError(messageOf(error), codeOf(error));
+}
 
-  /** The tables have changed: everything is prepared anew, on other connections. */
-  forget(): void {
-    this.#generation += 1;
-    this.#names.clear();
-  }
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/** Where a host has several addresses, the one error of all of them has no words of its own. */
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') return messageOf(error.errors[0]);
+  return error instanceof Error ? error.message : String(error);
 }

@@ -5,6 +5,7 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Hub } from '../db/hub.ts';
 import { isDatabaseFull, isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import * as protocol from '../protocol.ts';
 import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
@@ -58,6 +59,8 @@ export interface Dispatch extends RunnerBlobs {
 }
 
 const sweepEvery = 2000;
+/** Shorter than what is left of a claim that was extended in time. */
+const longWithoutSweep = 4 * sweepEvery;
 /** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
 const lookEvery = 1000;
 /** Whoever is overtaken so often leaves it to those who are quicker, and looks again later. */
@@ -148,7 +151,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     try {
       return await db.transaction(take);
     } catch (error) {
-      if (!taken) throw error;
+      if (!taken || isUnavailable(error)) throw error; // nothing is wrong with the job
       // The same request, made again while the first was still being answered: what that one got is ordered once more.
       if (isUniqueViolation(error) && (await queue.jobOf(db.read, name))) return 'again';
       log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
@@ -216,7 +219,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   const sweep = async (): Promise<void> => {
-    if (!areRenewed) await renewClaims();
+    // While the database was away, or this process stood still, nobody could extend a claim either.
+    if (!areRenewed || performance.now() - sweptAt > longWithoutSweep) await renewClaims();
     areRenewed = true;
     for (const job of await queue.lapsed(db)) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
@@ -225,7 +229,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       else await lose(job);
     }
     if (packing.size === 0 && (await queue.isAnyWaiting(db, ['pack_log']))) packSoon();
+    sweptAt = performance.now();
   };
+  let sweptAt = performance.now();
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
     sweeping ??= sweep()

@@ -187,12 +187,7 @@ const findRange = prepared<{ id: bigint; at: bigint; to: bigint }, Found>((db, v
 );
 
 const findLastChunk = prepared<{ id: bigint }, LogChunkRow>((db, value) =>
-  db
-    .selectFrom('log_chunks')
-    .selectAll()
-    .where('log_id', '=', value('id'))
-    .orderBy('start', 'desc')
-    .limit(sql.lit(1)),
+  db.selectFrom('log_chunks').selectAll().where('log_id', '=', value('id')).orderBy('start', 'desc').limit(sql.lit(1)),
 );
 
 async function* readPacked(blobs: Blobs, digest: string, from: bigint, to: bigint): AsyncGenerator<Buffer> {

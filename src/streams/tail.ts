@@ -42,7 +42,7 @@ export interface Place {
   seen?: bigint | undefined;
   /** The state that was told last. A reader hears the current one first, whatever it is. */
   told?: string;
-  /** There while nothing more is to come. A final state that is news is told after the last of the log. */
+  /** There when nothing more is to come but the rest of the log. A final state that is news is told after that. */
   over?: { state: string | undefined } | undefined;
 }
 
@@ -62,6 +62,8 @@ export async function* news(
   const isOver = states === undefined || (last ? subject.isFinal(last.state) : place.over !== undefined);
   const isFirst = place.seen === undefined;
   place.seen = last?.sequence ?? place.seen;
+  // Now, and not after the log: who cannot read that to its end at once goes on from this place.
+  place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
   for (const { state } of states ?? []) {
     if (subject.isFinal(state) && !isFirst) continue;
     place.told = state;
@@ -71,7 +73,6 @@ export async function* news(
     place.at = BigInt(event.next);
     yield event;
   }
-  place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
 }
 
 /** The final state, unless it was told already. */
