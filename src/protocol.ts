@@ -61,6 +61,8 @@ export interface FetchOrder {
   commitRef: string;
   /** What refs pointed to when they were last built, by their full names. */
   previous: Record<string, string>;
+  /** The newest commit of the default branch that was built so far. */
+  trunk: string | null;
 }
 
 export interface SuiteOrder {
@@ -151,7 +153,14 @@ export interface CommitReport extends CommitMetadata {
   branch: string | null;
   /** The ref was built before at a commit that this one does not descend from. */
   overwritten: boolean;
+  trunk: TrunkNews;
 }
+
+/**
+ * Which commit of the repository's default branch is the newest that was built: this one; still the one that the order
+ * named; or neither of them lies on it.
+ */
+export type TrunkNews = 'this' | 'kept' | 'none';
 
 export type Outcome =
   | { kind: 'fetched'; commit: CommitReport }

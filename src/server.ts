@@ -33,11 +33,11 @@ import { forgetOldCodes } from './oauth/codes.ts';
 import { addTokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
-import { addressJudge } from './webhooks/addresses.ts';
+import { addressJudge } from './lib/public-addresses.ts';
 import { startCourier } from './webhooks/courier.ts';
 import { forgetOldDeliveries } from './webhooks/retention.ts';
 import { patience, type Patience } from './webhooks/patience.ts';
-import { createResolve, type Resolve } from './webhooks/resolve.ts';
+import { createResolve, type Resolve } from './lib/resolve.ts';
 import { addPages } from './ui/index.ts';
 
 export interface RunningServer {

@@ -71,6 +71,8 @@ export interface ProjectRow {
   created_at: bigint;
   /** The sequence of its newest event. */
   last_event: bigint;
+  /** The newest commit of the repository's default branch that was built: the project's state is that one's. */
+  trunk_commit_id: bigint | null;
 }
 
 export interface CollaboratorRow {
@@ -260,6 +262,8 @@ export interface CommitRow {
   branches: string;
   tags: string;
   files: string;
+  /** The branch that it was taken to be built for when it was last fetched. */
+  branch: string;
 }
 
 /** Suites can be deleted; what they built stays. */

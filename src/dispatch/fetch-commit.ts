@@ -1,9 +1,9 @@
-import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
-import { moveFetch, startSuites } from '../lifecycle/requests.ts';
+import type { BuildRequestRow, CommitRow, ProjectRow } from '../db/schema.ts';
+import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
-import { happened, rollUp } from '../lifecycle/ledger.ts';
+import { happened, moveTrunk, rollUp } from '../lifecycle/ledger.ts';
 import { holdForBuilds } from '../lifecycle/settle.ts';
-import type { CommitReport } from '../protocol.ts';
+import type { CommitReport, Outcome } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { Bench, Kind } from './kind.ts';
 
@@ -21,6 +21,7 @@ export const fetchCommit: Kind = {
       source: sourceOf(bench, project),
       commitRef: request.commit_ref,
       previous: await previousOf(bench, request),
+      trunk: await trunkOf(bench, project),
     };
   },
 
@@ -30,7 +31,7 @@ export const fetchCommit: Kind = {
     const request = await requestOf(bench, job.subject_id);
     if (!request) return;
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(bench, request.id, 'cancelled');
-    else if (outcome.kind !== 'fetched') await moveFetch(bench, request.id, 'errored');
+    else if (outcome.kind !== 'fetched') await failFetch(bench, request.id, reasonOf(outcome));
     else {
       await holdForBuilds(bench, request.id);
       await bench.db.holdNumber(bench.trx, request.project_id); // two requests may have found the same new commit
@@ -43,17 +44,27 @@ export const fetchCommit: Kind = {
   async lose(bench, job) {
     if (job.cancelled) await moveFetch(bench, job.subject_id, 'cancelled');
     else if (job.tries < mostTries) return { retry: true };
-    else await moveFetch(bench, job.subject_id, 'errored');
+    else await failFetch(bench, job.subject_id, 'runner_lost');
     return { retry: false };
   },
 };
+
+/** In the words that builds have for it. */
+function reasonOf(outcome: Outcome): string {
+  return 'reason' in outcome ? outcome.reason : outcome.kind;
+}
 
 async function requestOf({ trx }: Bench, id: bigint): Promise<BuildRequestRow | undefined> {
   return trx.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-async function projectOf({ trx }: Bench, id: bigint) {
+async function projectOf({ trx }: Bench, id: bigint): Promise<ProjectRow> {
   return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+}
+
+async function trunkOf({ trx }: Bench, { trunk_commit_id: id }: ProjectRow): Promise<string | null> {
+  if (id === null) return null;
+  return (await trx.selectFrom('commits').select('ref').where('id', '=', id).executeTakeFirst())?.ref ?? null;
 }
 
 /** What the refs that the request may mean pointed to when they were last built. */
@@ -80,6 +91,7 @@ async function recordCommit(bench: Bench, projectId: bigint, report: CommitRepor
     branches: JSON.stringify(report.branches),
     tags: JSON.stringify(report.tags),
     files: JSON.stringify(report.files),
+    branch: report.branch ?? '',
   };
   const known = await trx
     .selectFrom('commits')
@@ -104,6 +116,7 @@ async function recordCommit(bench: Bench, projectId: bigint, report: CommitRepor
         scm_committed_date: report.committedDate,
         ...surroundings,
       };
+  if (report.trunk !== 'kept') moveTrunk(bench, projectId, report.trunk === 'this' ? commit.id : null);
   if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
   else await addCommit(bench, commit);
   if (report.ref !== null) await rememberRef(bench, projectId, report.ref, commit.id);

@@ -1,5 +1,5 @@
 import { ApiError } from '../errors.ts';
-import type { CommitReport, CutReason, FinishReport, Outcome } from '../protocol.ts';
+import type { CommitReport, CutReason, FinishReport, Outcome, TrunkNews } from '../protocol.ts';
 
 /**
  * What runners send, read strictly: a runner is a machine elsewhere, and whoever has taken it over speaks for it. What
@@ -57,6 +57,10 @@ const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
 
 const cutReason: Read<CutReason> = (value, name) =>
   value === 'log_too_long' || value === 'disk_full' ? value : refuse(name);
+
+/** A runner that is a little older says nothing of it. */
+const trunkNews: Read<TrunkNews> = (value = 'kept', name) =>
+  value === 'this' || value === 'kept' || value === 'none' ? value : refuse(name);
 
 /** More than any runner works on at once. */
 const mostClaims = 4096;
@@ -150,5 +154,6 @@ function readCommit(value: unknown): CommitReport {
     ...read('ref', orNull(name)),
     ...read('branch', orNull(name)),
     ...read('overwritten', flag),
+    ...read('trunk', trunkNews),
   };
 }

@@ -1,9 +1,11 @@
-import { createPrivateKey, sign, type KeyObject } from 'node:crypto';
+import { createHash, createPrivateKey, sign, type KeyObject } from 'node:crypto';
 
 /** An Ed25519 key as OpenSSH writes it, ready to sign. */
 export interface SshPrivateKey {
   /** The line that goes into `authorized_keys`. */
   publicKey: string;
+  /** The public half as OpenSSH names it: `SHA256:` and 43 letters. */
+  fingerprint: string;
   /** The public half in SSH's wire format. */
   publicBlob: Buffer;
   comment: string;
@@ -44,6 +46,7 @@ export function parseSshPrivateKey(pem: string): SshPrivateKey {
   const key = ed25519Key(privatePart, publicPart);
   return {
     publicKey: `${algorithm} ${publicBlob.toString('base64')}${comment === '' ? '' : ` ${comment}`}`,
+    fingerprint: `SHA256:${createHash('sha256').update(publicBlob).digest('base64').replace(/=+$/, '')}`,
     publicBlob,
     comment,
     sign: (data) => Buffer.concat([wireString(algorithm), wireString(sign(null, data, key))]),

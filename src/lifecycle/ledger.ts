@@ -1,10 +1,10 @@
 import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
 import type { Transaction } from '../db/open.ts';
-import { prepared, preparedInsert } from '../db/prepared.ts';
+import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { Schema } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type Happening, type Life } from './life.ts';
 import { rollUpCommits, rollUpProject } from './settle.ts';
-import { tellOfBuilds, tellOfDependency } from './telling.ts';
+import { tellOfBuilds, tellOfDependency, type News } from './telling.ts';
 
 /**
  * What follows from the changes of a transaction is noted while it goes on and done at its end: commits, requests and
@@ -34,6 +34,10 @@ interface Ledger {
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
+  /** The commits at the ends of trunks, by project. */
+  trunks: Map<bigint, bigint | null>;
+  /** Why requests came to nothing. */
+  reasons: Map<bigint, string>;
 }
 
 const ledgers = new WeakMap<Transaction, Ledger>();
@@ -49,7 +53,15 @@ function ledgerOf(life: Life): Ledger {
 }
 
 function emptyLedger(): Ledger {
-  return { happenings: [], commits: new Set(), requests: new Set(), projects: new Set(), dependencies: new Set() };
+  return {
+    happenings: [],
+    commits: new Set(),
+    requests: new Set(),
+    projects: new Set(),
+    dependencies: new Set(),
+    trunks: new Map(),
+    reasons: new Map(),
+  };
 }
 
 /** Notes that something happened. */
@@ -60,6 +72,18 @@ export function happened(life: Life, happening: Happening): void {
 /** Notes that a dependency came to another state, for those who asked to be told. */
 export function dependencyMoved(life: Life, id: bigint): void {
   ledgerOf(life).dependencies.add(id);
+}
+
+/** Notes which commit is the newest of a project's trunk; null where none of it was built. */
+export function moveTrunk(life: Life, projectId: bigint, commitId: bigint | null): void {
+  const { trunks, projects } = ledgerOf(life);
+  trunks.set(projectId, commitId);
+  projects.add(projectId);
+}
+
+/** Notes that nothing could be fetched for a request, and why, for those who asked to be told. */
+export function fetchFailed(life: Life, requestId: bigint, reason: string): void {
+  ledgerOf(life).reasons.set(requestId, reason);
 }
 
 /** Notes that these have to be brought into line with what they consist of. */
@@ -78,15 +102,29 @@ export async function settle(life: Life): Promise<void> {
   const noted = ledgers.get(life.trx);
   if (!noted) return;
   ledgers.set(life.trx, emptyLedger());
-  const { happenings, commits, requests, projects, dependencies } = noted;
-  const { moved, changed } = await rollUpCommits(life, inOrder(commits), inOrder(requests));
-  const byProject = Map.groupBy([...happenings, ...moved], ({ projectId }) => projectId);
-  const behind = new Set([...projects, ...changed]);
+  const { moved, changed } = await rollUpCommits(life, inOrder(noted.commits), inOrder(noted.requests));
+  const happenings = [...noted.happenings, ...moved].map((one) => ({
+    ...one,
+    reason: noted.reasons.get(one.subjectId),
+  }));
+  const byProject = Map.groupBy(happenings, ({ projectId }) => projectId);
+  const behind = new Set([...noted.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
-    await record(life, id, byProject.get(id) ?? [], behind.has(id));
+    await record(life, id, byProject.get(id) ?? [], async () => {
+      const trunk = noted.trunks.get(id);
+      if (trunk !== undefined) await changeTrunk(life.trx, { id, trunk });
+      if (behind.has(id)) await rollUpProject(life, id);
+    });
   }
-  for (const id of inOrder(dependencies)) await tellOfDependency(life, id);
+  for (const id of inOrder(noted.dependencies)) await tellOfDependency(life, id);
 }
+
+const changeTrunk = preparedChange<{ id: bigint; trunk: bigint | null }>((db, value) =>
+  db
+    .updateTable('projects')
+    .set({ trunk_commit_id: value('trunk') })
+    .where('id', '=', value('id')),
+);
 
 function inOrder(ids: Set<bigint>): bigint[] {
   return [...ids].toSorted((a, b) => (a < b ? -1 : Number(a > b)));
@@ -115,12 +153,12 @@ const insertEvents = preparedInsert('events');
  * Writes down what happened in a project. Sequences are given out under the lock of its row, so they stand in the order
  * of the commits: who reads from one on misses nothing. The project comes into line first, because events tell of it.
  */
-async function record(life: Life, id: bigint, happenings: Happening[], isBehind: boolean): Promise<void> {
+async function record(life: Life, id: bigint, happenings: News[], bringIntoLine: () => Promise<void>): Promise<void> {
   const { db, trx, ids } = life;
   const many = BigInt(happenings.length);
   const [project] = await takeSequences(trx, { id, events: many });
   if (!project) throw new Error(`project ${id} is gone`);
-  if (isBehind) await rollUpProject(life, id);
+  await bringIntoLine();
   const first = project.last_event - many + 1n;
   const events = happenings.map(({ subjectId, type, state }, at) => ({
     id: ids.next(),
@@ -134,5 +172,5 @@ async function record(life: Life, id: bigint, happenings: Happening[], isBehind:
   await insertEvents(trx, ...events);
   for (const { subjectId } of happenings) await db.announce(trx, subjectTopic(subjectId));
   if (happenings.length > 0) await db.announce(trx, projectTopic(id));
-  if (project.is_told) for (const happening of happenings) await tellOfBuilds(life, happening);
+  if (project.is_told) await tellOfBuilds(life, id, happenings);
 }

@@ -5,7 +5,7 @@ import { dropErrand } from '../queue/errands.ts';
 import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
-import { happened, rollUp, settle } from './ledger.ts';
+import { fetchFailed, happened, rollUp, settle } from './ledger.ts';
 import { projectTopic, type Life } from './life.ts';
 import type { FetchProgress } from './rollup.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
@@ -22,7 +22,7 @@ export async function openRequest(life: Life, project: Owned, request: BuildRequ
   await beginLog(life.trx, request.id, project.id);
   announceRequest(life, request);
   const known = await knownCommit(life, request);
-  if (known) await startSuites(life, project, request, known, '');
+  if (known) await startSuites(life, project, request, known, known.branch);
   else await enqueueFetch(life, project, request.id);
 }
 
@@ -45,16 +45,22 @@ async function knownCommit({ trx }: Life, request: BuildRequestRow): Promise<Com
 }
 
 /** Records how far the fetch has come, unless it is over already. */
-export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgress): Promise<void> {
+export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgress): Promise<boolean> {
   const { numUpdatedRows } = await life.trx
     .updateTable('build_requests')
     .set({ fetch })
     .where('id', '=', requestId)
     .where('fetch', 'in', ['waiting', 'running'])
     .executeTakeFirst();
-  if (numUpdatedRows !== 1n) return;
+  if (numUpdatedRows !== 1n) return false;
   if (fetch !== 'waiting' && fetch !== 'running') await completeLog(life.db, life.trx, requestId);
   rollUp(life, { request: requestId });
+  return true;
+}
+
+/** Nothing could be fetched. There will be no commit and no build to tell of, so those who asked are told of this. */
+export async function failFetch(life: Life, requestId: bigint, reason: string): Promise<void> {
+  if (await moveFetch(life, requestId, 'errored')) fetchFailed(life, requestId, reason);
 }
 
 /** The commit is there: the suites that apply to it start. */

@@ -61,8 +61,9 @@ export function buildRequestState(fetch: FetchProgress, builds: readonly BuildFa
   return newest.length === 0 ? 'passed' : (verdict(newest) ?? 'building');
 }
 
-export function projectState(newestCommit: CommitState | null): ProjectState {
-  return newestCommit ?? 'new';
+/** The commit that decides is chosen in settle.ts. */
+export function projectState(decidingCommit: CommitState | null): ProjectState {
+  return decidingCommit ?? 'new';
 }
 
 function newestAttempts(builds: readonly BuildFact[]): BuildFact[] {

@@ -131,13 +131,21 @@ export async function rollUpCommits(
   return { moved, changed };
 }
 
-const findNewestCommit = prepared<{ project: bigint }, Pick<CommitRow, 'build_state'>>((db, value) =>
+const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'build_state'>>((db, value) =>
   db
     .selectFrom('commits')
     .select('build_state')
-    .where('project_id', '=', value('project'))
-    .orderBy('id', 'desc')
-    .limit(sql.lit(1)),
+    .where('id', '=', (of) =>
+      of.fn.coalesce(
+        of.selectFrom('projects').select('trunk_commit_id').where('id', '=', value('project')),
+        of
+          .selectFrom('commits')
+          .select('id')
+          .where('project_id', '=', value('project'))
+          .orderBy('id', 'desc')
+          .limit(sql.lit(1)),
+      ),
+    ),
 );
 const moveProject = preparedChange<{ id: bigint; state: string }>((db, value) =>
   db
@@ -147,10 +155,13 @@ const moveProject = preparedChange<{ id: bigint; state: string }>((db, value) =>
     .where('build_state', '!=', value('state')),
 );
 
-/** A project is in the state of its newest commit. Its row is held already: so nothing newer can be overwritten. */
+/**
+ * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Its row
+ * is held already, so nothing newer can be overwritten.
+ */
 export async function rollUpProject({ trx }: Life, projectId: bigint): Promise<void> {
-  const [newest] = await findNewestCommit(trx, { project: projectId });
-  const state = projectState((newest?.build_state as CommitState | undefined) ?? null);
+  const [deciding] = await findDecidingCommit(trx, { project: projectId });
+  const state = projectState((deciding?.build_state as CommitState | undefined) ?? null);
   await moveProject(trx, { id: projectId, state });
 }
 

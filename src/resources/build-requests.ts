@@ -6,10 +6,10 @@ import { ApiError } from '../errors.ts';
 import { flag, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
-import { timestamp } from '../lib/timestamps.ts';
 import { holdForBuilds } from '../lifecycle/settle.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
-import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
+import { buildRequestView, shownRequests } from '../views/build-request.ts';
+import { idTwin, lifeOf, orNotFound } from './common.ts';
 import { commitRef } from './forms.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
@@ -24,30 +24,11 @@ const answer = schema.record({
   created_at: schema.dateTime,
 });
 
-type Shown = BuildRequestRow & { created_by_email: string };
-
-function view(request: Shown): { id: bigint } {
-  return {
-    ...twin('id', request.id),
-    build_state: request.build_state,
-    commit_ref: request.commit_ref,
-    commit_id: request.commit_id,
-    commit_id_str: request.commit_id === null ? '' : String(request.commit_id),
-    created_by: request.created_by_email,
-    created_at: timestamp(request.created_at),
-  } as { id: bigint };
-}
-
 function requestsOf(db: Queries, projectId: bigint) {
-  return db
-    .selectFrom('build_requests')
-    .innerJoin('users', 'users.id', 'build_requests.created_by')
-    .selectAll('build_requests')
-    .select('users.email as created_by_email')
-    .where('build_requests.project_id', '=', projectId);
+  return shownRequests(db).where('build_requests.project_id', '=', projectId);
 }
 
-async function findRequest(db: Queries, projectId: bigint, id: bigint): Promise<Shown> {
+async function findRequest(db: Queries, projectId: bigint, id: bigint) {
   return orNotFound(await requestsOf(db, projectId).where('build_requests.id', '=', id).executeTakeFirst());
 }
 
@@ -70,7 +51,7 @@ export const routes = [
     answer: schema.listOf(answer),
     async handle({ db, project, page }) {
       const rows = await onPage(requestsOf(db, project.id), 'build_requests.id', page).execute();
-      return pageOf(page, rows.map(view));
+      return pageOf(page, rows.map(buildRequestView));
     },
   }),
   projectRoute({
@@ -78,7 +59,7 @@ export const routes = [
     path: '/projects/:project_id/build_requests',
     access: 'both',
     scope: 'build_requests_create',
-    summary: 'Ask for a commit to be built: a branch, a tag, or a full or short SHA',
+    summary: 'Ask for a commit to be built: a branch, a tag, a full or short SHA, or any ref by its full name',
     body: { commit_ref: required(commitRef()) },
     creates: true,
     answer,
@@ -97,7 +78,7 @@ export const routes = [
         branch: '',
       };
       await openRequest(lifeOf(call), project, row);
-      return view({ ...row, created_by_email: caller.email });
+      return buildRequestView({ ...row, created_by_email: caller.email });
     },
   }),
   projectRoute({
@@ -108,7 +89,7 @@ export const routes = [
     summary: 'Fetch a build request',
     answer,
     async handle({ db, project, params }) {
-      return view(await findRequest(db, project.id, params.build_request_id));
+      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),
   projectRoute({
@@ -122,7 +103,7 @@ export const routes = [
     async handle(call) {
       const { db, project, params } = call;
       await cancelRequest(lifeOf(call), await findRequest(db, project.id, params.build_request_id));
-      return view(await findRequest(db, project.id, params.build_request_id));
+      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),
   projectRoute({
@@ -142,7 +123,7 @@ export const routes = [
       const request = await findRequest(db, project.id, params.build_request_id);
       if (!(await rerunRequest(life, project, request, input.failed_only)))
         throw new ApiError('resource_temporary_unavailable');
-      return view(await findRequest(db, project.id, params.build_request_id));
+      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),
   ...logRoutes(logged),

@@ -65,15 +65,34 @@ async function loadDeploy(call: {
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 
-/** The commit that was named, or the newest that passed. */
-async function commitToDeploy(
-  db: Queries,
-  projectId: bigint,
-  id: bigint | undefined,
-): Promise<{ id: bigint } | undefined> {
+async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<{ id: bigint } | undefined> {
   const commits = db.selectFrom('commits').select('id').where('project_id', '=', projectId);
-  if (id !== undefined) return commits.where('id', '=', id).executeTakeFirst();
-  return commits.where('build_state', '=', sql.lit('passed')).orderBy('id', 'desc').limit(1).executeTakeFirst();
+  return commits.where('id', '=', id).executeTakeFirst();
+}
+
+/** So many commits are looked at in one go. */
+const atOnce = 200;
+
+/**
+ * The newest commit of a branch that passed, by what was known of it when it was last fetched. The database leaves out
+ * what cannot fit; it does not know JSON in the same words everywhere, and SQLite takes capitals for small letters.
+ */
+async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<{ id: bigint } | undefined> {
+  const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
+  const passed = db
+    .selectFrom('commits')
+    .select(['id', 'branches'])
+    .where('project_id', '=', projectId)
+    .where('build_state', '=', sql.lit('passed'))
+    .where(sql<boolean>`branches like ${inList} escape '!'`)
+    .orderBy('id', 'desc')
+    .limit(atOnce);
+  for (let rows = await passed.execute(); rows.length > 0; ) {
+    const found = rows.find(({ branches }) => (JSON.parse(branches) as string[]).includes(branch));
+    if (found) return found;
+    rows = await passed.where('id', '<', rows.at(-1)?.id ?? 0n).execute();
+  }
+  return undefined;
 }
 
 /** Whether a commit that could be deployed may yet come of what was asked for. */
@@ -104,10 +123,12 @@ async function checkReferences(
 ): Promise<FieldErrors> {
   const errors: FieldErrors = {};
   const { deploy_strategy_id: strategyId, commit_id: commitId } = values;
-  if (strategyId !== undefined && !(await findStrategy(db, projectId, strategyId)))
-    errors.deploy_strategy_id = ['not_found'];
-  if ('commit_id' in values && !(await commitToDeploy(db, projectId, commitId))) {
-    const waiting = commitId === undefined && (await isCommitComing(db, projectId));
+  const strategy = strategyId === undefined ? undefined : await findStrategy(db, projectId, strategyId);
+  if (strategyId !== undefined && !strategy) errors.deploy_strategy_id = ['not_found'];
+  if (commitId !== undefined && !(await findCommit(db, projectId, commitId))) errors.commit_id = ['not_found'];
+  const isLeftOut = 'commit_id' in values && commitId === undefined;
+  if (isLeftOut && strategy && !(await newestPassed(db, projectId, strategy.local_branch))) {
+    const waiting = await isCommitComing(db, projectId);
     errors.commit_id = [waiting ? 'resource_temporary_unavailable' : 'not_found'];
   }
   return errors;
@@ -132,7 +153,7 @@ export const routes = [
     path: '/projects/:project_id/deploys',
     access: 'both',
     scope: 'deploys',
-    summary: 'Deploy a commit; by default the newest one that passed',
+    summary: 'Deploy a commit; by default the newest one that passed on the local branch of the strategy',
     body: fields,
     creates: true,
     answer,
@@ -144,7 +165,9 @@ export const routes = [
     async handle(call) {
       const { db, project, caller, ids, input } = call;
       const strategy = orNotFound(await findStrategy(db, project.id, input.deploy_strategy_id), 'deploy_strategy_id');
-      const commit = orNotFound(await commitToDeploy(db, project.id, input.commit_id), 'commit_id');
+      const { commit_id: named } = input;
+      const found = named === undefined ? newestPassed(db, project.id, strategy.local_branch) : findCommit(db, project.id, named);
+      const commit = orNotFound(await found, 'commit_id');
       const deploy: DeployRow = {
         id: ids.next(),
         project_id: project.id,

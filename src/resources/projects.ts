@@ -89,6 +89,7 @@ export const routes = [
         ssh_private_key: vault.seal(keys.privateKey, privateKeyPlace(id)),
         created_at: BigInt(Date.now()),
         last_event: 0n,
+        trunk_commit_id: null,
       };
       await orTaken(db.insertInto('projects').values(project).execute());
       return view({ ...project, owned: true }, vault);

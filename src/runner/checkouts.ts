@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree } from '../lib/remove-tree.ts';
 import type { Place } from '../protocol.ts';
+import type { Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Say } from './git/narrator.ts';
 import type { KeySource } from './git/obtain.ts';
@@ -22,6 +23,8 @@ export interface PlaceWithKey extends Place {
 
 export interface Checkout extends Disposable {
   path: string;
+  /** What it lacks of what the repository has, in sentences. */
+  misses: readonly string[];
 }
 
 /** Work trees that nobody uses, kept for the next suite of the same commit. */
@@ -29,7 +32,7 @@ const mostKept = 32;
 
 interface Entry {
   path: string;
-  ready: Promise<void>;
+  ready: Promise<Misses>;
   users: number;
 }
 
@@ -73,18 +76,22 @@ export async function openCheckouts(
       const mine = entry;
       mine.users += 1;
       try {
-        await mine.ready;
+        const { sentences, areLasting } = await mine.ready;
+        // One that may be whole the next time serves those who waited for it, and nobody else.
+        if (!areLasting && entries.get(name) === mine) entries.delete(name);
+        return {
+          path: mine.path,
+          misses: sentences,
+          [Symbol.dispose]() {
+            mine.users -= 1;
+            if (!areLasting && mine.users === 0) void remove(mine.path);
+            makeRoom();
+          },
+        };
       } catch (error) {
         mine.users -= 1;
         throw error;
       }
-      return {
-        path: mine.path,
-        [Symbol.dispose]() {
-          mine.users -= 1;
-          makeRoom();
-        },
-      };
     },
   };
 }

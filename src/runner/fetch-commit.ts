@@ -3,13 +3,14 @@ import { FetchError } from './git/failures.ts';
 import type { Doing } from './work.ts';
 
 /** Looks for the commit in the repository. What a person can put right is an outcome; the log says what. */
-export const fetchCommit: Doing<FetchOrder> = async ({ mirrors }, { source, commitRef, previous }, { say, signal }) => {
+export const fetchCommit: Doing<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
+  const { source, commitRef, previous, trunk } = order;
   try {
     const {
       filesTruncated: _,
       refKind: __,
       ...commit
-    } = await mirrors.fetch({ ...source, commitRef, previous, say, signal });
+    } = await mirrors.fetch({ ...source, commitRef, previous, trunk, say, signal });
     return { kind: 'fetched', commit };
   } catch (error) {
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };

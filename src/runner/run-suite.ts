@@ -18,6 +18,7 @@ export const runSuite: Doing<SuiteOrder> = async (workshop, order, { id, say, si
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     using checkout = await checkouts.of(source, order.sha, (text) => heard.add(Buffer.from(text)), signal);
+    for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
     using software = await shelf.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({

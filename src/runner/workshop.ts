@@ -25,6 +25,8 @@ export interface WorkshopOptions {
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
   checkoutBytes: number;
+  /** Private ranges that may be called for public submodules and large files: those that builds may reach. */
+  allowedAddresses?: readonly string[];
   log: (message: string) => void;
 }
 
@@ -58,6 +60,8 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     sshConfig: options.sshConfig,
     timeoutMs: options.fetchTimeoutMs,
     checkoutBytes: options.checkoutBytes,
+    takeRoom: (bytes) => disk.take(bytes),
+    ...(options.allowedAddresses === undefined ? {} : { allowedAddresses: options.allowedAddresses }),
     log,
   });
   const checkouts = await openCheckouts(places.checkouts, mirrors, log);

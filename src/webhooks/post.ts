@@ -1,9 +1,7 @@
-import type { LookupAddress } from 'node:dns';
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import type { LookupFunction } from 'node:net';
+import { judgedLookup, type AddressRules } from '../lib/public-addresses.ts';
 import type { Attempt } from '../lifecycle/deliveries.ts';
-import type { Resolve } from './resolve.ts';
 
 export interface Letter {
   url: string;
@@ -11,10 +9,8 @@ export interface Letter {
   body: string;
 }
 
-export interface Postage {
+export interface Postage extends AddressRules {
   answerWithin: number;
-  mayCall: (address: string) => boolean;
-  resolve: Resolve;
   /** Ends a call that nobody waits for any more. */
   signal: AbortSignal;
 }
@@ -51,19 +47,17 @@ export async function post(letter: Letter, postage: Postage): Promise<Attempt> {
 
 async function exchange(
   { url, headers, body }: Letter,
-  { mayCall, resolve }: Postage,
+  rules: AddressRules,
   ending: AbortSignal,
 ): Promise<Omit<Attempt, 'durationMs'>> {
   const target = new URL(url);
-  const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
-  const addresses = (await orAborted(resolve(host, ending), ending)).filter(({ address }) => mayCall(address));
-  if (addresses.length === 0) throw new ForbiddenAddressError();
+  const lookup = await judgedLookup(target, rules, ending);
   const { request } = target.protocol === 'https:' ? https : http;
   const response = Promise.withResolvers<IncomingMessage>();
   const call = request(target, {
     method: 'POST',
     agent: false,
-    lookup: always(addresses),
+    lookup,
     signal: ending,
     headers: {
       'content-type': 'application/json; charset=utf-8',
@@ -89,27 +83,6 @@ async function exchange(
   }
 }
 
-/** Whatever is looked up, the answer is what was judged. */
-function always(addresses: LookupAddress[]): LookupFunction {
-  return (_host, options, answer) => {
-    const [first] = addresses;
-    if (options.all) answer(null, addresses);
-    else answer(null, first?.address ?? '', first?.family);
-  };
-}
-
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = (): void => reject(signal.reason as Error);
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
-}
-
 /** A receiver that breaks off or dawdles has still said what it said, and its status stands. */
 async function beginningOf(incoming: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
@@ -126,14 +99,6 @@ async function beginningOf(incoming: IncomingMessage): Promise<string> {
   const bytes = Buffer.concat(chunks).subarray(0, mostOfAnswer);
   // A character that was cut through is left out; one that no database keeps in a text is replaced.
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');
-}
-
-export class ForbiddenAddressError extends Error {
-  constructor() {
-    // The address itself is not told: it may be the inside of somebody's network.
-    super('the address is not public, and the operator of this service has not allowed it');
-    this.name = 'ForbiddenAddressError';
-  }
 }
 
 const words: Record<string, string> = {

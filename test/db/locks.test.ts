@@ -17,7 +17,7 @@ import type { Order } from '../../src/protocol.ts';
  * than the others ends in a circle here, which PostgreSQL breaks after a moment and counts.
  */
 const askers = 8;
-const asksEach = 30;
+const asksEach = 12;
 const suites = 3;
 const refs = ['main', 'next', shaOf('known')];
 

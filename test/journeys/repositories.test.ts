@@ -27,6 +27,30 @@ onEveryDatabase((database) => {
     assert.equal(readdirSync(join(installation.folder, 'runner', 'checkouts')).length, 1);
   });
 
+  test('what a work tree lacks is told in the log of every build of it', async (t) => {
+    for (const name of ['one', 'two']) await project.suite(t, name, 'ls lib; head -n 1 large.bin');
+    const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'a'.repeat(64)}\nsize 5\n`;
+    const sha = await project.repository.commit({
+      files: {
+        '.gitmodules': '[submodule "lib"]\n\tpath = lib\n\turl = https://10.1.2.3/lib.git\n',
+        '.gitattributes': '*.bin filter=lfs diff=lfs merge=lfs -text\n',
+        lib: { submodule: 'b'.repeat(40) },
+        'large.bin': pointer,
+      },
+    });
+    for (const ref of ['main', sha]) assert.equal((await project.build(ref)).build_state, 'passed');
+    const [commit] = await project.commits();
+    const builds = await project.builds(commit);
+    assert.equal(builds.length, 4);
+    for (const build of builds) {
+      const said = await project.log(build);
+      assert.match(said, /^Submodule lib is left out: its address is not public.*\(https:\/\/10\.1\.2\.3\/lib\.git\)/);
+      assert.match(said, /^The file large\.bin of Git LFS was not fetched, .*git\.test has no Git LFS over SSH/m);
+      assert.match(said, /^version https:/m);
+    }
+    await project.repository.commit({ files: { '.gitmodules': null, lib: null, '.gitattributes': null } });
+  });
+
   test('a tree that no git makes is refused in words', async () => {
     const { repository } = project;
     const config = await rawTree(repository, [{ mode: '100644', name: 'config', sha: await blob(repository, 'x') }]);

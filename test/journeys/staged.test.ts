@@ -53,6 +53,26 @@ describeService('on a stage', (service) => {
     assert.equal(await none.state(), 'skipped');
   });
 
+  test('a project goes by its default branch, and by the newest commit while none of that was built', async () => {
+    const project = await stage.project({ unit: 'exit 1 / exit 0 / exit 1 / exit 0' });
+    await project.build('side');
+    assert.equal(await project.state(), 'failed');
+    const trunk = await project.ask('main');
+    await project.end(trunk);
+    assert.equal(await project.state(), 'passed');
+    await project.build('another');
+    assert.equal(await project.state(), 'passed');
+    await project.rerun(trunk);
+    assert.equal(await project.state(), 'passed');
+    const red = await stage.project({ unit: 'exit 1 / exit 0 / exit 0' });
+    const first = await red.ask('main');
+    await red.end(first);
+    await red.build('side');
+    assert.equal(await red.state(), 'failed', 'what passed elsewhere does not mend the default branch');
+    await red.rerun(first);
+    assert.equal(await red.state(), 'passed');
+  });
+
   test('a ref that is not there is told in the log of the fetch', async () => {
     const project = await stage.project({});
     const request = await project.ask('missing');

@@ -117,6 +117,31 @@ describeService('deploys', (service) => {
     assert.equal((await deploy()).record.commit_id, passed.id);
   });
 
+  test('take the newest commit that passed on the branch of the strategy', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const path = `/projects/${project.id}/deploys`;
+    const deploy = async (branch: string) => {
+      const strategy = await alice.createStrategy(project, { 'options[local_branch]': branch });
+      return alice.post(path, { deploy_strategy_id: strategy.id });
+    };
+    const passed = (...branches: string[]) =>
+      addCommit(service.store, project, { build_state: 'passed', branches: JSON.stringify(branches) });
+    const odd = 'ü_%!"\\';
+    const onMain = await passed('main', 'release/1');
+    const onOdd = await passed(odd.replace('"\\', ''));
+    for (let number = 0; number < 250; number += 1) await passed('Main');
+    await passed('maintenance', 'x/main');
+    await passed();
+    await addCommit(service.store, project, { build_state: 'failed' });
+    assert.equal((await deploy('main')).record.commit_id, onMain.id);
+    assert.equal((await deploy('release/1')).record.commit_id, onMain.id);
+    assert.equal((await deploy('ü_%!')).record.commit_id, onOdd.id);
+    for (const none of ['ma_n', 'mai', '%', 'release']) {
+      assertRefused(await deploy(none), 404, { commit_id: ['not_found'] });
+    }
+  });
+
   test('name what they cannot find under its field', async () => {
     const alice = await service.user();
     const [project, other] = [await alice.createProject(), await alice.createProject()];

@@ -77,7 +77,7 @@ describe('a runner on a disk without room above its reserve', () => {
       prefixes: [],
       launches: [],
     });
-    const checkouts = { of: async () => ({ path: folder, [Symbol.dispose]: () => {} }) };
+    const checkouts = { of: async () => ({ path: folder, misses: [], [Symbol.dispose]: () => {} }) };
     const runner = await startRunner({
       link,
       folder,

@@ -29,6 +29,7 @@ export async function addCommit(
     branches: '["main"]',
     tags: '[]',
     files: '["sluice.c"]',
+    branch: 'main',
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('commits').values(commit).execute());

@@ -103,4 +103,5 @@ export const aCommit: CommitReport = {
   ref: 'refs/heads/main',
   branch: 'main',
   overwritten: false,
+  trunk: 'this',
 };

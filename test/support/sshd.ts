@@ -21,6 +21,8 @@ export interface GitHost {
   url(repository: string): string;
   /** Installs a public key, as a person does in the settings of a repository. */
   authorize(publicKey: string): Promise<void>;
+  /** Takes the key away, as hosts do: what is open stays open. */
+  withdraw(publicKey: string): Promise<void>;
   /** Takes the key away and cuts the connections that are open. */
   revoke(publicKey: string): Promise<void>;
   /** How often a client has authenticated. */
@@ -36,6 +38,8 @@ export interface GitHost {
   /** Lets people in, says this and hangs up. */
   failWith(words: string): Promise<void>;
   recover(): Promise<void>;
+  /** Answers this to who asks where the files of Git LFS are; without it there are none. */
+  offerLfs(answer: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -56,7 +60,7 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
   await writeKeys();
   await makeHostKey(hostKey);
   const serve = join(home, 'serve');
-  const recover = (): Promise<void> => writeFile(serve, serveScript(folder));
+  const recover = (): Promise<void> => writeFile(serve, serveScript(folder, join(home, 'lfs')));
   await recover();
   await chmod(serve, 0o755);
 
@@ -74,6 +78,10 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
       }
     }
   };
+  const withdraw = (publicKey: string): Promise<void> => {
+    authorized.delete(publicKey.trim());
+    return writeKeys();
+  };
   return {
     folder,
     sshConfig,
@@ -85,9 +93,9 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
       authorized.add(publicKey.trim());
       return writeKeys();
     },
+    withdraw,
     revoke: async (publicKey) => {
-      authorized.delete(publicKey.trim());
-      await writeKeys();
+      await withdraw(publicKey);
       await cutConnections();
     },
     logins: () => log.split('Accepted publickey').length - 1,
@@ -101,6 +109,7 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
     freeze: () => void sshd.kill('SIGSTOP'),
     thaw: () => void sshd.kill('SIGCONT'),
     recover,
+    offerLfs: (answer) => writeFile(join(home, 'lfs'), answer),
     failWith: (words) => writeFile(serve, `#!/bin/sh\necho '${words}' >&2\nexit 3\n`),
     fallSilent: async () => {
       const mark = join(home, 'silent');
@@ -130,11 +139,12 @@ async function makeHostKey(path: string): Promise<void> {
 }
 
 /** git-shell runs git's own server commands and nothing else. */
-function serveScript(folder: string): string {
+function serveScript(folder: string, lfs: string): string {
   return `#!/bin/sh
 cd '${folder}' || exit 1
 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 export GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
+if [ "$SSH_ORIGINAL_COMMAND" = "git-lfs-authenticate 'app.git' download" ] && [ -f '${lfs}' ]; then exec cat '${lfs}'; fi
 exec git-shell -c "$SSH_ORIGINAL_COMMAND"
 `;
 }

@@ -21,8 +21,8 @@ import type { User } from './user.ts';
  *
  * A command is a list of acts parted by commas: `say hello`, `exit 3`, `hang` until it is called off, `break` as a
  * machine does that cannot do its part, or a reason to be ended, such as `out_of_memory`. What stands after a slash is
- * played by the suite's next attempt. A ref is a branch on which the newest commit is; `missing` is not there, `broken`
- * breaks and `slow` takes until it is called off.
+ * played by the suite's next attempt. A ref is a branch on which the newest commit is, `main` the default one; `missing`
+ * is not there, `broken` breaks and `slow` takes until it is called off.
  */
 export class Stage {
   readonly #service: Service;
@@ -84,12 +84,13 @@ export class Stage {
         if (commitRef === 'slow') await aborted(signal);
         const sha = createHash('sha1').update(`${projectId} ${commitRef}`).digest('hex');
         const found = { ...aCommit, sha, branches: [commitRef], branch: commitRef, ref: `refs/heads/${commitRef}` };
-        return { ...found, filesTruncated: false, refKind: 'branch' };
+        const trunk = commitRef === 'main' ? 'this' : 'kept';
+        return { ...found, trunk, filesTruncated: false, refKind: 'branch' };
       },
     };
     return {
       mirrors: mirrors as Mirrors,
-      checkouts: { of: async () => ({ path: '/nowhere', [Symbol.dispose]: () => {} }) },
+      checkouts: { of: async () => ({ path: '/nowhere', misses: [], [Symbol.dispose]: () => {} }) },
       sandboxes: {
         owner: { uid: 0, gid: 0 },
         run: (job) => this.#play(job),

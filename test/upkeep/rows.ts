@@ -54,6 +54,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       ssh_private_key: seal({ table: 'projects', column: 'ssh_private_key' }, project),
       created_at: 1n,
       last_event: 2n,
+      trunk_commit_id: commit,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
     await put('suites', { id: suite, project_id: project, ...named });
@@ -108,6 +109,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       branches: '[]',
       tags: '[]',
       files: '[]',
+      branch: awkward,
     });
     await put('build_requests', ...requests);
     await put('builds', {

@@ -85,6 +85,47 @@ describeService(
       assert.deepEqual(await deaf.types(1), ['ping']);
     });
 
+    test('of a request that could not be fetched, and why', async () => {
+      await using receiver = await Receiver.start();
+      const alice = await service.user();
+      await using stack = new AsyncDisposableStack();
+      const runner = await ScriptedRunner.start(service.store);
+      stack.defer(() => runner.dispatch.close());
+      const project = await alice.createProject();
+      await alice.createSuite(project);
+      const { secret } = await listen(alice, project, receiver);
+      await using deaf = await Receiver.start();
+      await listen(alice, project, deaf, 'dependency');
+      const { id } = await alice.requestBuild(project);
+      await (await runner.take('fetch_commit')).finish({ kind: 'unfetchable', reason: 'key_refused' });
+      const path = `/projects/${project.id}/build_requests/${id}`;
+      const shown = (await alice.get(path)).record;
+      assert.equal((await alice.post(`${path}/rerun`)).status, 200);
+      await (await runner.take('fetch_commit')).finish({ kind: 'cut_short', reason: 'disk_full' });
+      assert.equal((await alice.post(`${path}/rerun`)).status, 200);
+      await (await runner.take('fetch_commit')).finish({ kind: 'cancelled' });
+      assert.equal((await alice.post(`${path}/rerun`)).status, 200);
+      for (let time = 0; time < 3; time += 1) {
+        await (await runner.take('fetch_commit')).finish({ kind: 'lost', message: 'the machine is on fire' });
+      }
+      // One that was fetched and then goes wrong is told of by its builds.
+      await alice.requestBuild(project);
+      await (await runner.take('fetch_commit')).fetched();
+      await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'host_unreachable' });
+      const types = await receiver.types(10);
+      const errored = 'build_request.errored';
+      assert.deepEqual(types.slice(0, 4), ['ping', errored, errored, errored]);
+      assert.deepEqual(types.slice(-2), ['build.errored', 'commit.errored']);
+      const told = receiver.calls.map((call) => verified(call, secret));
+      assert.deepEqual(told[1]?.build_request, shown);
+      assert.deepEqual(
+        told.slice(1, 4).map(({ reason }) => reason),
+        ['key_refused', 'disk_full', 'runner_lost'],
+      );
+      assert.deepEqual(told[1]?.project, project);
+      assert.deepEqual(await deaf.types(1), ['ping']);
+    });
+
     test('of dependencies: those of the owner, and those of others that the suites use', async () => {
       const [owner, user, stranger] = [await service.user(), await service.user(), await service.user()];
       const dependency = await owner.createDependency();

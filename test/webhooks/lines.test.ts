@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { tellOfDependency } from '../../src/lifecycle/telling.ts';
 import { startCourier } from '../../src/webhooks/courier.ts';
 import { patience } from '../../src/webhooks/patience.ts';
-import { createResolve } from '../../src/webhooks/resolve.ts';
+import { createResolve } from '../../src/lib/resolve.ts';
 import { forgetOldDeliveries } from '../../src/webhooks/retention.ts';
 import { assertDestroyed } from '../support/expect.ts';
 import { payloadOf, Receiver, reply } from '../support/receiver.ts';

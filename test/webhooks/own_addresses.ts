@@ -6,9 +6,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { run } from '../../src/lib/processes.ts';
-import { addressJudge } from '../../src/webhooks/addresses.ts';
+import { addressJudge } from '../../src/lib/public-addresses.ts';
 import { post } from '../../src/webhooks/post.ts';
-import { createResolve } from '../../src/webhooks/resolve.ts';
+import { createResolve } from '../../src/lib/resolve.ts';
 
 async function ip(...args: string[]): Promise<void> {
   const done = await run('ip', args);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { describe, test, type TestContext } from 'node:test';
-import { createResolve } from '../../src/webhooks/resolve.ts';
+import { createResolve } from '../../src/lib/resolve.ts';
 
 const patient = new AbortController().signal;
 const typeA = 1;

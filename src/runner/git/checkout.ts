@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from './checkout-size.ts';
-import { recognize } from './failures.ts';
+import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
+import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree, type Pointer } from './large-files.ts';
 import { isThere, packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { inTime, mirrorOf, obtain, reason, sourceOf, telling, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, Workshop } from './obtain.ts';
@@ -45,9 +46,21 @@ interface Making {
   submodulesLeft: number;
   /** Inner ones before those they belong into. */
   placements: { from: string; tree: string; path: string }[];
+  /** What has pointers in it instead of files. */
+  pointed: (PointedTree & { tree: string })[];
+  misses: Misses;
+  /** Hosts that did not answer: others there would wait as long. */
+  silentHosts: Set<string>;
 }
 
-export async function checkout(workshop: Workshop, request: CheckoutRequest): Promise<void> {
+/** What a work tree lacks of what the repository has, for everybody who works with it. */
+export interface Misses {
+  sentences: string[];
+  /** Whether it would lack the same if it were made anew. */
+  areLasting: boolean;
+}
+
+export async function checkout(workshop: Workshop, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
   return telling(request.say, () =>
     inTime(workshop, request.signal, async (signal) => {
@@ -55,7 +68,16 @@ export async function checkout(workshop: Workshop, request: CheckoutRequest): Pr
       try {
         const source = sourceOf({ ...request, signal: AbortSignal.any([signal, size.signal]) });
         const folder = join(part, 'trees');
-        const making = { folder, trees: 0, size, submodulesLeft: mostSubmodules, placements: [] };
+        const making: Making = {
+          folder,
+          trees: 0,
+          size,
+          submodulesLeft: mostSubmodules,
+          placements: [],
+          pointed: [],
+          misses: { sentences: [], areLasting: true },
+          silentHosts: new Set(),
+        };
         await removeTree(part);
         await mkdir(making.folder, { recursive: true, mode: 0o711 });
         const tree = await makeTree(workshop, source, request.sha, making);
@@ -64,6 +86,7 @@ export async function checkout(workshop: Workshop, request: CheckoutRequest): Pr
         // What was just made may be anything but a directory, if git was misled while it had all of them before it.
         if (!(await isThere(tree, 'directory'))) throw new Error('the work tree is no directory');
         await rename(tree, request.into);
+        return making.misses;
       } finally {
         size.close();
         await removeTree(part);
@@ -75,17 +98,53 @@ export async function checkout(workshop: Workshop, request: CheckoutRequest): Pr
 /** Answers where the tree is. */
 async function makeTree(workshop: Workshop, source: Source, sha: string, making: Making): Promise<string> {
   const { tree, submodules } = await withRepair(workshop, source, () => makeOne(workshop, source, sha, making));
-  for (const { path, commit, address } of submodules) {
+  for (const submodule of submodules) {
+    const { path } = submodule;
     if (making.submodulesLeft === 0) {
-      source.narrator.line(`Submodule ${path} is left out: there are more than ${mostSubmodules} in all.`);
+      leaveOut(making, source, `Submodule ${path} is left out: there are more than ${mostSubmodules} in all.`);
       continue;
     }
     making.submodulesLeft -= 1;
-    source.narrator.line(`Submodule ${path}: ${commit} of ${address.url}.`);
-    const from = await makeTree(workshop, { ...source, address }, commit, making);
-    making.placements.push({ from: basename(from), tree: basename(tree), path });
+    const from = await makeSubmodule(workshop, source, submodule, making);
+    if (from !== undefined) making.placements.push({ from: basename(from), tree: basename(tree), path });
   }
   return tree;
+}
+
+/** Undefined for what is not public, or does not answer: nobody promised that it would. */
+async function makeSubmodule(
+  workshop: Workshop,
+  source: Source,
+  { path, commit, address }: Submodule,
+  making: Making,
+): Promise<string | undefined> {
+  source.narrator.line(`Submodule ${path}: ${commit} of ${address.url}.`);
+  const isOpen = address.transport === 'https';
+  const leave = (why: string, isLasting: boolean): void => {
+    const help = isLasting
+      ? ' Submodules over https are fetched without credentials. Name a private one user@host:path.'
+      : '';
+    leaveOut(making, source, `Submodule ${path} is left out: ${why} (${address.url}).${help}`, isLasting);
+  };
+  if (isOpen && making.silentHosts.has(address.host)) {
+    leave('its host does not answer', false);
+    return undefined;
+  }
+  try {
+    return await makeTree(workshop, { ...source, address }, commit, making);
+  } catch (error) {
+    if (!isOpen || !(error instanceof FetchError)) throw error;
+    if (error.kind !== 'not_public' && error.kind !== 'host_unreachable') throw error;
+    if (error.kind === 'host_unreachable') making.silentHosts.add(address.host);
+    leave(error.message, error.kind === 'not_public');
+    return undefined;
+  }
+}
+
+function leaveOut({ misses }: Making, { narrator }: Source, sentence: string, isLasting = true): void {
+  misses.sentences.push(sentence);
+  misses.areLasting &&= isLasting;
+  narrator.line(sentence);
 }
 
 async function makeOne(
@@ -95,9 +154,10 @@ async function makeOne(
   making: Making,
 ): Promise<{ tree: string; submodules: Submodule[] }> {
   const wanted = { asked: sha, fullSha: sha, places: [{ kind: 'sha' as const, name: sha }] };
+  const leftOut: string[] = []; // told once, also where this is done again with a mirror that was mended
   const { refs, submodules } = await obtain(workshop, source, wanted, async (session) => ({
     refs: await packedRefs(session, source),
-    submodules: await submodulesOf(session, source, sha),
+    submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
   }));
   const tree = join(making.folder, String(making.trees++));
   const packs = await makeGitDir(workshop, source, tree, {
@@ -106,7 +166,9 @@ async function makeOne(
     'packed-refs': refs,
   });
   await making.size.discount(packs);
-  await fillTree(workshop, source, sha, tree);
+  const pointers = await fillTree(workshop, source, sha, tree);
+  if (pointers.length > 0) making.pointed.push({ tree, source, pointers });
+  for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
 }
 
@@ -175,12 +237,14 @@ async function packedRefs(session: Session, { narrator }: Source): Promise<strin
   return `# pack-refs with: peeled fully-peeled \n${refs.join('')}`;
 }
 
-async function fillTree({ sessions }: Workshop, source: Source, sha: string, tree: string): Promise<void> {
+/** Answers the pointers to large files in it. */
+async function fillTree({ sessions }: Workshop, source: Source, sha: string, tree: string): Promise<Pointer[]> {
   const request = { directory: tree, access: 'write', signal: source.signal } as const;
-  await sessions.use(request, async ({ directory, run }) => {
+  return sessions.use(request, async (session) => {
+    const { directory, run } = session;
     const here = ['-C', directory, '--git-dir=.git', '--work-tree=.'];
     const finished = await run([...git, ...here, 'read-tree', '--reset', '-u', '--no-recurse-submodules', sha]);
-    if (finished.status === 0) return;
+    if (finished.status === 0) return findPointers(session);
     const error = new GitError('writing the work tree', finished);
     if (recognize(finished.stderr) !== 'malformed_repository') throw error;
     source.narrator.line(error.said);
@@ -190,13 +254,24 @@ async function fillTree({ sessions }: Workshop, source: Source, sha: string, tre
 
 const placeProgram = readFileSync(new URL('place.pl', import.meta.url), 'utf8');
 
-async function placeAll({ sessions }: Workshop, { narrator, signal }: Source, making: Making): Promise<void> {
-  if (making.placements.length === 0) return;
-  await sessions.use({ directory: making.folder, access: 'write', signal }, async ({ directory, run }) => {
+/** Puts large files and submodules in their places, in a session that sees all trees. */
+async function placeAll(workshop: Workshop, source: Source, making: Making): Promise<void> {
+  const large: { tree: string; objects: string }[] = [];
+  for (const [at, pointed] of making.pointed.entries()) {
+    const { objects, miss } = await bringLargeFiles(workshop, pointed, join(making.folder, `large-${at}`));
+    if (miss !== undefined) leaveOut(making, source, miss.sentence, miss.isLasting);
+    if (objects !== undefined) large.push({ tree: basename(pointed.tree), objects: basename(objects) });
+  }
+  if (large.length + making.placements.length === 0) return;
+  const request = { directory: making.folder, access: 'write', signal: source.signal } as const;
+  await workshop.sessions.use(request, async (session) => {
+    const { directory, run } = session;
+    for (const { tree, objects } of large)
+      await placeLargeFiles(session, join(directory, tree), join(directory, objects));
     for (const { from, tree, path } of making.placements) {
       const places = [join(directory, from), join(directory, tree), path];
       const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);
-      if (status === 1) narrator.line(`Submodule ${path} is left out: its place is not an empty directory.`);
+      if (status === 1) leaveOut(making, source, `Submodule ${path} is left out: its place is not an empty directory.`);
       else if (status !== 0) throw new Error(`a submodule could not be put in its place: ${stderr.toString()}`);
     }
   });

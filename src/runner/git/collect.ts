@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { tryLockFile } from '../../lib/file-lock.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { expectSuccess } from './git.ts';
+import { forgetLargeFiles } from './large-files.ts';
 import { mirrorAt, packsOf, writeTo, type Mirror } from './mirror.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -64,6 +65,7 @@ async function collectOne(
       await removeTree(mirror.folder);
       return 'removed';
     }
+    await forgetLargeFiles(mirror.folder, unusedForMs);
     const packs = (await packsOf(mirror)).filter((name) => name.endsWith('.pack'));
     if (packs.length <= mostPacks) return undefined;
     await writeTo(sessions, mirror, signal, tidy, async () => {});

@@ -15,8 +15,10 @@ export interface KnownCommit extends CommitMetadata {
   files: string[];
   /** There were more than could be recorded. */
   filesTruncated: boolean;
-  /** The branch it most likely was built for; null when no branch contains it. */
-  likelyBranch: string | null;
+  /** The branch it most likely was built for, if it was asked for by its SHA or by another name; null when none contains it. */
+  likelyBranch: { bySha: string | null; byName: string | null };
+  /** Whether the default branch contains it. */
+  onDefault: boolean;
 }
 
 export interface Found {
@@ -69,36 +71,40 @@ export async function describe(session: Session, found: Found): Promise<KnownCom
 async function refsContaining(
   session: Session,
   sha: string,
-): Promise<Pick<KnownCommit, 'branches' | 'tags' | 'likelyBranch'>> {
-  const args = ['for-each-ref', `--contains=${sha}`, '--format=%(objectname) %(refname)'];
+): Promise<Pick<KnownCommit, 'branches' | 'tags' | 'likelyBranch' | 'onDefault'>> {
+  const args = ['for-each-ref', `--contains=${sha}`, '--format=%(HEAD)%(objectname) %(refname)'];
   const finished = wholeOrCut('listing branches', await session.git([...args, 'refs/heads', 'refs/tags', remoteHead]));
   const tips = new Map<string, string>();
+  let head: string | undefined;
   for (const line of linesOf(finished, '\n')) {
-    const blank = line.indexOf(' ');
-    tips.set(line.slice(blank + 1), line.slice(0, blank));
+    const blank = line.indexOf(' ', 1);
+    const name = line.slice(blank + 1);
+    tips.set(name, line.slice(1, blank));
+    if (line.startsWith('*')) head = name.slice('refs/heads/'.length);
   }
   const named = (prefix: string): string[] =>
     Array.from(tips.keys())
       .filter((name) => name.startsWith(prefix))
       .map((name) => name.slice(prefix.length));
   const branches = named('refs/heads/').slice(0, mostRefs);
-  return { branches, tags: named('refs/tags/').slice(0, mostRefs), likelyBranch: likelyBranch(branches, tips, sha) };
+  const likely = (endWeighs: number): string | null =>
+    best(branches, (branch) => {
+      const ends = tips.get(`refs/heads/${branch}`) === sha ? endWeighs : 0;
+      return ends + (branch === head ? 4 : 0) + (branch === 'main' ? 2 : 0) + (branch === 'master' ? 1 : 0);
+    });
+  return {
+    branches,
+    tags: named('refs/tags/').slice(0, mostRefs),
+    // One that is asked for by its SHA is mostly one that was just pushed, so a branch that ends in it comes first.
+    likelyBranch: { bySha: likely(8), byName: likely(0.5) },
+    onDefault: tips.has(remoteHead),
+  };
 }
 
-/**
- * A commit asked for by its SHA is mostly one that was just pushed, so a branch that ends in it comes first;
- * then the default branch, which is known by its tip alone; then the usual names.
- */
-function likelyBranch(branches: readonly string[], tips: ReadonlyMap<string, string>, sha: string): string | null {
-  const head = tips.get(remoteHead);
-  const tipOf = (branch: string): string | undefined => tips.get(`refs/heads/${branch}`);
-  const score = (branch: string): number =>
-    (tipOf(branch) === sha ? 8 : 0) +
-    (tipOf(branch) === head ? 4 : 0) +
-    (branch === 'main' ? 2 : 0) +
-    (branch === 'master' ? 1 : 0);
+/** The first of those with the highest score. */
+function best(branches: readonly string[], score: (branch: string) => number): string | null {
   return branches.reduce<string | null>(
-    (best, branch) => (best === null || score(branch) > score(best) ? branch : best),
+    (chosen, branch) => (chosen === null || score(branch) > score(chosen) ? branch : chosen),
     null,
   );
 }

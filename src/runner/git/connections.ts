@@ -19,7 +19,8 @@ import { sshConfig } from './ssh-config.ts';
  *   first use     a key agent is opened in this process, the master started; it says when it is through, and the
  *                 agent is closed with the key: nothing that goes through the master later needs it
  *   further uses  join it, also while it is still connecting; all hear what it says
- *   last use ends it stays for `lingerMs`, then it is ended
+ *   `connectionMs` after its start nobody joins any more, and it is ended when nobody uses it: a key that was taken away
+ *                 at the host must not go on opening it through us
  *   it dies       whoever joined it late and fails for it tries once more, over a new one
  *   we die        the kernel ends it (git ends with its sandbox)
  */
@@ -32,7 +33,8 @@ export interface ConnectionOptions {
   /** Path of an OpenSSH client configuration that holds for every connection. */
   sshConfig?: string | undefined;
   connectSeconds: number;
-  lingerMs: number;
+  /** How long others may join a connection after its start. */
+  connectionMs: number;
 }
 
 export interface ConnectionRequest {
@@ -57,6 +59,8 @@ interface Connection {
   ready: Promise<void>;
   isConnecting: () => boolean;
   ending: NodeJS.Timeout | undefined;
+  /** By the clock that does not jump. */
+  joinableUntil: number;
   /** From now on nobody joins. */
   retire(): void;
   end(): Promise<void>;
@@ -105,7 +109,18 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
       await over.catch(() => {});
     };
     const ssh = ['-F', `${files}.conf`, '-S', files];
-    return { ssh, users, words, ready, isConnecting: () => connecting, ending: undefined, retire: onEnd, end };
+    const joinableUntil = performance.now() + options.connectionMs;
+    return {
+      ssh,
+      users,
+      words,
+      ready,
+      isConnecting: () => connecting,
+      ending: undefined,
+      joinableUntil,
+      retire: onEnd,
+      end,
+    };
   }
 
   /** The whole life of a master, from its agent to the removal of its files. */
@@ -144,16 +159,17 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     const key = parseSshPrivateKey(request.privateKey);
     const { narrator, signal, address } = request;
     const name = [request.projectId, address.destination, key.publicKey].join('\n');
-    const joined = connections.get(name);
+    const open = connections.get(name);
+    const joined = open !== undefined && performance.now() < open.joinableUntil ? open : undefined;
     const connection = joined ?? startFor(request, key, name);
     clearTimeout(connection.ending);
     connection.users.add(narrator);
-    let lingerMs = 0; // after a failure the connection may be to blame; the next one starts afresh
+    let joinableUntil = 0; // after a failure the connection may be to blame; the next one starts afresh
     try {
       if (connection.isConnecting()) await unlessAborted(narrator.output(connection.words.bytes()), signal);
       await unlessAborted(connection.ready, signal);
       const result = await work(connection.ssh);
-      lingerMs = options.lingerMs;
+      joinableUntil = connection.joinableUntil;
       return result;
     } catch (error) {
       if (joined !== undefined && again && !signal.aborted && mayBeTheConnection(error)) {
@@ -163,11 +179,14 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
       }
       if (!(error instanceof MasterError)) throw error;
       const kind = recognize('', error.said) ?? 'host_unreachable';
-      throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey: key.publicKey }));
+      const { projectId } = request;
+      const { fingerprint } = key;
+      throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));
     } finally {
       connection.users.delete(narrator);
       if (connection.users.size === 0) {
-        connection.ending = setTimeout(() => void connection.end(), lingerMs).unref();
+        const left = Math.max(0, joinableUntil - performance.now());
+        connection.ending = setTimeout(() => void connection.end(), left).unref();
       }
     }
   }

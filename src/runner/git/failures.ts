@@ -3,7 +3,7 @@ import { says } from './words.ts';
 
 /** Why a repository could not be reached or did not give what was asked for. */
 export type FetchFailure =
-  RemoteFailure | LimitFailure | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
+  RemoteFailure | LimitFailure | 'not_public' | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
 
 /** Those that ssh, git or the host report. */
 export type RemoteFailure =
@@ -155,7 +155,9 @@ export function tooSlow(timeoutMs: number): string {
 export interface Circumstances {
   url: string;
   host: string;
-  publicKey: string;
+  projectId: string;
+  /** Of the project's key, as OpenSSH shows it; empty where no key was needed. */
+  fingerprint: string;
 }
 
 /** What to do about it, in words. */
@@ -163,10 +165,15 @@ export function explain(kind: RemoteFailure, circumstances: Circumstances): stri
   return advice[kind](circumstances);
 }
 
+/** Logs are kept, and read by others: the key itself is shown where people look who may install it. */
+function whichKey({ projectId, fingerprint }: Pick<Circumstances, 'projectId' | 'fingerprint'>): string {
+  return `Its public key is the \`ssh_public_key\` of GET /projects/${projectId}; its fingerprint is ${fingerprint}.`;
+}
+
 const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = {
-  key_refused: ({ host, url, publicKey }) =>
-    `The key of this project is not accepted by ${host}. ` +
-    `Install this public key in the repository ${url} (as a deploy key; to deploy there, one that may write), then try again:\n${publicKey}`,
+  key_refused: ({ host, url, ...key }) =>
+    `The key of this project is not accepted by ${host}. Install it in the repository ${url} ` +
+    `(as a deploy key; to deploy there, one that may write), then try again. ${whichKey(key)}`,
   host_unreachable: ({ host, url }) =>
     `The host ${host} does not answer. ` +
     `Check the name in ${url}, that the host is up, and that this machine may reach it over SSH.`,
@@ -177,9 +184,9 @@ const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = 
   host_key_unknown: ({ host }) =>
     `The host key of ${host} is not known to this runner, and its SSH configuration does not allow it to accept ` +
     'new ones. An operator adds it to the known_hosts file.',
-  repository_not_found: ({ host, url, publicKey }) =>
-    `The host ${host} answers, but has no repository at ${url}, or does not show it to this key. ` +
-    `Check the address, and that this public key is installed there:\n${publicKey}`,
+  repository_not_found: ({ host, url, ...key }) =>
+    `The host ${host} answers, but has no repository at ${url}, or does not show it to the key of this project. ` +
+    `Check the address, and that the key is installed there. ${whichKey(key)}`,
   malformed_repository: ({ url }) =>
     `The repository ${url} holds something that git must not be given: what, stands above. No git makes such objects by ` +
     'itself. Find the object with `git fsck` in a clone, and remove it from the history.',

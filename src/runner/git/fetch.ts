@@ -1,5 +1,6 @@
 import type { CommitCache } from './commit-cache.ts';
-import { descends, describe, mostFiles, type Found, type KnownCommit } from './commits.ts';
+import type { TrunkNews } from '../../protocol.ts';
+import { descends, describe, lookUp, mostFiles, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, sourceOf, telling, withRepair } from './obtain.ts';
@@ -8,20 +9,23 @@ import { parseCommitRef, remoteHead, type RefKind } from './refs.ts';
 import type { Session } from './session.ts';
 
 export interface FetchRequest extends SourceRequest {
-  /** A branch, a tag, a full or a short SHA; also `refs/heads/…`, `refs/tags/…` and `HEAD`. */
+  /** A branch, a tag, a full or a short SHA; also `HEAD`, and any ref by its full name. */
   commitRef: string;
   /** What refs pointed to when they were last built, by full name, for instance `refs/heads/main`. */
   previous?: Readonly<Record<string, string>>;
+  /** The newest commit of the default branch that was built so far. */
+  trunk?: string | null;
 }
 
-export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch'> {
+export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDefault'> {
   refKind: RefKind;
-  /** The full name of the branch or tag asked for; null for a SHA. */
+  /** The full name of the branch, tag or other ref asked for; null for a SHA. */
   ref: string | null;
   /** The branch asked for; for a tag or a SHA the branch it most likely was built for. */
   branch: string | null;
   /** The branch or tag was built before at a commit that is not in this one's history. */
   overwritten: boolean;
+  trunk: TrunkNews;
 }
 
 export async function fetch(workshop: Workshop, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
@@ -41,17 +45,19 @@ async function find(workshop: Workshop, cache: CommitCache, request: FetchReques
   }
   const mirror = mirrorOf(workshop, source);
   const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
-  if (cached !== undefined) {
+  const trunk = cached && trunkAtOnce(cached, request.trunk);
+  if (cached !== undefined && trunk !== undefined) {
     await noteUse(mirror);
-    return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false });
+    return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, trunk });
   }
   source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
   return withRepair(workshop, source, () =>
     obtain(workshop, source, wanted, async (session, found) => {
       const commit = await cache.fill(mirror, found.sha, () => describe(session, found));
-      const ref = fullName(found, commit);
+      const ref = wanted.special ?? fullName(found, commit);
       const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);
-      return finish(source, request, { refKind: found.place.kind, ref, commit, overwritten });
+      const trunk = trunkAtOnce(commit, request.trunk) ?? (await compareTrunk(session, commit, request.trunk ?? ''));
+      return finish(source, request, { refKind: found.place.kind, ref, commit, overwritten, trunk });
     }),
   );
 }
@@ -60,11 +66,26 @@ async function isOverwritten(session: Session, sha: string, before: string | und
   return before !== undefined && !(await descends(session, sha, before));
 }
 
+/** Undefined where the two have to be compared. */
+function trunkAtOnce({ sha, onDefault }: KnownCommit, before: string | null = null): TrunkNews | undefined {
+  if (before !== null && before !== sha) return undefined;
+  return onDefault ? 'this' : 'none';
+}
+
+/** One that is newer than what was built of the default branch takes its place; so does any where that was overwritten. */
+async function compareTrunk(session: Session, { sha, onDefault }: KnownCommit, before: string): Promise<TrunkNews> {
+  const [tip] = await lookUp(session, [{ kind: 'branch', name: remoteHead }]);
+  const isKept = tip !== undefined && (await descends(session, tip.sha, before));
+  if (!onDefault) return isKept ? 'kept' : 'none';
+  return isKept && !(await descends(session, sha, before)) ? 'kept' : 'this';
+}
+
 /** HEAD stands for the default branch. */
 function fullName(found: Found, commit: KnownCommit): string | null {
   if (found.place.kind === 'sha') return null;
   if (found.place.name !== remoteHead) return found.place.name;
-  return commit.likelyBranch === null ? null : `refs/heads/${commit.likelyBranch}`;
+  const { byName } = commit.likelyBranch;
+  return byName === null ? null : `refs/heads/${byName}`;
 }
 
 interface Finding {
@@ -72,15 +93,17 @@ interface Finding {
   ref: string | null;
   commit: KnownCommit;
   overwritten: boolean;
+  trunk: TrunkNews;
 }
 
 function finish({ narrator }: Source, request: FetchRequest, finding: Finding): FetchedCommit {
-  const { refKind, ref, commit, overwritten } = finding;
-  const { likelyBranch, ...known } = commit;
-  const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likelyBranch;
+  const { refKind, ref, commit, overwritten, trunk } = finding;
+  const { likelyBranch, onDefault: _, ...known } = commit;
+  const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
+  const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likely;
   narrator.line(`Found commit ${commit.sha}: ${commit.message.split('\n', 1)[0] ?? ''}`);
   if (commit.filesTruncated) narrator.line(`It changes more files than are recorded for rules (${mostFiles}).`);
   if (overwritten)
     narrator.line(`The history of ${quoted(request.commitRef)} was overwritten since it was last built.`);
-  return { ...known, refKind, ref, branch, overwritten };
+  return { ...known, refKind, ref, branch, overwritten, trunk };
 }

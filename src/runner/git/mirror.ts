@@ -1,14 +1,15 @@
 import { lchown, lstat, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, recognize, type RemoteFailure } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
 import type { Narrator } from './narrator.ts';
-import { remoteHead } from './refs.ts';
+import { withoutProgress } from './progress.ts';
+import { remoteHead, specialRef } from './refs.ts';
 import { SilenceError, type Said, type Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
-import type { Remote as SshRemote, Service } from './ssh-channel.ts';
+import type { OpenChannel, Service } from './channel.ts';
 
 /*
  * One mirror: a bare repository that follows one remote, in a folder of its own.
@@ -31,8 +32,10 @@ export interface Mirror {
   gitDir: string;
 }
 
-export interface Remote extends SshRemote {
+export interface Remote {
+  /** As git is told it; `open` leads there. */
   url: string;
+  open: OpenChannel;
   narrator: Narrator;
   signal: AbortSignal;
   longestSilenceMs: number;
@@ -40,6 +43,9 @@ export interface Remote extends SshRemote {
   failure(kind: RemoteFailure): FetchError;
 }
 
+const branches = 'refs/heads';
+/** Where HEAD points while the default branch is not known; no remote's branch is called so by accident. */
+const nobodysBranch = `${branches}/headrace`;
 const everything = ['+refs/heads/*:refs/heads/*', '+refs/tags/*:refs/tags/*', `+HEAD*:${remoteHead}*`];
 
 export function mirrorAt(folder: string): Mirror {
@@ -115,9 +121,30 @@ export async function writeTo<W, T>(
   }
 }
 
-/** Brings every branch and tag up to date. */
+/** Brings every branch and tag up to date, and the mirror's HEAD, which is the remote's default branch. */
 export async function update(session: Session, remote: Remote): Promise<void> {
   await fetchInto(session, remote, everything, '--prune');
+  await followHead(session, remote);
+}
+
+/**
+ * A fetch tells which commit the remote's HEAD is, not which branch. Mostly one branch alone ends in that commit; where
+ * several do, the remote is asked.
+ */
+async function followHead(session: Session, remote: Remote): Promise<void> {
+  const args = ['for-each-ref', `--points-at=${remoteHead}`, '--format=%(HEAD)%(refname)', branches];
+  const listed = await session.git(args);
+  const ending = listed.status === 0 ? listed.stdout.toString().split('\n').slice(0, -1) : [];
+  const [only = ''] = ending;
+  if (ending.length === 1 && only.startsWith('*')) return;
+  const name = ending.length > 1 ? await askForHead(session, remote) : only.slice(1);
+  const known = ending.map((line) => line.slice(1)).find((branch) => branch === name) ?? nobodysBranch;
+  expectSuccess('noting the default branch', await session.git(['symbolic-ref', 'HEAD', known]));
+}
+
+async function askForHead(session: Session, remote: Remote): Promise<string | undefined> {
+  const asked = await talk(session, remote, 'git-upload-pack', ['ls-remote', '--symref', remote.url, 'HEAD']);
+  return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(asked.stdout.toString().slice(0, 4096))?.[1];
 }
 
 /** Fetches everything anew. The old mirror goes when the new one is whole: the trouble may lie elsewhere. */
@@ -146,10 +173,10 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
   await rm(marker);
 }
 
-/** Asks for one commit that no branch or tag leads to. False when the remote does not give it. */
-export async function fetchCommit(session: Session, remote: Remote, sha: string): Promise<boolean> {
+/** Asks for one commit that no branch or tag leads to, or for a ref that is neither. False when the remote does not give it. */
+export async function fetchSpecial(session: Session, remote: Remote, what: string): Promise<boolean> {
   try {
-    await fetchInto(session, remote, [sha]);
+    await fetchInto(session, remote, [`+${what}:${specialRef}`]);
     return true;
   } catch (error) {
     if (error instanceof FetchError && error.kind === 'commit_withheld') return false;
@@ -158,7 +185,7 @@ export async function fetchCommit(session: Session, remote: Remote, sha: string)
 }
 
 async function init(session: Session): Promise<void> {
-  const how = ['init', '--quiet', '--bare', '--template=', '--initial-branch=headrace'];
+  const how = ['init', '--quiet', '--bare', '--template=', `--initial-branch=${basename(nobodysBranch)}`];
   expectSuccess('making a mirror', await session.git(how));
 }
 
@@ -179,10 +206,15 @@ async function fetchInto(
 /** Runs a git that talks to the remote. */
 export async function talk(session: Session, remote: Remote, service: Service, args: readonly string[]): Promise<Said> {
   const { narrator, longestSilenceMs } = remote;
-  const options = { remote: { to: remote, service }, onStderr: narrator.output, longestSilenceMs };
-  return session.git(args, options).catch((error: unknown) => {
+  const heard = withoutProgress(narrator.output);
+  try {
+    const { open } = remote;
+    return await session.git(args, { remote: { open, service }, onStderr: heard.output, longestSilenceMs });
+  } catch (error) {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
-  });
+  } finally {
+    await heard.flush().catch(() => {}); // a log that takes nothing any more ends the work by other ways
+  }
 }
 
 /** Under the lock nobody else writes, so whatever locks and temporary files there are belong to nobody. */

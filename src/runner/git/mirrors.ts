@@ -2,13 +2,16 @@ import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import type { Sandboxes } from '../sandbox/types.ts';
-import { checkout, type CheckoutRequest } from './checkout.ts';
+import { addressJudge } from '../../lib/public-addresses.ts';
+import { createResolve } from '../../lib/resolve.ts';
+import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import type { Workshop } from './obtain.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
+import { openPublicHttps, type PublicHttpsOptions } from './public-https.ts';
 import { openRunFolder } from './run-folder.ts';
 import { openSessions } from './sessions.ts';
 
@@ -23,8 +26,8 @@ export interface MirrorsOptions {
   sshConfig?: string | undefined;
   /** How long ssh may take to connect and to shake hands; a whole way over jump hosts gets three times that. */
   connectSeconds?: number;
-  /** How long an unused connection stays open. */
-  lingerMs?: number;
+  /** How long a connection is used for what comes: so long, and no longer, may a key work that was taken away. */
+  connectionMs?: number;
   /** How long a host may be silent in the middle of a transfer. */
   longestSilenceMs?: number;
   /** HEADRACE_FETCH_TIMEOUT: how long a fetch or a checkout may take. */
@@ -33,6 +36,12 @@ export interface MirrorsOptions {
   checkoutBytes?: number;
   /** How much memory git may have for one repository. */
   memoryBytes?: number;
+  /** Private ranges that may be called for public submodules all the same. */
+  allowedAddresses?: readonly string[];
+  /** Other rules for what is public, and whom to trust there. */
+  https?: Partial<PublicHttpsOptions>;
+  /** Resolves when so much more may be written to the disk. */
+  takeRoom?: (bytes: number) => Promise<void>;
   log?: (message: string) => void;
 }
 
@@ -40,8 +49,8 @@ export interface MirrorsOptions {
 export interface Mirrors {
   /** Finds a commit and tells all about it. Throws FetchError for what a person can put right. */
   fetch(request: FetchRequest): Promise<FetchedCommit>;
-  /** Makes a work tree of a commit. Throws FetchError likewise, when the commit has to be fetched for it. */
-  checkout(request: CheckoutRequest): Promise<void>;
+  /** Makes a work tree of a commit, and answers what it lacks. Throws FetchError likewise, when the commit has to be fetched for it. */
+  checkout(request: CheckoutRequest): Promise<Misses>;
   /** Pushes a commit to another repository, never by force. */
   push(request: PushRequest): Promise<PushOutcome>;
   /** Removes mirrors that were not used for so long (default: 30 days). */
@@ -58,17 +67,33 @@ const mostProcesses = 256;
 
 export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const { sandboxes, isolation = 'required', sshConfig, log = () => {} } = options;
-  const { connectSeconds = 15, lingerMs = 60_000, longestSilenceMs = 600_000 } = options;
+  const { connectSeconds = 15, connectionMs = 20_000, longestSilenceMs = 600_000 } = options;
   const { timeoutMs = 900_000, checkoutBytes = 20 * GIB } = options;
   const { memoryBytes = Math.min(2 * GIB, Math.floor(totalmem() / 2)) } = options;
+  const { takeRoom = async () => {} } = options;
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir);
   const folder = run.path;
-  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, lingerMs });
+  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs });
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const sessions = openSessions({ sandboxes, isolation, folder, limits });
-  const workshop: Workshop = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
+  const https = openPublicHttps({
+    mayCall: addressJudge(options.allowedAddresses ?? []),
+    resolve: createResolve(),
+    connectMs: connectSeconds * 1000,
+    ...options.https,
+  });
+  const workshop: Workshop = {
+    dir,
+    connections,
+    sessions,
+    longestSilenceMs,
+    timeoutMs,
+    checkoutBytes,
+    https,
+    takeRoom,
+  };
   const cache = commitCache();
   return {
     fetch: (request) => fetch(workshop, cache, request),

@@ -5,13 +5,16 @@ import { isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { explain, FetchError, tooSlow, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
-import { fetchCommit, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
+import { fetchSpecial, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';
+import { openHttpsChannel } from './https-channel.ts';
+import { UnavailableError, type PublicHttps } from './public-https.ts';
 import type { Place, WantedRef } from './refs.ts';
 import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
+import { openSshChannel } from './ssh-channel.ts';
 
 /** What all work on mirrors shares. */
 export interface Workshop {
@@ -23,6 +26,9 @@ export interface Workshop {
   timeoutMs: number;
   /** How large a checkout may be. */
   checkoutBytes: number;
+  https: PublicHttps;
+  /** Resolves when so much more may be written to the disk. */
+  takeRoom: (bytes: number) => Promise<void>;
 }
 
 /** The key itself, in OpenSSH's format and without a passphrase; or where to get it once a connection needs it. */
@@ -64,29 +70,57 @@ export function mirrorOf(workshop: Workshop, source: Source): Mirror {
 }
 
 /** What went wrong with a source, in words. Where no connection was needed, the key is not known, nor of interest. */
-export function reason({ address, privateKey }: Source, kind: RemoteFailure): FetchError {
-  const publicKey = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).publicKey : '';
-  return new FetchError(kind, explain(kind, { url: address.url, host: address.host, publicKey }));
+export function reason({ projectId, address, privateKey }: Source, kind: RemoteFailure): FetchError {
+  const fingerprint = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).fingerprint : '';
+  return new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));
 }
 
 /** Calls `work` with a connection to the source. */
 export async function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
   const { address, narrator, signal } = source;
-  const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
-  const known = { ...source, privateKey };
-  return workshop.connections.use(known, (ssh) => {
+  const { longestSilenceMs } = workshop;
+  if (address.transport === 'https') return work(publicRemote(workshop, source));
+  return connected(workshop, source, (ssh, known) => {
     const { url, destination, path } = address;
     return work({
       url,
-      destination,
-      path,
-      ssh,
+      open: (pipes, service, hear) => openSshChannel(pipes, { ssh, destination, path }, service, hear),
       narrator,
       signal,
       failure: (kind) => reason(known, kind),
-      longestSilenceMs: workshop.longestSilenceMs,
+      longestSilenceMs,
     });
   });
+}
+
+/** Calls `work` with the arguments of an ssh that is connected with the project's key. */
+export async function connected<T>(
+  { connections }: Workshop,
+  source: Source,
+  work: (ssh: readonly string[], known: Source) => Promise<T>,
+): Promise<T> {
+  const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
+  const known = { ...source, privateKey };
+  return connections.use(known, (ssh) => work(ssh, known));
+}
+
+/** What is public is asked for over HTTPS, and without the project's key. */
+function publicRemote({ https, checkoutBytes, longestSilenceMs }: Workshop, source: Source): Remote {
+  const { address, narrator, signal } = source;
+  let trouble: unknown;
+  const onTrouble = (error: unknown): void => void (trouble ??= error);
+  const repository = { url: address.url, https, mostBytes: checkoutBytes, signal, onTrouble };
+  return {
+    url: `${address.host}:${address.path}`, // so that git speaks as it does over SSH, and says where to
+    open: (pipes, _service, hear) => openHttpsChannel(pipes, repository, hear),
+    narrator,
+    signal,
+    longestSilenceMs,
+    failure: (kind) => {
+      if (kind === 'malformed_repository' || !(trouble instanceof UnavailableError)) return reason(source, kind);
+      return new FetchError(trouble.isLasting ? 'not_public' : 'host_unreachable', trouble.message);
+    },
+  };
 }
 
 /** What is done with a commit that was found, in the session that found it. */
@@ -106,20 +140,22 @@ export async function obtain<T>(workshop: Workshop, source: Source, wanted: Want
       return known.result;
     }
   }
-  return reach(workshop, source, (remote) =>
-    whileLocked(mirror, narrator, signal, async () => {
-      await noteUse(mirror);
-      return writeTo(workshop.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use);
-    }),
-  );
+  return whileLocked(mirror, narrator, signal, async () => {
+    await noteUse(mirror);
+    // Not before: who waited long would come with a connection that has been open for as long.
+    return reach(workshop, source, (remote) =>
+      writeTo(workshop.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use),
+    );
+  });
 }
 
 /** Brings the mirror up to date, and finds what is wanted in it. */
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
-  let found = await lookUp(session, wanted.places);
-  if (found.length === 0 && wanted.fullSha !== undefined) {
-    if (await fetchCommit(session, remote, wanted.fullSha)) found = await lookUp(session, wanted.places);
+  let found = wanted.special === undefined ? await lookUp(session, wanted.places) : [];
+  const special = wanted.special ?? wanted.fullSha;
+  if (found.length === 0 && special !== undefined) {
+    if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.places);
   }
   return choose(wanted, found) ?? raise(await notFound(session, wanted, source));
 }
@@ -158,7 +194,7 @@ async function notFound(session: Session, wanted: WantedRef, source: Source): Pr
   if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.places))) {
     return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
   }
-  const what = wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
+  const what = wanted.special !== undefined ? 'ref' : wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
   return new FetchError(
     'ref_not_found',
     `There is no ${what} ${quoted(wanted.asked)} in ${source.address.url}. Check the spelling, and that it was pushed.`,
@@ -182,8 +218,8 @@ export async function withRepair<T>(workshop: Workshop, source: Source, work: ()
   }
   const mirror = mirrorOf(workshop, source);
   const { narrator, signal } = source;
-  await reach(workshop, source, (remote) =>
-    whileLocked(mirror, narrator, signal, () => rebuild(workshop.sessions, mirror, remote)),
+  await whileLocked(mirror, narrator, signal, () =>
+    reach(workshop, source, (remote) => rebuild(workshop.sessions, mirror, remote)),
   );
   try {
     return await work();

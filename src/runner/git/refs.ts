@@ -4,9 +4,11 @@ export interface WantedRef {
   /** A full SHA names one commit for ever: if the mirror has it, nobody needs to be asked. */
   fullSha: string | undefined;
   places: readonly Place[];
+  /** Outside branches and tags, such as `refs/pull/7/head`: it has to be asked for by itself. */
+  special?: string;
 }
 
-export type RefKind = 'branch' | 'tag' | 'sha';
+export type RefKind = 'branch' | 'tag' | 'sha' | 'other';
 
 export interface Place {
   kind: RefKind;
@@ -16,6 +18,8 @@ export interface Place {
 
 /** Where the mirror keeps what the remote's HEAD points to, that is, the tip of its default branch. */
 export const remoteHead = 'refs/headrace/remote/HEAD';
+/** Where it keeps what was last asked for outside branches and tags. */
+export const specialRef = 'refs/headrace/special';
 
 const longest = 512;
 const shortestSha = 7; // what git itself prints; less is a name mistyped more often than a commit
@@ -25,6 +29,9 @@ export function parseCommitRef(asked: string): WantedRef | undefined {
   const fullSha = /^[0-9a-f]{40}$/i.test(asked) ? asked.toLowerCase() : undefined;
   if (fullSha !== undefined) return { asked, fullSha, places: [{ kind: 'sha', name: fullSha }] };
   if (!isRefName(asked)) return undefined;
+  if (asked.startsWith('refs/') && !/^refs\/(heads|tags)\//.test(asked)) {
+    return { asked, fullSha, places: [{ kind: 'other', name: specialRef }], special: asked };
+  }
   return { asked, fullSha, places: placesOf(asked) };
 }
 

@@ -1,7 +1,10 @@
-/** Where a repository is: the scp-like form `user@host:path`, taken apart. */
+import { withoutCredentials } from './public-https.ts';
+
+/** Where a repository is: the scp-like form `user@host:path`, or a public https address, taken apart. */
 export interface RepositoryAddress {
+  transport: 'ssh' | 'https';
   url: string;
-  /** What ssh connects to: `user@host`, or `host` alone. */
+  /** What ssh connects to: `user@host`, or `host` alone. Empty for https. */
   destination: string;
   host: string;
   path: string;
@@ -20,12 +23,21 @@ export function parseRepositoryUrl(url: string): RepositoryAddress | undefined {
   const [, user, bracketed = '', path = ''] = parts;
   if (path.startsWith('-') || path.startsWith(':')) return undefined;
   const host = bracketed.replaceAll(/[[\]]/g, '');
-  return { url, host, path, destination: user === undefined ? host : `${user}@${host}` };
+  return { transport: 'ssh', url, host, path, destination: user === undefined ? host : `${user}@${host}` };
+}
+
+/** Reads an https address. Whatever name and password stand in it are dropped: what is public needs none. */
+export function parsePublicUrl(text: string): RepositoryAddress | undefined {
+  const parsed = text.length <= longest && /^https:\/\/[^\s\p{Cc}]+$/iu.test(text) ? URL.parse(text) : null;
+  if (parsed === null || parsed.search !== '' || !/^[a-z0-9[]/.test(parsed.hostname)) return undefined;
+  const url = withoutCredentials(parsed).href.replace(/\/+$/, '');
+  const path = url.slice(parsed.origin.length);
+  return path === '' ? undefined : { transport: 'https', url, host: parsed.hostname, path, destination: '' };
 }
 
 /** Resolves what `.gitmodules` says against the repository it stands in: `../lib.git` becomes a full URL. */
 export function resolveSubmoduleUrl(base: RepositoryAddress, url: string): RepositoryAddress | undefined {
-  if (!/^\.\.?\//.test(url)) return parseRepositoryUrl(url);
+  if (!/^\.\.?\//.test(url)) return /^https:/i.test(url) ? parsePublicUrl(url) : parseRepositoryUrl(url);
   const absolute = base.path.startsWith('/');
   const steps = base.path.replace(/\/+$/, '').split('/').filter(Boolean);
   for (const step of url.split('/')) {
@@ -36,5 +48,6 @@ export function resolveSubmoduleUrl(base: RepositoryAddress, url: string): Repos
     }
   }
   const prefix = base.url.slice(0, base.url.length - base.path.length);
-  return steps.length === 0 ? undefined : parseRepositoryUrl(prefix + (absolute ? '/' : '') + steps.join('/'));
+  const parse = base.transport === 'https' ? parsePublicUrl : parseRepositoryUrl;
+  return steps.length === 0 ? undefined : parse(prefix + (absolute ? '/' : '') + steps.join('/'));
 }

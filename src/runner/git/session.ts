@@ -2,9 +2,9 @@ import { constants, openSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { keepTail, type Tail } from '../../lib/tail.ts';
+import type { Channel, OpenChannel, Service } from './channel.ts';
 import { FrameError, frameReader } from './frames.ts';
 import { git } from './git.ts';
-import { openSshChannel, type Remote, type Service, type SshChannel } from './ssh-channel.ts';
 
 /*
  * The runner's side of session.pl: programs that run in one sandbox, one after the other.
@@ -20,7 +20,7 @@ export interface Said {
   stdout: Buffer;
   /** The last of it. */
   stderr: Buffer;
-  /** The last of what ssh said. */
+  /** The last of what ssh said, or whatever else stands on the way to the other side. */
   ssh: Buffer;
   /** There was more on standard output than was wanted, and the program was not let say it. */
   truncated: boolean;
@@ -34,7 +34,7 @@ export interface RunOptions {
   /** Hears what it and ssh say on standard error, at its own pace. */
   onStderr?: ((chunk: Buffer) => Promise<void>) | undefined;
   /** The other side, for what goes over the network. */
-  remote?: { to: Remote; service: Service };
+  remote?: { open: OpenChannel; service: Service };
   /** Without a word for so long the session is ended, and `SilenceError` thrown. */
   longestSilenceMs?: number;
 }
@@ -60,7 +60,7 @@ interface Running {
   left: number;
   said: Tail;
   options: RunOptions;
-  channel: SshChannel | undefined;
+  channel: Channel | undefined;
   patience: NodeJS.Timeout | undefined;
   /** How much the log has not taken yet. While it takes its time, nobody is silent. */
   untold: number;
@@ -153,7 +153,7 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
     }
     try {
       if (remote !== undefined) {
-        mine.channel = openSshChannel(pipes, remote.to, remote.service, (chunk) => tell(mine, chunk));
+        mine.channel = remote.open(pipes, remote.service, (chunk) => tell(mine, chunk));
       }
       ask([String(maxOutput), String(Buffer.byteLength(input)), ...command], input);
       const { status, truncated } = await mine.ended.promise;

@@ -1,18 +1,15 @@
 import { spawn } from 'node:child_process';
-import { closeSync, constants, openSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync } from 'node:fs';
 import { killGroup } from '../../lib/process-groups.ts';
 import { keepTail } from '../../lib/tail.ts';
+import { mostKept, openEnds, patienceMs, type Channel, type Service } from './channel.ts';
 
 /*
- * One command on the other side of a connection, joined to the git in a session by two named pipes: what is transferred
- * does not pass through this process.
- *
- * Both ends of a pipe see its end when the other is closed, and would see it too early if one came before the
- * other. So this process holds the pipes open until the relay in the sandbox has opened its ends, or will never do so.
+ * One command on the other side of a connection, joined to the git in a session by its pipes: what is transferred does
+ * not pass through this process.
  */
 
-export interface Remote {
+export interface SshRemote {
   /** The arguments of an ssh that is already connected. */
   ssh: readonly string[];
   destination: string;
@@ -20,31 +17,15 @@ export interface Remote {
   path: string;
 }
 
-export type Service = 'git-upload-pack' | 'git-receive-pack';
-
-export interface SshChannel {
-  /** The relay has opened its ends. */
-  joined(): void;
-  /** Waits a little for ssh to end by itself, and answers the last of what it said. */
-  end(): Promise<Buffer>;
-  kill(): void;
-}
-
-/** Of what ssh says so much is looked at for the reason of a failure. */
-const mostKept = 64 * 1024;
-const patienceMs = 2000;
 const drainMs = 5000;
 
 export function openSshChannel(
   pipes: string,
-  remote: Remote,
+  remote: SshRemote,
   service: Service,
   hear: (chunk: Buffer) => Promise<void>,
-): SshChannel {
-  const open = (name: string, flags: number): number => openSync(join(pipes, name), flags | constants.O_NONBLOCK);
-  const held = [open('to-ssh', constants.O_RDWR), open('from-ssh', constants.O_RDONLY)];
-  const release = (): void => held.splice(0).forEach((fd) => closeSync(fd));
-  const [reads, writes] = [open('to-ssh', constants.O_RDONLY), open('from-ssh', constants.O_WRONLY)];
+): Channel {
+  const { reads, writes, release } = openEnds(pipes);
   // Version 2 exists for fetching alone.
   const protocol = service === 'git-upload-pack' ? { GIT_PROTOCOL: 'version=2' } : {};
   const command = `${service} ${quoted(remote.path)}`;

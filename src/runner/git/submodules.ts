@@ -16,16 +16,19 @@ const mostDeclared = 500;
 const longestPath = 1024;
 
 /**
- * The submodules of a commit that may be fetched: over SSH with the project's key, like everything else. The
- * log says which are left out, and why.
+ * The submodules of a commit that may be fetched: over SSH with the project's key, like everything else, or over HTTPS
+ * without any. What is left out is told, and why.
  */
-export async function submodulesOf(session: Session, source: Source, sha: string): Promise<Submodule[]> {
+export async function submodulesOf(
+  session: Session,
+  source: Source,
+  sha: string,
+  leaveOut: (sentence: string) => void,
+): Promise<Submodule[]> {
   const declared = await readGitmodules(session, sha);
   if (declared.size === 0) return [];
   if (declared.size > mostDeclared) {
-    source.narrator.line(
-      `Of the ${declared.size} submodules that are declared, only the first ${mostDeclared} are looked for.`,
-    );
+    leaveOut(`Of the ${declared.size} submodules that are declared, only the first ${mostDeclared} are looked for.`);
   }
   const paths = Array.from(declared.keys()).slice(0, mostDeclared);
   const commits = await linkedCommits(session, sha, paths);
@@ -35,15 +38,25 @@ export async function submodulesOf(session: Session, source: Source, sha: string
     if (commit === undefined) continue; // declared, but not there
     const address = resolveSubmoduleUrl(source.address, url);
     if (address === undefined) {
-      source.narrator.line(
-        `Submodule ${path} is left out: ${JSON.stringify(url.slice(0, longestPath))} is not an address of the form ` +
-          'user@host:path. Submodules are fetched over SSH alone, with the key of the project.',
+      leaveOut(
+        `Submodule ${path} is left out: ${JSON.stringify(withoutPassword(url))} is neither of the form user@host:path, ` +
+          'which the key of the project opens, nor a public https address.',
+      );
+    } else if (source.address.transport === 'https' && address.transport === 'ssh') {
+      leaveOut(
+        `Submodule ${path} is left out: a repository that is fetched without credentials names ${address.url}, and the ` +
+          'key of the project is not used for what others name.',
       );
     } else {
       wanted.push({ path, commit, address });
     }
   }
   return wanted;
+}
+
+/** Whatever kind of address it is. */
+function withoutPassword(url: string): string {
+  return url.slice(0, longestPath).replace(/^([\w+.-]{1,20}:\/\/)[^/@]*@/, '$1');
 }
 
 /** Path to URL. The names that `.gitmodules` gives are not used: as folders they have been an attack before. */
@@ -68,7 +81,7 @@ async function readGitmodules(session: Session, sha: string): Promise<Map<string
 }
 
 function isPlace(path: string): boolean {
-  if (path.length > longestPath || path.startsWith('-')) return false;
+  if (path.length > longestPath || path.startsWith('-') || /\p{Cc}/u.test(path)) return false;
   return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }
 

@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { serveSshAgent } from '../../../src/lib/ssh-agent.ts';
 import { parseSshPrivateKey } from '../../../src/lib/ssh-private-key.ts';
 import { run } from '../../../src/lib/processes.ts';
+import { FetchError } from '../../../src/runner/git/failures.ts';
 import { makeKeyPair, startGitHost } from '../../support/sshd.ts';
 import { workplace } from './workplace.ts';
 
@@ -33,7 +34,7 @@ test('a connection that broke since is made anew without a word of failure', asy
 });
 
 test('a connection that nobody uses is ended', async (t) => {
-  const { repository, fetch, dir } = await workplace(t, { lingerMs: 1 });
+  const { repository, fetch, dir } = await workplace(t, { connectionMs: 1 });
   await repository.commit();
   await fetch('main');
   const [mine = ''] = await readdir(join(dir, 'run'));
@@ -41,6 +42,28 @@ test('a connection that nobody uses is ended', async (t) => {
   for (const start = Date.now(); (await files()).length > 0; await pause(5)) assert.ok(Date.now() - start < 60_000);
   const processes = (await run('ps', ['axww', '-o', 'args='])).stdout.toString();
   assert.equal(processes.includes(`${dir}/run/${mine}/connection`), false);
+});
+
+test('a key that was taken away works for a while at the most, however busy its connection is', async (t) => {
+  const connectionMs = 1000;
+  const { host, repository, key, project, mirrors, fetch } = await workplace(t, { connectionMs });
+  await repository.commit();
+  await fetch('main');
+  await host.withdraw(key.publicKey); // what is open stays open
+  const since = performance.now();
+  for (let begun = since; ; begun = performance.now()) {
+    const failure = await mirrors.fetch({ ...project, commitRef: 'main' }).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    if (failure === undefined) {
+      assert.ok(begun - since < connectionMs, 'a fetch that began later must not find an open door');
+      continue;
+    }
+    assert.ok(failure instanceof FetchError && failure.kind === 'key_refused', 'it fails for the key');
+    break;
+  }
+  assert.equal(host.logins(), 1);
 });
 
 test('only the key of the project is offered, whatever else this user could show', async (t) => {

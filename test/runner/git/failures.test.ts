@@ -4,16 +4,20 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
+import { run } from '../../../src/lib/processes.ts';
 import { makeKeyPair } from '../../support/sshd.ts';
 import { workplace } from './workplace.ts';
 
-test('a key that is not installed: the log gives the key to install', async (t) => {
+test('a key that is not installed: the log says which it is and where to find it', async (t) => {
   const { host, repository, key, fetch, fetchFails } = await workplace(t);
   const sha = await repository.commit();
   await host.revoke(key.publicKey);
   const log = await fetchFails('key_refused', 'main');
   assert.match(log, /Permission denied/);
-  assert.ok(log.includes(key.publicKey));
+  const fingerprint = await run('ssh-keygen', ['-l', '-f', '-'], { input: key.publicKey });
+  assert.ok(log.includes(fingerprint.stdout.toString().split(' ')[1] ?? '?'), log);
+  assert.match(log, /`ssh_public_key` of GET \/projects\/1/);
+  assert.ok(!log.includes(key.publicKey.split(' ')[1] ?? ''), 'the log keeps no key');
   await host.authorize(key.publicKey);
   assert.equal((await fetch('main')).sha, sha);
 });

@@ -5,6 +5,7 @@ import { parseRepositoryUrl, resolveSubmoduleUrl } from '../../../src/runner/git
 
 test('a repository address is taken apart', () => {
   assert.deepEqual(parseRepositoryUrl('git@example.test:team/app.git'), {
+    transport: 'ssh',
     url: 'git@example.test:team/app.git',
     destination: 'git@example.test',
     host: 'example.test',
@@ -52,7 +53,25 @@ test('the address of a submodule is read against that of its repository', () => 
   assert.equal(resolveSubmoduleUrl(base, 'git@other.test:lib.git')?.url, 'git@other.test:lib.git');
   assert.equal(resolveSubmoduleUrl(base, '../../../lib.git'), undefined);
   assert.equal(resolveSubmoduleUrl(base, '../../-oProxyCommand=id'), undefined);
-  assert.equal(resolveSubmoduleUrl(base, 'https://example.test/lib.git'), undefined);
+  const open = resolveSubmoduleUrl(base, 'https://me:secret@Example.test/team/app.git/#x');
+  assert.deepEqual(
+    [open?.transport, open?.url, open?.host],
+    ['https', 'https://example.test/team/app.git', 'example.test'],
+  );
+  assert.ok(open);
+  assert.equal(resolveSubmoduleUrl(open, '../lib.git')?.url, 'https://example.test/team/lib.git');
+  assert.equal(resolveSubmoduleUrl(open, '../../../lib.git'), undefined);
+  assert.equal(resolveSubmoduleUrl(open, 'git@other.test:lib.git')?.transport, 'ssh');
+  for (const none of [
+    'https://',
+    'https://host',
+    'https://-oProxyCommand=id/x',
+    'https://a b/x',
+    'https://h/x?y',
+    'http://h/x',
+  ]) {
+    assert.equal(resolveSubmoduleUrl(base, none), undefined, none);
+  }
 });
 
 test('names that git allows are ref names, and no others', () => {

@@ -1,0 +1,153 @@
+import { copyFile, constants, lchown, mkdir, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isNoSpace } from '../../lib/disk-reserve.ts';
+import { FetchError } from './failures.ts';
+import { git } from './git.ts';
+import { downloadLargeFiles } from './lfs-api.ts';
+import { lfsPlaceOf } from './lfs-place.ts';
+import { mirrorOf, type Source, type Workshop } from './obtain.ts';
+import { UnavailableError } from './public-https.ts';
+import type { Session } from './session.ts';
+import { trimEnd } from './words.ts';
+
+/*
+ * Git LFS: large files lie beside the repository, and in it there are pointers in their places.
+ *
+ * They are found in the new work tree by what the repository's attributes say, in the session that wrote it. What they
+ * stand for is kept beside the mirror, each file under its SHA-256, which is checked on the way in; and from there put in
+ * place in a session again. Where the host gives nothing out, pointers stay pointers, and whoever builds is told.
+ */
+
+export interface Pointer {
+  oid: string;
+  size: number;
+  path: string;
+}
+
+const findProgram = readFileSync(new URL('large-pointers.pl', import.meta.url), 'utf8');
+const placeProgram = readFileSync(new URL('large-place.pl', import.meta.url), 'utf8');
+const mostOfPointers = 8 * 1024 * 1024;
+
+/** The pointers in the work tree that the session is for. */
+export async function findPointers({ directory, run }: Session): Promise<Pointer[]> {
+  const list = [...git, '--git-dir=.git', '--work-tree=.', 'ls-files', '-z', '--', ':(attr:filter=lfs)'];
+  const script = 'cd "$1" && program=$2 && shift 2 && "$@" | perl -e "$program"';
+  const options = { maxOutput: mostOfPointers };
+  const { stdout } = await run(['sh', '-c', script, 'sh', directory, findProgram, ...list], options);
+  const lines = stdout.toString('latin1').split('\0').slice(0, -1);
+  return lines.flatMap((line) => {
+    const [, oid = '', size = '', path = ''] = /^([0-9a-f]{64}) (\d{1,15}) ([^]+)$/.exec(line) ?? [];
+    return oid === '' ? [] : [{ oid, size: Number(size), path }];
+  });
+}
+
+/** A work tree with pointers in it. */
+export interface PointedTree {
+  source: Source;
+  pointers: readonly Pointer[];
+}
+
+/** What became of a tree's pointers: the directory to place them from, and why some are not there. */
+export interface LargeFiles {
+  objects: string | undefined;
+  miss: { sentence: string; isLasting: boolean } | undefined;
+}
+
+/** Brings what the pointers stand for into a new directory, for a session to place it. */
+export async function bringLargeFiles(
+  workshop: Workshop,
+  { source, pointers }: PointedTree,
+  objects: string,
+): Promise<LargeFiles> {
+  const kept = join(mirrorOf(workshop, source).folder, 'lfs');
+  const wanted = new Map(pointers.map((pointer) => [pointer.oid, pointer]));
+  let why: UnavailableError | undefined;
+  try {
+    const bytes = Array.from(wanted.values()).reduce((sum, { size }) => sum + size, 0);
+    if (bytes > workshop.checkoutBytes) {
+      throw new UnavailableError('they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', true);
+    }
+    const known = await namesIn(kept);
+    const missing = Array.from(wanted.values()).filter(({ oid }) => !known.has(oid));
+    if (missing.length > 0) {
+      source.narrator.line(`Fetching ${missing.length} files of Git LFS.`);
+      await mkdir(kept, { recursive: true, mode: 0o700 });
+      why = await downloadLargeFiles(workshop, await lfsPlaceOf(workshop, source), missing, kept, source.signal);
+    }
+  } catch (error) {
+    source.signal.throwIfAborted();
+    why = asMiss(error);
+  }
+  const here = await namesIn(kept);
+  const placed = pointers.filter(({ oid }) => here.has(oid));
+  if (placed.length > 0) await layOut(workshop, kept, placed, objects).catch(unlessFull);
+  const missed = pointers.filter(({ oid }) => !here.has(oid));
+  return {
+    objects: placed.length > 0 ? objects : undefined,
+    miss: missed.length === 0 ? undefined : { sentence: sentenceOf(missed, why), isLasting: why?.isLasting ?? true },
+  };
+}
+
+function unlessFull(error: unknown): never {
+  if (!isNoSpace(error)) throw error;
+  throw new FetchError('disk_full', 'The disk of this runner has no room for the files of Git LFS.');
+}
+
+function asMiss(error: unknown): UnavailableError {
+  if (error instanceof UnavailableError) return error;
+  // The host could not be reached for this alone: the commit itself is here.
+  if (error instanceof FetchError) return new UnavailableError(trimEnd(error.message, '.'), false);
+  return unlessFull(error);
+}
+
+function sentenceOf([first, ...more]: readonly Pointer[], why: UnavailableError | undefined): string {
+  const path = Buffer.from(first?.path ?? '', 'latin1')
+    .toString()
+    .replaceAll(/\p{Cc}/gu, '?')
+    .slice(0, 200);
+  const which =
+    more.length === 0
+      ? `The file ${path} of Git LFS was`
+      : `${more.length + 1} files of Git LFS, such as ${path}, were`;
+  return `${which} not fetched, and the pointer stands in its place: ${why?.message ?? 'the host does not have it'}.`;
+}
+
+async function namesIn(folder: string): Promise<Set<string>> {
+  return new Set(await readdir(folder).catch(() => []));
+}
+
+/** Copies, so that nobody but the runner ever has a way to what is kept. */
+async function layOut(
+  { sessions }: Workshop,
+  kept: string,
+  placed: readonly Pointer[],
+  objects: string,
+): Promise<void> {
+  await mkdir(objects, { mode: 0o755 });
+  const now = new Date();
+  const names = new Set(placed.map(({ oid }) => oid));
+  const list = placed.map(({ oid, path }) => `${oid}\0${path}\0`).join('');
+  await writeFile(join(objects, 'list'), list, 'latin1');
+  for (const name of names) {
+    await copyFile(join(kept, name), join(objects, name), constants.COPYFILE_FICLONE);
+    await utimes(join(kept, name), now, now);
+  }
+  const { uid, gid } = sessions.owner;
+  for (const path of [...names, 'list', '.']) await lchown(join(objects, path), uid, gid);
+}
+
+/** In a session that sees the tree and the objects. */
+export async function placeLargeFiles({ run }: Session, tree: string, objects: string): Promise<void> {
+  const { status, stderr } = await run(['perl', '-e', placeProgram, '--', tree, objects]);
+  if (status !== 0) throw new Error(`large files could not be put in their places: ${stderr.toString()}`);
+}
+
+/** Those that no checkout needed for so long go, and with them what broken downloads left. */
+export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
+  const kept = join(mirrorFolder, 'lfs');
+  for (const name of await namesIn(kept)) {
+    const found = await stat(join(kept, name)).catch(() => undefined);
+    if (found !== undefined && Date.now() - found.mtimeMs > unusedForMs) await rm(join(kept, name), { force: true });
+  }
+}

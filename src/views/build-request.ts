@@ -1,0 +1,27 @@
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow } from '../db/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { twin } from './twin.ts';
+
+type Shown = BuildRequestRow & { created_by_email: string };
+
+/** Build requests with whom they were made by. */
+export function shownRequests(db: Queries) {
+  return db
+    .selectFrom('build_requests')
+    .innerJoin('users', 'users.id', 'build_requests.created_by')
+    .selectAll('build_requests')
+    .select('users.email as created_by_email');
+}
+
+export function buildRequestView(request: Shown): { id: bigint } {
+  return {
+    ...twin('id', request.id),
+    build_state: request.build_state,
+    commit_ref: request.commit_ref,
+    commit_id: request.commit_id,
+    commit_id_str: request.commit_id === null ? '' : String(request.commit_id),
+    created_by: request.created_by_email,
+    created_at: timestamp(request.created_at),
+  } as { id: bigint };
+}
