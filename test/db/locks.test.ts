@@ -17,27 +17,27 @@ import type { Order } from '../../src/protocol.ts';
  * than the others ends in a circle here, which PostgreSQL breaks after a moment and counts.
  */
 const askers = 8;
-const asksEach = 12;
+const asksEach = 8;
 const suites = 3;
 const refs = ['main', 'next', shaOf('known')];
 
 onEveryDatabase((database) => {
   describe('a load from several servers', () => {
-    const receivers: Receiver[] = [];
-    after(async () => {
-      for (const receiver of receivers) await receiver[Symbol.asyncDispose]();
-    });
+    const opened = new AsyncDisposableStack();
+    after(() => opened.disposeAsync());
 
     test('waits for nobody in a circle, and comes to its end', async (t) => {
       const seed = Number(process.env.LOCKS_SEED ?? randomInt(2 ** 31));
       t.diagnostic(`LOCKS_SEED=${seed}`);
       const chance = chances(seed);
-      const receiver = await Receiver.start();
-      receivers.push(receiver);
+      const receiver = opened.use(await Receiver.start());
       receiver.answer = (response, received, request) =>
         reply(chance(10) === 0 ? 500 : 200)(response, received, request);
 
       const services = await twoServers(database);
+      const stopping = new AsyncDisposableStack();
+      opened.use(stopping);
+      for (const service of new Set(services)) stopping.defer(() => service.stop());
       const [first, second] = services;
       if (!first || !second) throw new Error('there are two, or one twice');
       const owner = await first.user();
@@ -46,6 +46,7 @@ onEveryDatabase((database) => {
       for (let at = 0; at < 3; at += 1) projects.push(await aProject(owner, receiver));
 
       const leaving = new AbortController();
+      stopping.defer(() => leaving.abort());
       const working = services.flatMap((service, at) =>
         Array.from({ length: 2 }, (_, number) => work(service, `runner ${at} ${number}`, chance, leaving.signal)),
       );
@@ -64,7 +65,7 @@ onEveryDatabase((database) => {
 
       for (const project of projects) await assertInLine(first, owner, project);
       const ways = services.map((service) => service.config.database_url);
-      for (const service of new Set(services)) await service.stop();
+      await stopping.disposeAsync();
       if (database.kind === 'postgres') assert.equal(await deadlocks(ways[0] ?? ''), 0);
     });
   });
@@ -85,7 +86,7 @@ async function twoServers(database: TestDatabase): Promise<Service[]> {
   const shared = { database_url: url, master_key_file: join(first.folder, 'master.key') };
   const second = new Service(unmanaged, { settings: { ...settings, ...shared } });
   await second.start();
-  return [second, first]; // the one whose folder holds the key is stopped last
+  return [first, second]; // the one whose folder holds the key is stopped last
 }
 
 async function aProject(owner: User, receiver: Receiver): Promise<Record_> {
@@ -105,8 +106,8 @@ async function ask(person: User, project: Record_ | undefined, ref: string): Pro
 async function act(person: User, project: Record_ | undefined, chance: Chance): Promise<void> {
   const path = `/projects/${project?.id}`;
   const newest = async (what: string): Promise<bigint | undefined> => {
-    const { status, list } = await person.get(`${path}/${what}?limit=5`);
-    return status === 200 ? list[chance(list.length || 1)]?.id : undefined;
+    const answer = await person.get(`${path}/${what}?limit=5`);
+    return answer.status === 200 ? answer.list[chance(answer.list.length || 1)]?.id : undefined;
   };
   const deeds: (() => Promise<{ status: number; text: string } | undefined>)[] = [
     async () => person.post(`${path}/build_requests/${await newest('build_requests')}/cancel`),
@@ -119,8 +120,8 @@ async function act(person: User, project: Record_ | undefined, chance: Chance): 
         : person.post(`${path}/builds/${build}/${chance(2) === 0 ? 'restart' : 'cancel'}`);
     },
     async () => {
-      const [strategy] = (await person.get(`${path}/deploy_strategies`)).list;
-      return person.post(`${path}/deploys`, { deploy_strategy_id: String(strategy?.id) });
+      const strategy = await newest('deploy_strategies');
+      return person.post(`${path}/deploys`, { deploy_strategy_id: String(strategy) });
     },
     async () => {
       const notification = await newest('notifications');
