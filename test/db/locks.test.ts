@@ -9,7 +9,7 @@ import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, ScriptedRunner, Task } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
-import type { Order } from '../../src/protocol.ts';
+import type { CommitReport, Order } from '../../src/protocol.ts';
 
 /**
  * Everything that locks rows, from two servers at once: requests, claims, logs, outcomes, losses, cancels, reruns,
@@ -160,7 +160,8 @@ async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Pr
   else if (asked.kind === 'push_deploy') await task.finishAt(size, { kind: 'pushed' });
   else if (asked.kind === 'fetch_commit') {
     const ref = asked.commitRef;
-    const commit = { ...aCommit, sha: shaOf(ref), branches: [ref], branch: ref, ref: `refs/heads/${ref}` };
+    const names = { branches: [ref], branch: ref, ref: `refs/heads/${ref}` };
+    const commit: CommitReport = { ...aCommit, ...names, sha: shaOf(ref), trunk: 'kept' };
     await task.finishAt(size, { kind: 'fetched', commit });
   }
 }
