@@ -29,6 +29,13 @@ const connectWithinMs = 5000;
 /** A connection on which nothing was heard for so long is tried: who is behind it may have gone without a word. */
 const silenceMs = 5000;
 
+/**
+ * All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more. How
+ * much a plan without them would cost is a guess, and of a queue that is empty at one moment and long at the next it is
+ * a wrong one: so they are taken wherever there are any.
+ */
+const alongIndexes = 'set jit = off; set enable_seqscan = off; set enable_sort = off';
+
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
 export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions): Promise<PostgresParts> {
   const { default: pg } = await import('pg');
@@ -55,8 +62,7 @@ export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions)
         watchBreaking(this);
       }
     },
-    // All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more.
-    verify: (client, done) => client.query('set jit = off', (error: Error | null) => done(error ?? undefined)),
+    verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
   });
   pool.on('error', () => {}); // an idle connection that breaks is replaced; without a listener it would end the process
   const driver = new PostgresDriver(pool, reach, patienceMs);

@@ -110,8 +110,9 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
       select account_id, turn, 0 as running from queue_turns
       where (${waiting(sql`queue_turns.account_id`)}) is not null and (
           select under_way.id from jobs as under_way
-          where under_way.account_id = queue_turns.account_id and under_way.claim is not null
-            and under_way.kind in (${kind}) limit 1
+          where under_way.account_id >= queue_turns.account_id and under_way.account_id <= queue_turns.account_id
+            and under_way.claim is not null and under_way.kind in (${kind})
+          order by under_way.account_id limit 1
         ) is null ${own}
       order by turn limit ${sql.lit(mostTried)}
     ), busy as materialized (
