@@ -58,9 +58,19 @@ onEveryDatabase((database) => {
       assert.ok(long <= short + 40, `${long} rows instead of ${short}`);
     });
 
+    test('costs no more when many come at once after a quiet time', async () => {
+      const db = await database.open();
+      await fill(db, 3, 20);
+      const short = await dearest(db, 55);
+      await analyze(db); // what PostgreSQL knows of the queue: hardly anything waits
+      await fill(db, 3, 1500);
+      const long = await dearest(db, 12);
+      assert.ok(long <= short + 100, `${long} rows instead of ${short}`);
+    });
+
     test('looks at what is under way at most twice', async () => {
       const db = await database.open();
-      await fill(db, 5, 300);
+      await fill(db, 5, 1500);
       await db.transaction((trx) =>
         trx
           .updateTable('jobs')
