@@ -113,7 +113,7 @@ export async function settle(life: Life): Promise<void> {
     await record(life, id, byProject.get(id) ?? [], async () => {
       const trunk = noted.trunks.get(id);
       if (trunk !== undefined) await changeTrunk(life.trx, { id, trunk });
-      if (behind.has(id)) await rollUpProject(life, id);
+      return behind.has(id) ? rollUpProject(life, id) : undefined;
     });
   }
   for (const id of inOrder(noted.dependencies)) await tellOfDependency(life, id);
@@ -130,13 +130,19 @@ function inOrder(ids: Set<bigint>): bigint[] {
   return [...ids].toSorted((a, b) => (a < b ? -1 : Number(a > b)));
 }
 
+interface Taken {
+  last_event: bigint;
+  build_state: string;
+  is_told: SqlBool;
+}
+
 /** Also says whether anybody asked to be told: in most projects nobody did, and nothing more is spent on it. */
-const takeSequences = prepared<{ id: bigint; events: bigint }, { last_event: bigint; is_told: SqlBool }>((db, value) =>
+const takeSequences = prepared<{ id: bigint; events: bigint }, Taken>((db, value) =>
   db
     .updateTable('projects')
     .set((of) => ({ last_event: of('last_event', '+', value('events')) }))
     .where('id', '=', value('id'))
-    .returning((of) => ['last_event', of.exists(toBeTold(of)).as('is_told')]),
+    .returning((of) => ['last_event', 'build_state', of.exists(toBeTold(of)).as('is_told')]),
 );
 
 function toBeTold(of: ExpressionBuilder<Schema, 'projects'>) {
@@ -151,14 +157,19 @@ const insertEvents = preparedInsert('events');
 
 /**
  * Writes down what happened in a project. Sequences are given out under the lock of its row, so they stand in the order
- * of the commits: who reads from one on misses nothing. The project comes into line first, because events tell of it.
+ * of the commits: who reads from one on misses nothing. `bringIntoLine` answers the commit that decided on its state.
  */
-async function record(life: Life, id: bigint, happenings: News[], bringIntoLine: () => Promise<void>): Promise<void> {
+async function record(
+  life: Life,
+  id: bigint,
+  happenings: News[],
+  bringIntoLine: () => Promise<bigint | undefined>,
+): Promise<void> {
   const { db, trx, ids } = life;
   const many = BigInt(happenings.length);
   const [project] = await takeSequences(trx, { id, events: many });
   if (!project) throw new Error(`project ${id} is gone`);
-  await bringIntoLine();
+  const deciding = await bringIntoLine();
   const first = project.last_event - many + 1n;
   const events = happenings.map(({ subjectId, type, state }, at) => ({
     id: ids.next(),
@@ -172,5 +183,15 @@ async function record(life: Life, id: bigint, happenings: News[], bringIntoLine:
   await insertEvents(trx, ...events);
   for (const { subjectId } of happenings) await db.announce(trx, subjectTopic(subjectId));
   if (happenings.length > 0) await db.announce(trx, projectTopic(id));
-  if (project.is_told) await tellOfBuilds(life, id, happenings);
+  if (project.is_told) await tellOfBuilds(life, id, withProjectStates(happenings, project.build_state, deciding));
+}
+
+/** What the project was when each happened: up to the event of the commit that decides, what it was before. */
+function withProjectStates(happenings: News[], before: string, deciding: bigint | undefined): News[] {
+  const decides = ({ type, subjectId }: News): boolean => type === 'commit' && subjectId === deciding;
+  let projectState = happenings.some(decides) ? before : undefined;
+  return happenings.map((news) => {
+    if (decides(news)) projectState = news.state;
+    return { ...news, projectState };
+  });
 }

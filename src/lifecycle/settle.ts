@@ -131,10 +131,10 @@ export async function rollUpCommits(
   return { moved, changed };
 }
 
-const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'build_state'>>((db, value) =>
+const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'id' | 'build_state'>>((db, value) =>
   db
     .selectFrom('commits')
-    .select('build_state')
+    .select(['id', 'build_state'])
     .where('id', '=', (of) =>
       of.fn.coalesce(
         of.selectFrom('projects').select('trunk_commit_id').where('id', '=', value('project')),
@@ -157,12 +157,13 @@ const moveProject = preparedChange<{ id: bigint; state: string }>((db, value) =>
 
 /**
  * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Its row
- * is held already, so nothing newer can be overwritten.
+ * is held already, so nothing newer can be overwritten. Answers the commit that decided.
  */
-export async function rollUpProject({ trx }: Life, projectId: bigint): Promise<void> {
+export async function rollUpProject({ trx }: Life, projectId: bigint): Promise<bigint | undefined> {
   const [deciding] = await findDecidingCommit(trx, { project: projectId });
   const state = projectState((deciding?.build_state as CommitState | undefined) ?? null);
   await moveProject(trx, { id: projectId, state });
+  return deciding?.id;
 }
 
 function toFact(build: CountedBuild): BuildFact {

@@ -42,10 +42,16 @@ interface Place {
 interface Letter {
   type: string;
   what: object;
+  projectState?: string | undefined;
 }
 
-/** What a receiver may be told of: `reason` says why nothing could be fetched. */
-export type News = Happening & { reason?: string | undefined };
+/** What a receiver may be told of. */
+export interface News extends Happening {
+  /** Why nothing could be fetched. */
+  reason?: string | undefined;
+  /** What the project was then, where it is something else by now. */
+  projectState?: string | undefined;
+}
 
 /**
  * Tells those who asked about a project's builds of builds and commits that have changed, and of requests that came to
@@ -60,7 +66,11 @@ export async function tellOfBuilds(teller: Teller, projectId: bigint, happened: 
     takeBuildPlaces(trx, { project: projectId, many }),
     Promise.all(told.map((news) => viewOf(trx, news))),
   ]);
-  const letters = told.map(({ type, state }, at) => ({ type: `${type}.${state}`, what: views[at] ?? {} }));
+  const letters = told.map(({ type, state, projectState }, at) => ({
+    type: `${type}.${state}`,
+    what: views[at] ?? {},
+    projectState,
+  }));
   const first = places.map(({ last_position: last, ...place }) => ({ ...place, position: last - many + 1n }));
   if (places.length > 0) await write(teller, first, letters);
 }
@@ -157,10 +167,11 @@ async function write({ db, trx, ids }: Teller, places: Place[], letters: Letter[
     lines.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id })),
   );
   const deliveries = lines.flatMap(({ project, place }) =>
-    letters.map(({ type, what }, at): DeliveryRow => {
+    letters.map(({ type, what, projectState = project.build_state }, at): DeliveryRow => {
       const id = ids.next();
+      const shown = projectView({ ...project, build_state: projectState }, true);
       // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.
-      const told = { id: String(id), type, created_at: timestamp(now), project: projectView(project, true), ...what };
+      const told = { id: String(id), type, created_at: timestamp(now), project: shown, ...what };
       return {
         id,
         notification_id: place.id,

@@ -94,22 +94,34 @@ async function* pieces(
   for (;;) {
     const size = (await findLog(db, id))?.size ?? 0n;
     const before = at;
-    let rest: Buffer = Buffer.alloc(0);
-    for await (const piece of readLog(db, blobs, id, at, size)) {
-      for (let start = 0; start < piece.length; start += largestPiece) {
-        const next = piece.subarray(start, start + largestPiece);
-        const all = rest.length === 0 ? next : Buffer.concat([rest, next]);
-        const isLast = at + BigInt(all.length) >= size;
-        const whole = isLast && complete ? all : all.subarray(0, wholeCharacters(all));
-        rest = all.subarray(whole.length);
-        if (whole.length === 0) continue;
-        const [offset, end] = [Number(at), Number(at) + whole.length];
-        at = BigInt(end);
-        yield { type: 'log', offset, next: end, text: whole.toString('utf8') };
-      }
+    for await (const bytes of gathered(readLog(db, blobs, id, at, size))) {
+      const isLast = at + BigInt(bytes.length) >= size;
+      const whole = isLast && complete ? bytes : bytes.subarray(0, wholeCharacters(bytes));
+      if (whole.length === 0) break;
+      const [offset, next] = [Number(at), Number(at) + whole.length];
+      at = BigInt(next);
+      yield { type: 'log', offset, next, text: whole.toString('utf8') };
+      if (whole.length < bytes.length && !isLast) break; // the rest of a character is read again with what follows
     }
     if (at === before) return;
   }
+}
+
+/** Small pieces together and large ones apart. */
+async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let gathering: Buffer[] = [];
+  let length = 0;
+  for await (const piece of pieces) {
+    gathering.push(piece);
+    length += piece.length;
+    if (length < largestPiece) continue;
+    const all = gathering.length === 1 ? piece : Buffer.concat(gathering);
+    const end = all.length - (all.length % largestPiece);
+    for (let start = 0; start < end; start += largestPiece) yield all.subarray(start, start + largestPiece);
+    gathering = end < all.length ? [all.subarray(end)] : [];
+    length = all.length - end;
+  }
+  if (length > 0) yield Buffer.concat(gathering);
 }
 
 /** How many bytes from the start end with a whole character: the rest of the last one may still be on its way. */
