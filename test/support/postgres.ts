@@ -72,6 +72,7 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
     async close() {
       if (keeper.exitCode !== null) return;
       const gone = once(keeper, 'exit');
+      keeper.ref();
       keeper.stdin?.end();
       await gone;
     },
