@@ -1,42 +1,75 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { onBoth, postgresOver, type OnBoth } from './support/databases.ts';
 import { median, round, type Benchmark } from './support/report.ts';
 import { startBuilding } from './support/building.ts';
+
+const rounds = 3;
+const many = 100;
+const kinds = ['sqlite', 'postgres'] as const;
+const measured = (): OnBoth<number[]> => ({ sqlite: [], postgres: [] });
+const middle = ({ sqlite, postgres }: OnBoth<number[]>): OnBoth<number> => ({
+  sqlite: median(sqlite),
+  postgres: median(postgres),
+});
 
 /** How much is between asking for a build of a known commit and its first byte of log, and how many fit into a second. */
 export const builds: Benchmark = {
   name: 'builds',
-  async run() {
-    const building = await startBuilding('echo hello');
-    try {
-      await building.build(); // the commit is known and its work tree made
-      const first: number[] = [];
-      const bare: number[] = [];
-      for (let turn = 0; turn < 60; turn += 1) {
-        first.push(await building.firstByte());
-        bare.push(await bareStart());
-      }
-      const many = 300;
-      await building.command('true');
-      const ours = await building.perSecond(many);
-      const limit = await barePerSecond(many);
-      return [
-        {
-          what: 'request to first log byte, over a bare bubblewrap start',
-          value: median(first) / median(bare),
-          limit: { atMost: 2 },
-          from: `${round(median(first))} ms against ${round(median(bare))} ms`,
-        },
-        {
-          what: 'sandboxed no-op builds per second, share of bare bubblewrap starts',
-          value: ours / limit,
-          limit: { atLeast: 0.5 },
-          from: `${round(ours)}/s against ${round(limit)}/s, two executors each`,
-        },
-      ];
-    } finally {
-      await building.stop();
+  async run(databases) {
+    await using stack = new AsyncDisposableStack();
+    const building = await onBoth(databases, async (settings) => {
+      const started = await startBuilding('echo hello', settings);
+      stack.defer(() => started.stop());
+      await started.build(); // the commit is known and its work tree made
+      return started;
+    });
+    const first = measured();
+    const bareFirst: number[] = [];
+    for (let turn = 0; turn < 60; turn += 1) {
+      for (const kind of kinds) first[kind].push(await building[kind].firstByte());
+      bareFirst.push(await bareStart());
     }
+
+    const [one, five] = [measured(), measured()];
+    const bare: number[] = [];
+    for (const kind of kinds) await building[kind].command('true');
+    for (let turn = 0; turn < rounds; turn += 1) {
+      for (const kind of kinds) one[kind].push(await building[kind].perSecond(many));
+      for (const kind of kinds) five[kind].push(await building[kind].perSecond(many, 5));
+      bare.push(await barePerSecond(many));
+    }
+    const alone: number[] = [];
+    const together: number[] = [];
+    for (let turn = 0; turn < rounds; turn += 1) alone.push(await building.postgres.perSecond(many, 5));
+    await building.postgres.addServer();
+    await building.postgres.perSecond(many, 5); // its runner has the commits
+    for (let turn = 0; turn < rounds; turn += 1) together.push(await building.postgres.perSecond(many, 5));
+
+    const ours = median(first.sqlite);
+    return [
+      {
+        what: 'request to first log byte, over a bare bubblewrap start',
+        value: ours / median(bareFirst),
+        limit: { atMost: 2 },
+        from: `${round(ours)} ms against ${round(median(bareFirst))} ms`,
+      },
+      postgresOver(middle(first), { what: 'request to first log byte', limit: { atMost: 1.6 }, unit: ' ms' }),
+      {
+        what: 'sandboxed no-op builds per second, share of bare bubblewrap starts',
+        value: median(one.sqlite) / median(bare),
+        limit: { atLeast: 0.5 },
+        from: `${round(median(one.sqlite))}/s against ${round(median(bare))}/s, two executors each`,
+      },
+      postgresOver(middle(one), { what: 'no-op builds of one project', limit: { atLeast: 0.6 }, unit: '/s' }),
+      postgresOver(middle(five), { what: 'no-op builds of five projects', limit: { atLeast: 0.6 }, unit: '/s' }),
+      {
+        what: 'no-op builds with two servers and two runners on PostgreSQL, share of one',
+        value: median(together) / median(alone),
+        limit: { atLeast: 1 },
+        from: `${round(median(together))}/s against ${round(median(alone))}/s`,
+      },
+    ];
   },
 };
 
@@ -73,11 +106,11 @@ async function bareRun(): Promise<void> {
   await once(spawn('bwrap', [...bareCommand, 'true'], { uid: 65534, gid: 65534, stdio: 'ignore' }), 'exit');
 }
 
-async function barePerSecond(many: number): Promise<number> {
+async function barePerSecond(starts: number): Promise<number> {
   const startedAt = performance.now();
   const loop = async (): Promise<void> => {
-    for (let turn = 0; turn < many / 2; turn += 1) await bareRun();
+    for (let turn = 0; turn < starts / 2; turn += 1) await bareRun();
   };
   await Promise.all([loop(), loop()]);
-  return many / ((performance.now() - startedAt) / 1000);
+  return starts / ((performance.now() - startedAt) / 1000);
 }

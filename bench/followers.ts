@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { onBoth, postgresOver } from './support/databases.ts';
 import { requestsPerSecond } from './support/load.ts';
 import { startProject, type BenchProject } from './support/project.ts';
 import { median, p95, round, type Benchmark } from './support/report.ts';
@@ -21,40 +22,47 @@ const clientsCore = String(availableParallelism() - 1);
 /** Many who follow one build: how late they hear, and what is left for everybody else. */
 export const followers: Benchmark = {
   name: 'followers',
-  async run() {
-    const project = await startProject();
+  async run(databases) {
+    await using stack = new AsyncDisposableStack();
+    const { sqlite: project, postgres } = await onBoth(databases, async (settings) => {
+      const started = await startProject({}, settings);
+      stack.defer(() => started.stop());
+      await started.command(command);
+      return started;
+    });
     const { service } = project;
     const target = { url: `${service.url}${project.path}`, headers: { authorization: service.authorization } };
-    try {
-      await project.command(command);
-      const alone: number[] = [];
-      let crowd: number[] = [];
-      const idle: number[] = [];
-      const busy: number[] = [];
-      await requestsPerSecond(target, 32, 3); // until the code is compiled
-      for (let round = 0; round < rounds; round += 1) {
-        alone.push(...(await followed(project, 1)).delays);
-        crowd = crowd.concat((await followed(project, many)).delays);
-        idle.push(await requestsPerSecond(target));
-        busy.push((await followed(project, many, () => requestsPerSecond(target))).meanwhile ?? 0);
-      }
-      return [
-        {
-          what: `p95 delay of ${many} firehose clients, over that of one`,
-          value: p95(crowd) / p95(alone),
-          limit: { atMost: 5 },
-          from: `${round(p95(crowd))} ms against ${round(p95(alone))} ms, ten lines a second`,
-        },
-        {
-          what: `reads with ${many} firehose clients, share of those without`,
-          value: median(busy) / median(idle),
-          limit: { atLeast: 0.6 },
-          from: `${round(median(busy))}/s against ${round(median(idle))}/s`,
-        },
-      ];
-    } finally {
-      await project.stop();
+    const alone: number[] = [];
+    let crowd: number[] = [];
+    let crowdOnPostgres: number[] = [];
+    const idle: number[] = [];
+    const busy: number[] = [];
+    await requestsPerSecond(target, 32, 3); // until the code is compiled
+    for (let round = 0; round < rounds; round += 1) {
+      alone.push(...(await followed(project, 1)).delays);
+      crowd = crowd.concat((await followed(project, many)).delays);
+      crowdOnPostgres = crowdOnPostgres.concat((await followed(postgres, many)).delays);
+      idle.push(await requestsPerSecond(target));
+      busy.push((await followed(project, many, () => requestsPerSecond(target))).meanwhile ?? 0);
     }
+    return [
+      {
+        what: `p95 delay of ${many} firehose clients, over that of one`,
+        value: p95(crowd) / p95(alone),
+        limit: { atMost: 5 },
+        from: `${round(p95(crowd))} ms against ${round(p95(alone))} ms, ten lines a second`,
+      },
+      postgresOver(
+        { sqlite: p95(crowd), postgres: p95(crowdOnPostgres) },
+        { what: `p95 delay of ${many} firehose clients`, limit: { atMost: 1.5 }, unit: ' ms' },
+      ),
+      {
+        what: `reads with ${many} firehose clients, share of those without`,
+        value: median(busy) / median(idle),
+        limit: { atLeast: 0.6 },
+        from: `${round(median(busy))}/s against ${round(median(idle))}/s`,
+      },
+    ];
   },
 };
 

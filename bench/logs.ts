@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { onBoth, postgresOver } from './support/databases.ts';
 import { startProject, type BenchProject } from './support/project.ts';
 import { untilIdle } from './support/idle.ts';
 import { median, round, type Benchmark } from './support/report.ts';
@@ -13,37 +14,45 @@ const command = `yes 'a line of a log, about as long as lines of logs are: compi
 /** A build that says 100 MB as fast as it can: how long until the API has all of it, and what it costs in memory. */
 export const logs: Benchmark = {
   name: 'logs',
-  async run() {
-    const project = await startProject();
-    try {
-      await project.command(command);
-      const file = join(project.service.dataDir, 'bare');
-      const ours: number[] = [];
-      const bare: number[] = [];
-      const growth = { server: 0, runner: 0 };
-      for (let turn = 0; turn < 5; turn += 1) {
-        const watch = watchMemory(project);
-        ours.push(await logged(project));
-        const grown = watch.stop();
-        growth.server = Math.max(growth.server, grown.server);
-        growth.runner = Math.max(growth.runner, grown.runner);
-        await untilIdle(project.service.pid); // it packs the log now, which must not slow down the other
-        bare.push(await piped(file));
-      }
-      const most = { atMost: 50 };
-      return [
-        {
-          what: '100 MB of log to complete in the API, over a bare pipe into a file',
-          value: median(ours) / median(bare),
-          limit: { atMost: 5 },
-          from: `${round(median(ours))} ms against ${round(median(bare))} ms`,
-        },
-        { what: 'growth of the server meanwhile, MB', value: growth.server, limit: most, from: 'resident memory' },
-        { what: 'growth of the runner meanwhile, MB', value: growth.runner, limit: most, from: 'resident memory' },
-      ];
-    } finally {
-      await project.stop();
+  async run(databases) {
+    await using stack = new AsyncDisposableStack();
+    const { sqlite: project, postgres } = await onBoth(databases, async (settings) => {
+      const started = await startProject({}, settings);
+      stack.defer(() => started.stop());
+      await started.command(command);
+      return started;
+    });
+    const file = join(project.service.dataDir, 'bare');
+    const ours: number[] = [];
+    const onPostgres: number[] = [];
+    const bare: number[] = [];
+    const growth = { server: 0, runner: 0 };
+    for (let turn = 0; turn < 5; turn += 1) {
+      const watch = watchMemory(project);
+      ours.push(await logged(project));
+      const grown = watch.stop();
+      growth.server = Math.max(growth.server, grown.server);
+      growth.runner = Math.max(growth.runner, grown.runner);
+      await untilIdle(project.service.pid); // it packs the log now, which must not slow down the others
+      onPostgres.push(await logged(postgres));
+      await untilIdle(postgres.service.pid);
+      bare.push(await piped(file));
     }
+    const most = { atMost: 50 };
+    return [
+      {
+        what: '100 MB of log to complete in the API, over a bare pipe into a file',
+        value: median(ours) / median(bare),
+        limit: { atMost: 5 },
+        from: `${round(median(ours))} ms against ${round(median(bare))} ms`,
+      },
+      postgresOver(
+        { sqlite: median(ours), postgres: median(onPostgres) },
+        { what: 'the same', limit: { atMost: 2.5 }, unit: ' ms' },
+      ),
+      { what: 'growth of the server meanwhile, MB', value: growth.server, limit: most, from: 'resident memory' },
+      { what: 'growth of the runner meanwhile, MB', value: growth.runner, limit: most, from: 'resident memory' },
+    ];
   },
 };
 

@@ -1,3 +1,4 @@
+import { openDatabases } from './support/databases.ts';
 import { holds, line, type Benchmark } from './support/report.ts';
 import { fetches } from './fetches.ts';
 import { builds } from './builds.ts';
@@ -37,11 +38,16 @@ if (unknown.length > 0)
   throw new Error(`no benchmark ${unknown.join(', ')}: ${benchmarks.map((one) => one.name).join(', ')}`);
 
 let missed = 0;
-for (const benchmark of benchmarks) {
-  if (wanted.length > 0 && !wanted.includes(benchmark.name)) continue;
-  for (const figure of await benchmark.run()) {
-    console.log(line(figure));
-    if (!holds(figure)) missed += 1;
+const databases = openDatabases();
+try {
+  for (const benchmark of benchmarks) {
+    if (wanted.length > 0 && !wanted.includes(benchmark.name)) continue;
+    for (const figure of await benchmark.run(databases)) {
+      console.log(line(figure));
+      if (!holds(figure)) missed += 1;
+    }
   }
+} finally {
+  await databases.close();
 }
 process.exitCode = missed > 0 ? 1 : 0;

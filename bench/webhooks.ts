@@ -1,8 +1,9 @@
 import { request } from 'node:http';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { sql } from 'kysely';
+import { openDatabase, type Database } from '../src/db/open.ts';
 import { Receiver } from '../test/support/receiver.ts';
-import { median, round, type Benchmark } from './support/report.ts';
+import { onBoth, type DatabaseName } from './support/databases.ts';
+import { median, round, type Benchmark, type Figure } from './support/report.ts';
 import { call, startHeadrace, type Service } from './support/servers.ts';
 
 const samples = 200;
@@ -11,51 +12,62 @@ const pending = 10_000;
 /** How long news takes from the change it tells of to its receiver, and what a dead receiver costs the others. */
 export const webhooks: Benchmark = {
   name: 'webhooks',
-  async run() {
-    await using receiver = await Receiver.start();
-    const env = { HEADRACE_WEBHOOK_ALLOW: '127.0.0.0/8' };
-    const [free, burdened] = [await startHeadrace(undefined, env), await startHeadrace(undefined, env)];
-    try {
-      const [sendFree, sendBurdened] = [await sender(free, receiver), await sender(burdened, receiver)];
-      await burden(burdened);
-      const body = receiver.calls[0]?.body ?? '';
-      const times = { bare: [] as number[], free: [] as number[], burdened: [] as number[] };
-      for (let turn = -20; turn < samples; turn += 1) {
-        const measured = {
-          bare: await barePost(receiver, body),
-          free: await sendFree(),
-          burdened: await sendBurdened(),
-        };
-        if (turn < 0) continue; // until the code is compiled
-        for (const name of ['bare', 'free', 'burdened'] as const) times[name].push(measured[name]);
-      }
-      const [bare, alone, beside] = [median(times.bare), median(times.free), median(times.burdened)];
-      return [
-        {
-          what: 'event to receiver in milliseconds, idle',
-          value: alone,
-          limit: { atMost: 20 },
-          from: `the middle of ${samples}`,
-        },
-        {
-          what: 'event to receiver, over a bare HTTP POST',
-          value: alone / bare,
-          limit: { atMost: 10 },
-          from: `${round(alone)} ms against ${round(bare)} ms`,
-        },
-        {
-          what: `the same beside ${pending} deliveries to a dead receiver, over without`,
-          value: beside / alone,
-          limit: { atMost: 1.2 },
-          from: `${round(beside)} ms against ${round(alone)} ms`,
-        },
-      ];
-    } finally {
-      await free.stop();
-      await burdened.stop();
-    }
+  async run(databases) {
+    const { sqlite, postgres } = await onBoth(databases, async (settings, name) => {
+      const burdened = await databases.settingsFor(name);
+      return measure(name, settings, burdened);
+    });
+    return [...sqlite, ...postgres];
   },
 };
+
+async function measure(name: DatabaseName, free: NodeJS.ProcessEnv, burdened: NodeJS.ProcessEnv): Promise<Figure[]> {
+  await using stack = new AsyncDisposableStack();
+  const receiver = stack.use(await Receiver.start());
+  const begin = async (settings: NodeJS.ProcessEnv): Promise<Sender> => {
+    const service = await startHeadrace(undefined, { ...settings, HEADRACE_WEBHOOK_ALLOW: '127.0.0.0/8' });
+    stack.defer(() => service.stop());
+    const db = await openDatabase({ url: service.databaseUrl });
+    stack.defer(() => db.close());
+    return { service, db, send: await sender(service, db, receiver) };
+  };
+  const [quick, loaded] = [await begin(free), await begin(burdened)];
+  await burden(loaded);
+  const body = receiver.calls[0]?.body ?? '';
+  const times = { bare: [] as number[], free: [] as number[], burdened: [] as number[] };
+  for (let turn = -20; turn < samples; turn += 1) {
+    const measured = { bare: await barePost(receiver, body), free: await quick.send(), burdened: await loaded.send() };
+    if (turn < 0) continue; // until the code is compiled
+    for (const which of ['bare', 'free', 'burdened'] as const) times[which].push(measured[which]);
+  }
+  const [bare, alone, beside] = [median(times.bare), median(times.free), median(times.burdened)];
+  return [
+    {
+      what: `event to receiver in milliseconds on ${name}, idle`,
+      value: alone,
+      limit: { atMost: 20 },
+      from: `the middle of ${samples}`,
+    },
+    {
+      what: `event to receiver on ${name}, over a bare HTTP POST`,
+      value: alone / bare,
+      limit: { atMost: 10 },
+      from: `${round(alone)} ms against ${round(bare)} ms`,
+    },
+    {
+      what: `the same beside ${pending} deliveries to a dead receiver, over without`,
+      value: beside / alone,
+      limit: { atMost: 1.2 },
+      from: `${round(beside)} ms against ${round(alone)} ms`,
+    },
+  ];
+}
+
+interface Sender {
+  service: Service;
+  db: Database;
+  send: () => Promise<number>;
+}
 
 interface Item {
   id_str: string;
@@ -70,7 +82,7 @@ async function notify(service: Service, name: string, url: string): Promise<stri
 }
 
 /** Has a delivery sent over and over; each time the milliseconds from the change in the store until it has arrived. */
-async function sender(service: Service, receiver: Receiver): Promise<() => Promise<number>> {
+async function sender(service: Service, db: Database, receiver: Receiver): Promise<() => Promise<number>> {
   const path = await notify(service, 'quick', receiver.url);
   await receiver.received(receiver.calls.length + 1);
   const [delivery] = await call<Item[]>(service, `${path}/deliveries`);
@@ -80,31 +92,28 @@ async function sender(service: Service, receiver: Receiver): Promise<() => Promi
       receiver.received(receiver.calls.length + 1),
       call(service, `${path}/deliveries/${id}/redeliver`, {}),
     ]);
-    return performance.timeOrigin + (calls.at(-1)?.at ?? 0) - changedAt(service, id);
+    return performance.timeOrigin + (calls.at(-1)?.at ?? 0) - (await changedAt(db, id));
   };
 }
 
 /** When the delivery was written, as the server noted it: the machine has one clock. */
-function changedAt({ dataDir }: Service, id: bigint): number {
-  const database = new DatabaseSync(join(dataDir, 'headrace.db'), { readOnly: true, timeout: 10_000 });
-  const { since } = database.prepare('select since from deliveries where id = ?').get(id) as { since: number };
-  database.close();
-  return since;
+async function changedAt({ read }: Database, id: bigint): Promise<number> {
+  const delivery = read.selectFrom('deliveries').select('since').where('id', '=', id);
+  return Number((await delivery.executeTakeFirstOrThrow()).since);
 }
 
 /** A notification whose receiver does not exist, and a long line before it. */
-async function burden(service: Service): Promise<void> {
+async function burden({ service, db }: Sender): Promise<void> {
   const id = BigInt((await notify(service, 'dead', 'http://127.0.0.1:9/')).split('/').at(-1) ?? '');
-  const database = new DatabaseSync(join(service.dataDir, 'headrace.db'), { timeout: 10_000 });
-  database.exec('begin immediate');
-  const insert = database.prepare(
-    `insert into deliveries (id, notification_id, position, event_type, payload, state, created_at, since)
-     select ?, notification_id, ?, event_type, payload, 'pending', created_at, since from deliveries
-     where notification_id = ? and position = 1`,
+  await db.transaction((trx) =>
+    sql`
+      insert into deliveries (id, notification_id, position, event_type, payload, state, created_at, since)
+      with recursive numbers (number) as (select 1 union all select number + 1 from numbers where number < ${sql.lit(pending)})
+      select number, notification_id, number + 1, event_type, payload, 'pending', created_at, since
+      from deliveries, numbers where notification_id = ${id} and position = 1
+    `.execute(trx),
   );
-  for (let at = 0n; at < BigInt(pending); at += 1n) insert.run(at + 1n, at + 2n, id);
-  database.exec('commit');
-  database.close();
+  if (db.kind === 'postgres') await sql`analyze deliveries`.execute(db.read);
 }
 
 /** The same bytes from this process, on a connection of its own. */

@@ -1,43 +1,55 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { requestsPerSecond } from './support/load.ts';
+import { onBoth, postgresOver } from './support/databases.ts';
+import { requestsPerSecond, type Target } from './support/load.ts';
 import { median, round, type Benchmark } from './support/report.ts';
-import { call, startHeadrace } from './support/servers.ts';
+import { call, startHeadrace, type Service } from './support/servers.ts';
 
 /** How many of the durable commits that the disk allows reach a caller over HTTPS. */
 export const writes: Benchmark = {
   name: 'writes',
-  async run() {
-    const dataDir = mkdtempSync(join(tmpdir(), 'headrace-bench-'));
-    const service = await startHeadrace(dataDir);
-    try {
+  async run(databases) {
+    await using stack = new AsyncDisposableStack();
+    const { sqlite, postgres } = await onBoth(databases, async (settings) => {
+      const service = await startHeadrace(undefined, settings);
+      stack.defer(() => service.stop());
       const form = { name: 'bench', repository_url: 'git@example.org:bench.git' };
       const project = await call<{ id_str: string }>(service, '/projects', form);
-      let suites = 0;
-      const target = {
-        url: `${service.url}/projects/${project.id_str}/suites`,
-        method: 'POST' as const,
-        headers: { authorization: service.authorization, 'content-type': 'application/x-www-form-urlencoded' },
-        body: () => `name=suite-${(suites += 1)}&command=make+test`,
-      };
+      const target = suitesOf(service, project);
       await requestsPerSecond(target, 32, 2);
-      const ours: number[] = [];
-      const bare: number[] = [];
-      for (let turn = 0; turn < 5; turn += 1) {
-        ours.push(await requestsPerSecond(target, 32, 3));
-        bare.push(commitsPerSecond(join(dataDir, 'headrace.db'), BigInt(project.id_str)));
-      }
-      const value = median(ours) / median(bare);
-      const from = `${round(median(ours))}/s against ${round(median(bare))} bare commits/s`;
-      return [{ what: 'POST …/suites, share of bare durable commits', value, limit: { atLeast: 0.4 }, from }];
-    } finally {
-      await service.stop();
-      rmSync(dataDir, { recursive: true, force: true });
+      return { service, project, target };
+    });
+    const ours: number[] = [];
+    const onPostgres: number[] = [];
+    const bare: number[] = [];
+    for (let turn = 0; turn < 5; turn += 1) {
+      ours.push(await requestsPerSecond(sqlite.target, 32, 3));
+      onPostgres.push(await requestsPerSecond(postgres.target, 32, 3));
+      bare.push(commitsPerSecond(sqlite.service.databaseUrl, BigInt(sqlite.project.id_str)));
     }
+    return [
+      {
+        what: 'POST …/suites, share of bare durable commits',
+        value: median(ours) / median(bare),
+        limit: { atLeast: 0.4 },
+        from: `${round(median(ours))}/s against ${round(median(bare))} bare commits/s`,
+      },
+      postgresOver(
+        { sqlite: median(ours), postgres: median(onPostgres) },
+        { what: 'POST …/suites', limit: { atLeast: 0.5 }, unit: '/s' },
+      ),
+    ];
   },
 };
+
+function suitesOf(service: Service, project: { id_str: string }): Target {
+  let suites = 0;
+  return {
+    url: `${service.url}/projects/${project.id_str}/suites`,
+    method: 'POST',
+    headers: { authorization: service.authorization, 'content-type': 'application/x-www-form-urlencoded' },
+    body: () => `name=suite-${(suites += 1)}&command=make+test`,
+  };
+}
 
 /** The row that a request writes, one transaction and one flush each, over and over, with the same settings. */
 function commitsPerSecond(file: string, project: bigint): number {

@@ -13,6 +13,7 @@ import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.
 import { watchHealth } from './db/health.ts';
 import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
+import { isUnavailable } from './db/unavailable.ts';
 import { createDispatch, type Dispatch } from './dispatch/dispatch.ts';
 import { addDoor } from './dispatch/door.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/kind.ts';
@@ -95,6 +96,7 @@ export async function startServer({
     metricsToken: config.metrics_token,
     trouble: watchHealth({
       disk: store.disk,
+      isAway: () => store.db.isAway(),
       write: () => store.proveWritable(),
       onChange: (reason) =>
         reason === undefined ? log.info('the service is well again') : log.error({ reason }, 'the service is not well'),
@@ -207,7 +209,8 @@ function translateWith(log: FastifyBaseLogger): (error: unknown) => ApiError | u
   return (error) => {
     // The thing that a new one was to belong to was deleted in between.
     if (isForeignKeyViolation(error)) return new ApiError('not_found');
-    if (error instanceof LeaseLapsedError) return new ApiError('resource_temporary_unavailable');
+    if (error instanceof LeaseLapsedError || isUnavailable(error))
+      return new ApiError('resource_temporary_unavailable');
     if (!isDatabaseFull(error) && !isNoSpace(error)) return undefined;
     log.error({ err: error }, 'a request was refused because the disk is full');
     return new ApiError('resource_temporary_unavailable');

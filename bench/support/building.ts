@@ -17,8 +17,10 @@ export interface Building {
   firstByte(): Promise<number>;
   /** What is run from now on. */
   command(command: string): Promise<void>;
-  /** Asks for so many builds at once; how many are finished in a second. */
-  perSecond(many: number): Promise<number>;
+  /** Asks for so many builds at once, of as many projects; how many are finished in a second. */
+  perSecond(many: number, projects?: number): Promise<number>;
+  /** Starts another server with a runner of its own on the same database, which is asked for builds as well from now on. */
+  addServer(): Promise<void>;
   /** Gives the suite a dependency, and takes it away again. */
   attach(dependency: string): Promise<void>;
   detach(dependency: string): Promise<void>;
@@ -28,16 +30,18 @@ export interface Building {
 /** A line that tells of the end of a build request. */
 const isOver = /"state":"(passed|failed|errored)","type":"build_request"/;
 
-export async function startBuilding(command: string): Promise<Building> {
-  const project = await startProject({ files: { README: 'bench\n' } });
+export async function startBuilding(command: string, settings: NodeJS.ProcessEnv = {}): Promise<Building> {
+  const project = await startProject({ files: { README: 'bench\n' } }, settings);
   const { service, path, sha } = project;
+  const servers = [service];
   await project.command(command);
   const attached = `${project.suite}/dependencies`;
 
-  let asked = 1; // the project was built once to begin with
+  const asked = new Map([[path, 1]]); // each project was built once to begin with
+  const note = (at: string, more: number): void => void asked.set(at, (asked.get(at) ?? 0) + more);
   const body = (): string => `commit_ref=${sha}`;
   const ask = (): Promise<Item> => {
-    asked += 1;
+    note(path, 1);
     return call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
   };
   /** Reads a stream to its end, after which the connection serves the next request. */
@@ -51,18 +55,18 @@ export async function startBuilding(command: string): Promise<Building> {
     }
   };
 
-  /** Reads all that happened in the project, from the beginning, until so many requests are over. */
-  const untilOver = async (many: number): Promise<void> => {
+  /** Reads all that happened in a project, from the beginning, until everything that was asked for is over. */
+  const untilOver = async (at: string): Promise<void> => {
     const leaving = new AbortController();
     const headers = { authorization: service.authorization, accept: 'application/x-ndjson' };
-    const answer = await fetch(`${service.url}${path}/firehose?offset=0`, { headers, signal: leaving.signal });
+    const answer = await fetch(`${service.url}${at}/firehose?offset=0`, { headers, signal: leaving.signal });
     let over = 0;
     let rest = '';
     for await (const chunk of answer.body ?? []) {
       const lines = (rest + Buffer.from(chunk as Uint8Array).toString()).split('\n');
       rest = lines.pop() ?? '';
       over += lines.filter((line) => isOver.test(line)).length;
-      if (over === many) break;
+      if (over === asked.get(at)) break;
     }
     leaving.abort();
   };
@@ -79,22 +83,29 @@ export async function startBuilding(command: string): Promise<Building> {
       return taken;
     },
     command: (next) => project.command(next),
-    async perSecond(many) {
-      const expected = asked + many;
-      const startedAt = performance.now();
-      // Few connections ask and one stream tells of all: what the load costs is missing to the service.
+    async perSecond(many, projects = 1) {
+      while (asked.size < projects) asked.set(await project.another(`bench ${asked.size}`), 1);
+      const paths = [...asked.keys()].slice(0, projects);
       const headers = {
         authorization: service.authorization,
         'content-type': 'application/x-www-form-urlencoded',
       };
-      const target = { url: `${service.url}${path}/build_requests`, method: 'POST' as const, headers, body };
-      asked += many;
-      const asking = Array.from({ length: 4 }, async (_, asker) => {
-        using connection = await openConnection(target);
-        for (let turn = asker; turn < many; turn += 4) await connection.ask();
+      const startedAt = performance.now();
+      // Few connections ask and one stream of each project tells of all: what the load costs is missing to the service.
+      const askers = Math.max(4, projects);
+      const asking = Array.from({ length: askers }, async (_, asker) => {
+        const { url } = servers[asker % servers.length] ?? service;
+        const at = paths[asker % projects] ?? path;
+        const turns = Math.ceil((many - asker) / askers);
+        note(at, turns);
+        using connection = await openConnection({ url: `${url}${at}/build_requests`, method: 'POST', headers, body });
+        for (let turn = 0; turn < turns; turn += 1) await connection.ask();
       });
-      await Promise.all([...asking, untilOver(expected)]);
+      await Promise.all([...asking, ...paths.map(untilOver)]);
       return many / ((performance.now() - startedAt) / 1000);
+    },
+    async addServer() {
+      servers.push(await project.anotherServer());
     },
     async attach(dependency) {
       await call(service, attached, { dependency_id: dependency });

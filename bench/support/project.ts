@@ -26,37 +26,50 @@ export interface BenchProject {
   build(): Promise<string>;
   /** Waits until the build at an address is over and its log complete. */
   end(build: string): Promise<void>;
+  /** Makes another project of the same repository, which was built once; answers its address. */
+  another(name: string): Promise<string>;
+  /** Starts another server on the same database, with a runner of its own. It is stopped with this one. */
+  anotherServer(): Promise<Service>;
   stop(): Promise<void>;
 }
 
 const unfinished = new Set(['enqueued', 'running']);
 
-export async function startProject(content: NewCommit = {}): Promise<BenchProject> {
+export async function startProject(content: NewCommit = {}, settings: NodeJS.ProcessEnv = {}): Promise<BenchProject> {
   const host = await startGitHost();
   const repository = await createRepository(join(host.folder, 'bench.git'));
   const sha = await repository.commit({ message: 'Measure', ...content });
-  const env = { HEADRACE_SSH_CONFIG: host.sshConfig, HEADRACE_BUILD_NETWORK: 'none', HEADRACE_CONCURRENCY: '2' };
+  const env = {
+    HEADRACE_SSH_CONFIG: host.sshConfig,
+    HEADRACE_BUILD_NETWORK: 'none',
+    HEADRACE_CONCURRENCY: '2',
+    ...settings,
+  };
   const service = await startHeadrace(undefined, env);
-  const project = await call<Item & { ssh_public_key: string }>(service, '/projects', {
-    name: 'bench',
-    repository_url: host.url('bench.git'),
-  });
-  await host.authorize(project.ssh_public_key);
-  const path = `/projects/${project.id_str}`;
-  const suite = await call<Item>(service, `${path}/suites`, { name: 'bench', command: 'true' });
+  const others: Service[] = [];
+  const make = async (name: string): Promise<{ path: string; suite: Item }> => {
+    const project = await call<Item & { ssh_public_key: string }>(service, '/projects', {
+      name,
+      repository_url: host.url('bench.git'),
+    });
+    await host.authorize(project.ssh_public_key);
+    const at = `/projects/${project.id_str}`;
+    return { path: at, suite: await call<Item>(service, `${at}/suites`, { name: 'bench', command: 'true' }) };
+  };
+  const { path, suite } = await make('bench');
 
   const end = async (build: string): Promise<void> => {
     while (unfinished.has((await call<Item>(service, build)).build_state)) await pause(20);
   };
-  const build = async (): Promise<string> => {
-    const request = await call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
+  const build = async (at = path): Promise<string> => {
+    const request = await call<Item>(service, `${at}/build_requests`, { commit_ref: sha });
     for (;;) {
       const { commit_id_str: commit } = await call<{ commit_id_str: string }>(
         service,
-        `${path}/build_requests/${request.id_str}`,
+        `${at}/build_requests/${request.id_str}`,
       );
-      const [newest] = commit === '' ? [] : await call<Item[]>(service, `${path}/commits/${commit}/builds?limit=1`);
-      if (newest) return `${path}/builds/${newest.id_str}`;
+      const [newest] = commit === '' ? [] : await call<Item[]>(service, `${at}/commits/${commit}/builds?limit=1`);
+      if (newest) return `${at}/builds/${newest.id_str}`;
       await pause(20);
     }
   };
@@ -69,9 +82,21 @@ export async function startProject(content: NewCommit = {}): Promise<BenchProjec
     sha,
     runnerPid: () => Number(readFileSync(join(service.dataDir, 'runner', 'pid'), 'utf8')),
     command: (command) => call(service, `${path}/suites/${suite.id_str}`, { command }, 'PUT'),
-    build,
+    build: () => build(),
     end,
+    async another(name) {
+      const { path: at } = await make(name);
+      await end(await build(at));
+      return at;
+    },
+    async anotherServer() {
+      const keyFile = join(service.dataDir, 'master.key');
+      const other = await startHeadrace(undefined, { ...env, HEADRACE_MASTER_KEY_FILE: keyFile });
+      others.push(other);
+      return { ...other, authorization: service.authorization };
+    },
     async stop() {
+      for (const other of others) await other.stop();
       await service.stop();
       await host.close();
     },

@@ -1,3 +1,5 @@
+import type { Databases } from './databases.ts';
+
 /** One figure and the limit it is held against. */
 export interface Figure {
   what: string;
@@ -9,7 +11,7 @@ export interface Figure {
 
 export interface Benchmark {
   name: string;
-  run(): Promise<Figure[]>;
+  run(databases: Databases): Promise<Figure[]>;
 }
 
 export function holds({ value, limit }: Figure): boolean {

@@ -47,6 +47,8 @@ export async function start(program: string, args: string[], env: NodeJS.Process
 export interface Service extends Running {
   dataDir: string;
   authorization: string;
+  /** Where its rows are, for what is easier done there than by many requests. */
+  databaseUrl: string;
 }
 
 /** A Headrace of its own, in a folder that goes away with it. */
@@ -61,6 +63,7 @@ export async function startHeadrace(
   return {
     ...running,
     dataDir,
+    databaseUrl: env.HEADRACE_DATABASE_URL ?? join(dataDir, 'headrace.db'),
     authorization: `Basic ${Buffer.from(`admin@localhost:${key}`).toString('base64')}`,
     async stop() {
       await running.stop();

@@ -3,6 +3,7 @@ import { authorizationOf } from '../auth/authorization.ts';
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { tokenName, useResolution } from '../auth/tokens.ts';
+import type { Memory } from '../db/memory.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { readFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
@@ -54,7 +55,15 @@ const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
  */
 function admit(route: Route, { db }: Services, request: Incoming): Admitted | Promise<Admitted> {
   if (route.concerns === 'nobody') return anybody;
-  const { memory } = db;
+  // What is about to be written changes what is known: there is nothing to be remembered for it.
+  if (!db.inTurns && route.method !== 'GET') return judge(route, db, request);
+  const memory = db.memory();
+  return memory instanceof Promise
+    ? memory.then((current) => recall(route, db, request, current))
+    : recall(route, db, request, memory);
+}
+
+function recall(route: Route, db: Database, request: Incoming, memory: Memory): Admitted | Promise<Admitted> {
   const name = nameOf(route, request);
   const known = memory.get(name) as Admitted | undefined;
   const hour = Math.floor(Date.now() / useResolution);
@@ -152,12 +161,11 @@ async function perform(
     return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw), take }), input));
   }
   if (route.method === 'GET') {
-    const { memory } = services.db;
-    const { asOf } = memory;
     const answer = toAnswer(route, await handle(route, callOn(services.db.read), input));
     if (!isKept(route) || !('record' in answer)) return answer;
+    // Kept with the judgement: had anything been committed since that was made, neither is found again.
     const keep = (text: string): void => {
-      if (text.length > longestKept || memory.asOf !== asOf) return;
+      if (text.length > longestKept) return;
       admitted.answers ??= new Map();
       if (admitted.answers.size < mostKept) admitted.answers.set(request.url, text);
     };

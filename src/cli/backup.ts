@@ -54,6 +54,7 @@ export const backup: Command = {
       // The files come after the view of the database is fixed: whatever a row refers to is there by now.
       yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
       counts.tables = snapshot.tables.length;
+      lock.check();
     }
 
     console.log(`wrote ${file} (${readableSize(statSync(file).size)})`);

@@ -2,8 +2,37 @@ import { pino, type Logger } from 'pino';
 
 /** Lines of JSON on standard error: standard output belongs to what commands answer. */
 export function createLog(level: string): Logger {
-  const redact = ['*.authorization', '*.oauth_token', '*.password', '*.api_key', 'err.parameters'];
+  const redact = ['*.authorization', '*.oauth_token', '*.password', '*.api_key'];
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 });
   destination.on('error', () => {}); // where it goes may be full, and that must not end the program
-  return pino({ level, base: null, redact }, destination);
+  return pino({ level, base: null, redact, serializers: { err: inWords } }, destination);
+}
+
+interface WrittenError {
+  type: string;
+  message: string;
+  code?: string | number;
+  stack?: string | undefined;
+  cause?: WrittenError | string;
+}
+
+const longestCauses = 5;
+
+/**
+ * What is written down of an error: its words, its code and where it came from. What else an error carries are objects
+ * of whoever threw it, with requests, connections and the keys to them.
+ */
+export function inWords(error: unknown, causes = longestCauses): WrittenError | string {
+  if (!(error instanceof Error))
+    return typeof error === 'string' ? error : `something else than an error was thrown: ${typeof error}`;
+  const { name, message, stack, cause } = error;
+  const code = 'code' in error && (typeof error.code === 'string' || typeof error.code === 'number') ? error.code : '';
+  const why = error instanceof AggregateError ? error.errors[0] : cause;
+  return {
+    type: name,
+    message,
+    ...(code === '' ? {} : { code }),
+    stack,
+    ...(why === undefined || causes === 0 ? {} : { cause: inWords(why, causes - 1) }),
+  };
 }

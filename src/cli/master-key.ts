@@ -4,7 +4,7 @@ import { recordAudit } from '../auth/audit.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import type { Database, Transaction } from '../db/open.ts';
 import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../db/reseal.ts';
-import { lockUpkeep } from '../db/upkeep-lock.ts';
+import { lockUpkeep, type UpkeepLock } from '../db/upkeep-lock.ts';
 import { addMasterKey, dropOldMasterKeys, masterKeyNumbers, openVault, type Vault } from '../lib/vault.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Command } from './commands.ts';
@@ -23,7 +23,7 @@ export const rotateMasterKey: Command = {
       try {
         const lease = await leaseNode(db, (error) => console.error(error));
         try {
-          console.log(JSON.stringify(await rotate({ db, ids: lease.ids }, file)));
+          console.log(JSON.stringify(await rotate({ db, ids: lease.ids, lock }, file)));
         } finally {
           await lease.close();
         }
@@ -36,11 +36,17 @@ export const rotateMasterKey: Command = {
   },
 };
 
+interface Rotation {
+  db: Database;
+  ids: IdSource;
+  lock: UpkeepLock;
+}
+
 /**
  * Can be interrupted anywhere: until the last step the file holds every key that any value is sealed with, and a file
  * with more than one key is a rotation to be finished, not a reason to add another.
  */
-async function rotate({ db, ids }: { db: Database; ids: IdSource }, file: string): Promise<object> {
+async function rotate({ db, ids, lock }: Rotation, file: string): Promise<object> {
   if (masterKeyNumbers(file).length === 1) addMasterKey(file);
   const [current, ...old] = masterKeyNumbers(file);
   const vault = openVault(file);
@@ -48,6 +54,7 @@ async function rotate({ db, ids }: { db: Database; ids: IdSource }, file: string
   const resealed = await untilNothingIsStale(db, vault, async (trx) => {
     const subject = { id: null, name: String(current) };
     await recordAudit(trx, ids, onTheMachine(), { action: 'master_key.rotated', subject });
+    lock.check();
     dropOldMasterKeys(file);
   });
   return { master_key: current, resealed, forgotten: old };

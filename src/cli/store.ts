@@ -28,6 +28,11 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
     const blobs = await openFileBlobs(blobFolder(config), disk);
     const lease = await leaseNode(db, onTrouble);
     const hub = createHub(db);
+    // While the database was away the lease may have lapsed, and without one nothing can be made.
+    const stopListening = db.listen(
+      () => {},
+      () => void lease.renew().catch(onTrouble),
+    );
     return {
       db,
       vault,
@@ -37,6 +42,7 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
       disk,
       proveWritable: () => lease.renew(),
       async close() {
+        stopListening();
         hub.close();
         await lease.close();
         await blobs.close();

@@ -2,10 +2,11 @@ import type { Transaction } from './open.ts';
 
 /** How servers hear of each other's commits. The topics of a transaction go out when it is durable, each once. */
 export interface Announcements {
-  announce(trx: Transaction, topic: string): Promise<void>;
+  announce(trx: Transaction, topic: string): void;
   /** Called when the transaction is durable. */
   committed(trx: Transaction): void;
-  listen(heard: (topic: string) => void): () => void;
+  /** `missed` is called when announcements may have been lost: whoever relies on them looks for itself then. */
+  listen(heard: (topic: string) => void, missed?: () => void): () => void;
   /**
    * Calls back while the transaction is still going on. Where transactions take turns, whoever begins one then gets the
    * next turn, sees what was written, and shares the commit. Elsewhere there is nothing to be heard early.
@@ -16,15 +17,34 @@ export interface Announcements {
 
 /** Listeners of one process. */
 export class Listeners {
-  readonly #listeners = new Set<(topic: string) => void>();
+  readonly #listeners = new Set<{ heard: (topic: string) => void; missed: () => void }>();
 
-  add(heard: (topic: string) => void): () => void {
-    this.#listeners.add(heard);
-    return () => this.#listeners.delete(heard);
+  add(heard: (topic: string) => void, missed: () => void = () => {}): () => void {
+    const listener = { heard, missed };
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   tell(topic: string): void {
-    for (const heard of this.#listeners) heard(topic);
+    for (const { heard } of this.#listeners) heard(topic);
+  }
+
+  miss(): void {
+    for (const { missed } of this.#listeners) missed();
+  }
+}
+
+/** The topics of transactions that are going on. */
+export class Pending {
+  readonly #topics = new WeakMap<Transaction, Set<string>>();
+
+  add(trx: Transaction, topic: string): void {
+    const topics = this.#topics.get(trx) ?? new Set();
+    this.#topics.set(trx, topics.add(topic));
+  }
+
+  of(trx: Transaction): Iterable<string> {
+    return this.#topics.get(trx) ?? [];
   }
 }
 
@@ -32,15 +52,14 @@ export class Listeners {
 export function localAnnouncements(): Announcements {
   const listeners = new Listeners();
   const early = new Listeners();
-  const pending = new WeakMap<Transaction, Set<string>>();
+  const pending = new Pending();
   return {
-    async announce(trx, topic) {
-      const topics = pending.get(trx) ?? new Set();
-      pending.set(trx, topics.add(topic));
+    announce(trx, topic) {
+      pending.add(trx, topic);
       early.tell(topic);
     },
     committed(trx) {
-      for (const topic of pending.get(trx) ?? []) listeners.tell(topic);
+      for (const topic of pending.of(trx)) listeners.tell(topic);
     },
     listen: (heard) => listeners.add(heard),
     listenEarly: (heard) => early.add(heard),

@@ -22,9 +22,14 @@ export interface Watch extends Disposable {
 
 export function createHub(db: Database): Hub {
   const watches = new Map<string, Set<TopicWatch>>();
-  const stop = db.listen((topic) => {
-    for (const watch of watches.get(topic) ?? []) watch.announce(false);
-  });
+  const stop = db.listen(
+    (topic) => {
+      for (const watch of watches.get(topic) ?? []) watch.announce(false);
+    },
+    () => {
+      for (const watch of new Set([...watches.values()].flatMap((some) => [...some]))) watch.announce(false);
+    },
+  );
   const stopEarly = db.listenEarly((topic) => {
     for (const watch of watches.get(topic) ?? []) if (watch.hearsEarly) watch.announce(true);
   });

@@ -8,6 +8,3 @@ export interface Memory {
   set(name: string, value: unknown, asOf: unknown): void;
   readonly asOf: unknown;
 }
-
-/** PostgreSQL does not say cheaply whether anything was committed, so on it everything is worked out each time. */
-export const noMemory: Memory = { get: () => undefined, set: () => {}, asOf: undefined };

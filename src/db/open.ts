@@ -1,10 +1,13 @@
 import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
-import { noMemory, type Memory } from './memory.ts';
-import { endDirectWay, executeDirectly } from './prepared.ts';
+import type { Memory } from './memory.ts';
+import type { PostgresConnection } from './postgres-driver.ts';
+import { endDirectWay, goDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
+import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /** Something that queries can be run on: the database outside a transaction, or a transaction. */
 export type Queries = Kysely<Schema>;
@@ -19,11 +22,16 @@ export interface Database {
   /** Whether transactions are done one after the other, in the order in which they were begun. */
   readonly inTurns: boolean;
   /** What was worked out from the store and still holds. */
-  readonly memory: Memory;
+  memory(): Memory | Promise<Memory>;
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
   readonly clock: RawBuilder<bigint>;
   /** Locks the rows that a query of a transaction finds and passes over those that others hold. One writer needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(
+    query: SelectQueryBuilder<DB, Tables, Row>,
+    table: Tables & string,
+  ): SelectQueryBuilder<DB, Tables, Row>;
+  /** Locks the rows that a query of a transaction finds, and waits for those that others hold. One writer needs no locks. */
+  locked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
@@ -32,56 +40,76 @@ export interface Database {
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
+  /** Nobody else holds the number until the transaction is over. One writer needs no locks. */
+  holdNumber(trx: Transaction, number: bigint): Promise<void>;
   /** Nobody else writes to the table until the transaction is over. One writer needs no locks. */
-  holdTable(trx: Transaction, table: keyof Schema): Promise<void>;
+  holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
+  /** Does something when the rest of the transaction is done, and before it is committed. */
+  atEnd(trx: Transaction, work: () => Promise<void>): void;
   /**
    * Says, once the transaction is durable, that something about `topic` has changed, to every server on this
    * database. A hint that saves waiting: it can be lost, so whoever listens also looks by itself now and then.
    */
   announce(trx: Transaction, topic: string): Promise<void>;
-  /** Calls back on every announcement until the answer is called. */
-  listen(heard: (topic: string) => void): () => void;
+  /** Calls back on every announcement until the answer is called, and on `missed` when some may have been lost. */
+  listen(heard: (topic: string) => void, missed?: () => void): () => void;
   /** The same, but before the transaction is over, where others can still join its commit; see db/announcements.ts. */
   listenEarly(heard: (topic: string) => void): () => void;
+  /** Whether announcements are heard at the moment. */
+  hears(): boolean;
+  /** Whether it cannot be reached at the moment. What is asked then waits for a while, and fails with `UnavailableError`. */
+  isAway(): boolean;
   close(): Promise<void>;
 }
 
 export interface DatabaseOptions {
   /** A postgres:// address, or the path of an SQLite file. */
   url: string;
+  /** Hears when it goes away, or is too busy. */
   onLost?: (error: Error) => void;
+  /** How long somebody waits for a database that is away or too busy. */
+  patienceMs?: number;
 }
 
-/** PostgreSQL ended these to break a tie; running them again is what it asks for. */
-const tieBreaks = new Set(['40001', '40P01']);
-const tieBreakTries = 5;
+/** Longer than a restart takes as a rule, and shorter than callers wait. */
+const usualPatience = 5000;
 
-export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions): Promise<Database> {
+/** PostgreSQL ended these to break a tie; running them again is what it asks for. */
+const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: a statement was planned before tables were changed
+const longestTiePause = 200;
+
+export async function openDatabase({
+  url,
+  onLost = () => {},
+  patienceMs = usualPatience,
+}: DatabaseOptions): Promise<Database> {
   const isPostgres = isPostgresUrl(url);
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
-  const postgres = sqlite ? undefined : await openPostgres(url, onLost);
+  const postgres = sqlite ? undefined : await openPostgres({ url, patienceMs, onLost });
   const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
-  if (sqlite) executeDirectly(read, sqlite.readNow);
+  if (sqlite) goDirectly(read, sqlite.reading);
+  const ends = new WeakMap<Transaction, (() => Promise<void>)[]>();
   const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
     inTurns: !isPostgres,
-    get memory() {
-      return sqlite?.memory() ?? noMemory;
-    },
+    memory: () => sqlite?.memory() ?? postgres?.memory() ?? unreachable(),
     clock: isPostgres
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
     async transaction(work) {
-      for (let attempt = 1; ; attempt += 1) {
+      const giveUpAt = performance.now() + patienceMs;
+      for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
         try {
           let transaction: Transaction | undefined;
           const result = await read.transaction().execute(async (trx) => {
             transaction = trx;
-            if (sqlite) executeDirectly(trx, sqlite.writeNow);
+            goDirectly(trx, sqlite?.writing ?? (await sessionOf(trx)));
             try {
-              return await work(trx);
+              const answer = await work(trx);
+              for (let end = ends.get(trx)?.shift(); end; end = ends.get(trx)?.shift()) await end();
+              return answer;
             } finally {
               endDirectWay(trx);
             }
@@ -89,23 +117,50 @@ export async function openDatabase({ url, onLost = () => {} }: DatabaseOptions):
           if (transaction) announcements.committed(transaction);
           return result;
         } catch (error) {
-          if (attempt === tieBreakTries || !tieBreaks.has(codeOf(error))) throw error;
+          const isTie = tieBreaks.has(codeOf(error));
+          if (!isTie && !(isUnavailable(error) && !error.mayBeDone)) throw error;
+          if (performance.now() > giveUpAt) throw isTie ? tooBusy(error, onLost) : error;
+          if (isTie) await pause(Math.random() * wait); // those who were in each other's way do not meet again
         }
       }
     },
     skipLocked: (query, table) => (isPostgres ? query.forUpdate(table as never).skipLocked() : query),
+    locked: (query, table) => (isPostgres ? query.forNoKeyUpdate(table as never) : query),
     shareLocked: (query, table) => (isPostgres ? query.forShare(table as never) : query),
-    async holdTable(trx, table) {
-      if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode`.execute(trx);
+    async holdNumber(trx, number) {
+      if (isPostgres) await sql`select pg_advisory_xact_lock(${number}::bigint)`.execute(trx);
     },
-    announce: (trx, topic) => announcements.announce(trx, topic),
-    listen: (heard) => announcements.listen(heard),
+    async holdTable(trx, table, otherwise) {
+      const waiting = sql.raw(otherwise === undefined ? '' : 'nowait');
+      if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode ${waiting}`.execute(trx);
+    },
+    atEnd(trx, work) {
+      const works = ends.get(trx) ?? [];
+      works.push(work);
+      ends.set(trx, works);
+    },
+    announce: async (trx, topic) => announcements.announce(trx, topic),
+    listen: (heard, missed) => announcements.listen(heard, missed),
     listenEarly: (heard) => announcements.listenEarly(heard),
+    hears: () => postgres?.hears() ?? true,
+    isAway: () => postgres?.isAway() ?? false,
     async close() {
       await announcements.close();
       await read.destroy();
     },
   };
+}
+
+/** The connection that a transaction has for itself. */
+async function sessionOf(trx: Transaction): Promise<PostgresConnection> {
+  return trx.getExecutor().provideConnection(async (connection) => connection as PostgresConnection);
+}
+
+function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableError {
+  const why = error instanceof Error ? error.message : String(error);
+  const busy = new UnavailableError(`a transaction was undone again and again: ${why}`);
+  onLost(busy);
+  return busy;
 }
 
 function unreachable(): never {
@@ -125,6 +180,11 @@ export function isUniqueViolation(error: unknown): boolean {
 /** The row that a new one belongs to is gone, or one that must stay is still referred to. */
 export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === '23503' || /FOREIGN KEY constraint failed/.test(sqliteMessage(error));
+}
+
+/** Somebody else has what was to be held. */
+export function isLockTimeout(error: unknown): boolean {
+  return codeOf(error) === '55P03';
 }
 
 /** There is no room for what was to be written. */

@@ -1,77 +1,104 @@
-import { PostgresDialect, sql, type Dialect } from 'kysely';
+import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type Dialect } from 'kysely';
 import type { Client, ClientConfig } from 'pg';
-import { Listeners, type Announcements } from './announcements.ts';
+import type { Announcements } from './announcements.ts';
+import type { Memory } from './memory.ts';
+import { PostgresDriver, plain, watchBreaking } from './postgres-driver.ts';
+import { announceOverNotify } from './postgres-notify.ts';
+import { Reach } from './reach.ts';
+import { lookForCommits, SnapshotMemory } from './snapshot-memory.ts';
 
-const channel = 'headrace';
+export interface PostgresParts {
+  dialect: Dialect;
+  announcements: Announcements;
+  memory(): Promise<Memory>;
+  isAway(): boolean;
+  hears(): boolean;
+}
+
+interface PostgresOptions {
+  url: string;
+  /** How long somebody waits for a database that is away. */
+  patienceMs: number;
+  /** Hears when it goes away. */
+  onLost: (error: Error) => void;
+}
+
+const mostConnections = 16;
+/** So long a server may take to let somebody in. One that is only busy starting says so at once. */
+const connectWithinMs = 5000;
+/** A connection on which nothing was heard for so long is tried: who is behind it may have gone without a word. */
+const silenceMs = 5000;
+
+/**
+ * All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more. How
+ * much a plan without them would cost is a guess, and of a queue that is empty at one moment and long at the next it is
+ * a wrong one: so they are taken wherever there are any.
+ */
+const alongIndexes = 'set jit = off; set enable_seqscan = off; set enable_sort = off';
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
-export async function openPostgres(
-  url: string,
-  onLost: (error: Error) => void,
-): Promise<{ dialect: Dialect; announcements: Announcements }> {
+export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions): Promise<PostgresParts> {
   const { default: pg } = await import('pg');
   const options = await settings(url);
-  const pool = new pg.Pool({ ...options, max: 16 });
-  pool.on('error', onLost); // an idle connection that breaks is replaced; without a listener it would end the process
-  // All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more.
-  pool.on('connect', (client) => void client.query('set jit = off').catch(onLost));
-  return { dialect: new PostgresDialect({ pool }), announcements: overNotify(pg.Client, options, onLost) };
-}
-
-/** NOTIFY inside the transaction goes out with its commit. Listening takes a connection of its own, made anew when it breaks. */
-function overNotify(
-  PgClient: new (config: ClientConfig) => Client,
-  options: ClientConfig,
-  onLost: (error: Error) => void,
-): Announcements {
-  const listeners = new Listeners();
-  let client: Client | undefined;
-  let closed = false;
-  let reconnect: NodeJS.Timeout | undefined;
-
-  const connect = async (): Promise<void> => {
-    const fresh = new PgClient(options);
-    const lost = (error: Error): void => {
-      if (client !== fresh || closed) return;
-      client = undefined;
-      onLost(error);
-      reconnect = setTimeout(() => void connect(), 1000);
-    };
-    client = fresh;
-    fresh.on('error', lost);
-    fresh.on('end', () => lost(new Error('the connection that listens was closed')));
-    fresh.on('notification', ({ payload }) => listeners.tell(payload ?? ''));
+  const makeClient = (): Client => {
+    const client = new pg.Client(options);
+    watchBreaking(client);
+    return client;
+  };
+  const reach = new Reach(async () => {
+    const client = makeClient();
+    await client.connect();
+    await client.end();
+  }, onLost);
+  // Waiting for a free connection has no limit, other than making one: a load is no outage.
+  const { connectionTimeoutMillis, ...others } = options;
+  const pool = new pg.Pool({
+    ...others,
+    max: mostConnections,
+    pipeline: true,
+    Client: class extends pg.Client {
+      constructor(config?: ClientConfig) {
+        super({ ...config, connectionTimeoutMillis });
+        watchBreaking(this);
+      }
+    },
+    verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
+  });
+  pool.on('error', () => {}); // an idle connection that breaks is replaced; without a listener it would end the process
+  const driver = new PostgresDriver(pool, reach, patienceMs);
+  const dialect: Dialect = {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => driver,
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  };
+  const ask = async <Row>(text: string, values: unknown[] = []): Promise<Row[]> => {
+    const connection = await driver.acquireConnection();
     try {
-      await fresh.connect();
-      await fresh.query(`listen ${channel}`);
-    } catch (error) {
-      lost(error instanceof Error ? error : new Error(String(error)));
+      return (await connection.executeQuery<Row>({ sql: text, parameters: values })).rows;
+    } finally {
+      await driver.releaseConnection(connection);
     }
   };
-
+  const announcements = announceOverNotify(makeClient, reach, (text, message) => ask(text, [message]));
+  const memory = new SnapshotMemory(async () => (await ask<{ seen: string }>(lookForCommits))[0]?.seen ?? '');
   return {
-    async announce(trx, topic) {
-      await sql`select pg_notify(${channel}, ${topic})`.execute(trx);
-    },
-    committed: () => {},
-    listen(heard) {
-      if (!client && !closed) void connect();
-      return listeners.add(heard);
-    },
-    listenEarly: () => () => {},
-    async close() {
-      closed = true;
-      clearTimeout(reconnect);
-      await client?.end();
-    },
+    dialect,
+    announcements,
+    memory: () => memory.now(),
+    isAway: () => reach.isAway,
+    hears: () => announcements.hears(),
   };
 }
 
-/** One connection of its own, for work that has to stay on it. */
+/** One connection of its own, for work that has to stay on it. Once it is lost, every query on it fails. */
 export async function connectPostgres(url: string): Promise<Client> {
   const { default: pg } = await import('pg');
   const client = new pg.Client(await settings(url));
-  await client.connect();
+  watchBreaking(client);
+  await client.connect().catch((error: unknown) => {
+    throw plain(error);
+  });
   return client;
 }
 
@@ -79,5 +106,12 @@ async function settings(url: string): Promise<ClientConfig> {
   const { default: pg } = await import('pg');
   const types = new pg.TypeOverrides();
   types.setTypeParser(pg.types.builtins.INT8, BigInt);
-  return { connectionString: url, types, application_name: 'headrace' };
+  return {
+    connectionString: url,
+    types,
+    application_name: 'headrace',
+    connectionTimeoutMillis: connectWithinMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: silenceMs,
+  };
 }

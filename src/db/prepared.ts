@@ -1,5 +1,5 @@
 import { CompiledQuery, type Compilable, type QueryResult } from 'kysely';
-import type { Queries } from './open.ts';
+import type { Database, Queries, Transaction } from './open.ts';
 import type { Schema } from './schema.ts';
 
 /**
@@ -9,70 +9,142 @@ import type { Schema } from './schema.ts';
 type Build<Values, Row> = (
   db: Queries,
   value: <Name extends keyof Values & string>(name: Name) => Values[Name],
-  example: Values,
 ) => Compilable<Row>;
 
 /** Answers rows. */
 export function prepared<Values extends object, Row>(
   build: Build<Values, Row>,
 ): (db: Queries, values: Values) => Promise<readonly Readonly<Row>[]> {
-  const execute = preparedOnce(build);
-  return async (db, values) => (await execute(db, values)).rows;
+  const compiled = compiledOnce(build);
+  return async (db, values) => (await execute(db, compiled(db, values))).rows;
 }
 
 /** Answers how many rows it changed. */
 export function preparedWrite<Values extends object>(
   build: Build<Values, unknown>,
 ): (db: Queries, values: Values) => Promise<bigint> {
-  const execute = preparedOnce(build);
-  return async (db, values) => (await execute(db, values)).numAffectedRows ?? 0n;
+  const compiled = compiledOnce(build);
+  return async (db, values) => (await execute(db, compiled(db, values))).numAffectedRows ?? 0n;
 }
 
-/** Inserts whole rows. The columns are those of the first one. */
-export function preparedInsert<Table extends keyof Schema>(
-  table: Table,
-): (db: Queries, row: Schema[Table]) => Promise<bigint> {
-  const execute = preparedOnce<Schema[Table], unknown>((db, value, row) => {
-    const columns = Object.keys(row) as (keyof Schema[Table] & string)[];
-    return db.insertInto(table).values(Object.fromEntries(columns.map((column) => [column, value(column)])) as never);
-  });
-  return async (db, row) => (await execute(db, row)).numAffectedRows ?? 0n;
+/**
+ * Makes a change of which nobody asks what came of it. Where that spares a wait, it is not waited for: what goes wrong
+ * with it ends the transaction, at its next query or at its end.
+ */
+export function preparedChange<Values extends object>(
+  build: Build<Values, unknown>,
+): (trx: Transaction, values: Values) => Promise<void> {
+  const compiled = compiledOnce(build);
+  return async (trx, values) => change(trx, compiled(trx, values));
 }
 
-function preparedOnce<Values extends object, Row>(build: Build<Values, Row>) {
-  const compiledFor = new Map<string, { query: CompiledQuery<Row>; names: string[] }>();
-
-  return (db: Queries, values: Values): QueryResult<Row> | Promise<QueryResult<Row>> => {
-    const dialect = db.getExecutor().adapter.constructor.name;
-    let compiled = compiledFor.get(dialect);
-    if (!compiled) {
-      const query = build(db, (name) => new Blank(name) as never, values).compile();
-      const names = query.parameters.map((parameter) => {
-        if (parameter instanceof Blank) return parameter.name;
-        throw new Error('a prepared query takes its values by name');
-      });
-      compiled = { query, names };
-      compiledFor.set(dialect, compiled);
-    }
-    const query = { ...compiled.query, parameters: compiled.names.map((name) => values[name as keyof Values]) };
-    const executeNow = directWays.get(db);
-    return executeNow ? executeNow<Row>(query) : db.executeQuery<Row>(query);
+/** Statements in which the two databases differ, made once for each. */
+export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
+  const made = new Map<string, T>();
+  return (db) => {
+    const known = made.get(db.kind) ?? make(db);
+    made.set(db.kind, known);
+    return known;
   };
 }
 
-/** Runs a query at once, without the detour through Kysely's connections, which takes longer than SQLite itself. */
-export type ExecuteNow = <R>(query: CompiledQuery<R>) => QueryResult<R>;
+/** Rows go in by so many at once, and then by fewer: a few statements serve every number. */
+const batches = [64, 16, 4, 1];
 
-const directWays = new WeakMap<Queries, ExecuteNow>();
+/** Inserts whole rows in their order, like `preparedChange`. The columns are those of the first one. */
+export function preparedInsert<Table extends keyof Schema>(
+  table: Table,
+): (trx: Transaction, ...rows: Schema[Table][]) => Promise<void> {
+  const inserts = new Map(batches.map((size) => [size, insertOf(table, size)]));
+  return async (trx, ...rows) => {
+    for (let at = 0; at < rows.length;) {
+      const size = batches.find((batch) => batch <= rows.length - at) ?? 1;
+      const compiled = inserts.get(size);
+      if (compiled) await change(trx, compiled(trx, rows.slice(at, at + size)));
+      at += size;
+    }
+  };
+}
+
+function insertOf<Table extends keyof Schema>(table: Table, size: number) {
+  const compiledFor = new Map<string, { query: CompiledQuery; places: (readonly [number, keyof Schema[Table]])[] }>();
+
+  return (db: Queries, rows: Schema[Table][]): CompiledQuery => {
+    const dialect = dialectOf(db);
+    let compiled = compiledFor.get(dialect);
+    if (!compiled) {
+      const columns = Object.keys(rows[0] ?? {}) as (keyof Schema[Table] & string)[];
+      const blanks = Array.from({ length: size }, (_, at) =>
+        Object.fromEntries(columns.map((column) => [column, new Blank(`${at} ${column}`)])),
+      );
+      const query = db
+        .insertInto(table)
+        .values(blanks as never)
+        .compile();
+      const places = namesIn(query).map((name) => {
+        const [at, column] = name.split(' ');
+        return [Number(at), column as keyof Schema[Table]] as const;
+      });
+      compiled = { query, places };
+      compiledFor.set(dialect, compiled);
+    }
+    return { ...compiled.query, parameters: compiled.places.map(([at, column]) => rows[at]?.[column]) };
+  };
+}
+
+function compiledOnce<Values extends object, Row>(build: Build<Values, Row>) {
+  const compiledFor = new Map<string, { query: CompiledQuery<Row>; names: string[] }>();
+
+  return (db: Queries, values: Values): CompiledQuery<Row> => {
+    const dialect = dialectOf(db);
+    let compiled = compiledFor.get(dialect);
+    if (!compiled) {
+      const query = build(db, (name) => new Blank(name) as never).compile();
+      compiled = { query, names: namesIn(query) };
+      compiledFor.set(dialect, compiled);
+    }
+    return { ...compiled.query, parameters: compiled.names.map((name) => values[name as keyof Values]) };
+  };
+}
+
+function dialectOf(db: Queries): string {
+  return db.getExecutor().adapter.constructor.name;
+}
+
+function namesIn({ parameters }: CompiledQuery): string[] {
+  return parameters.map((parameter) => {
+    if (parameter instanceof Blank) return parameter.name;
+    throw new Error('a prepared query takes its values by name');
+  });
+}
+
+/** A way to the database without the detour through Kysely's connections, which takes longer than SQLite itself. */
+export interface DirectWay {
+  execute<R>(query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>>;
+  /** Where waiting costs something: sends a change and does not wait for what comes of it. */
+  later?(query: CompiledQuery): void;
+}
+
+const directWays = new WeakMap<Queries, DirectWay>();
 
 /** Lets prepared queries on this database, or in this transaction, go straight to it. */
-export function executeDirectly(db: Queries, executeNow: ExecuteNow): void {
-  directWays.set(db, executeNow);
+export function goDirectly(db: Queries, way: DirectWay): void {
+  directWays.set(db, way);
 }
 
 /** A transaction that is over has no way to the database any more. */
 export function endDirectWay(db: Queries): void {
   directWays.delete(db);
+}
+
+function execute<R>(db: Queries, query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>> {
+  return directWays.get(db)?.execute<R>(query) ?? db.executeQuery<R>(query);
+}
+
+async function change(trx: Transaction, query: CompiledQuery): Promise<void> {
+  const way = directWays.get(trx);
+  if (way?.later) way.later(query);
+  else await execute(trx, query);
 }
 
 /** Stands where a value will be. */

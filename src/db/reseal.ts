@@ -4,6 +4,8 @@ import type { Vault } from '../lib/vault.ts';
 import type { Database, Queries, Transaction } from './open.ts';
 import { sealedColumns, sealedPlace } from './schema.ts';
 
+export { isLockTimeout } from './open.ts';
+
 /**
  * Moves every sealed value to the current master key while servers go on writing.
  *
@@ -98,11 +100,6 @@ export async function whenNothingIsStale(
     await then(trx);
     return true;
   });
-}
-
-/** Somebody else has the tables: `whenNothingIsStale` may be asked again a little later. */
-export function isLockTimeout(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === '55P03';
 }
 
 const longestTransaction = 60_000;

@@ -10,7 +10,7 @@ import {
   type QueryResult,
 } from 'kysely';
 import type { Memory } from './memory.ts';
-import type { ExecuteNow } from './prepared.ts';
+import type { DirectWay } from './prepared.ts';
 import { CommitMemory, Connection } from './sqlite-connection.ts';
 import { openForWriting, patience } from './sqlite-open.ts';
 
@@ -24,9 +24,9 @@ import { openForWriting, patience } from './sqlite-open.ts';
  */
 export interface SqliteParts {
   dialect: Dialect;
-  readNow: ExecuteNow;
+  reading: DirectWay;
   /** Within a transaction only: its queries go to the one writer, which it holds. */
-  writeNow: ExecuteNow;
+  writing: DirectWay;
   memory: () => Memory;
 }
 
@@ -40,8 +40,8 @@ export function sqliteDialect(file: string): SqliteParts {
   };
   return {
     dialect,
-    readNow: (query) => driver.readNow(query),
-    writeNow: (query) => driver.writeNow(query),
+    reading: { execute: (query) => driver.readNow(query) },
+    writing: { execute: (query) => driver.writeNow(query) },
     memory: () => driver.memory(),
   };
 }

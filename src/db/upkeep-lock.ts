@@ -10,6 +10,8 @@ import { connectPostgres } from './postgres.ts';
  * The lock is the database's own kind, held by a connection: a process that dies lets go of it.
  */
 export interface UpkeepLock {
+  /** Throws when it was lost: the connection that held it broke, and somebody else may have it by now. */
+  check(): void;
   release(): Promise<void>;
 }
 
@@ -33,7 +35,14 @@ async function lockPostgres(url: string): Promise<UpkeepLock> {
     await client.end();
     throw new UpkeepBusyError();
   }
-  return { release: () => client.end() };
+  let isLost = false;
+  client.on('error', () => (isLost = true));
+  return {
+    check() {
+      if (isLost) throw new Error('the connection to the database was lost: start this again');
+    },
+    release: () => client.end(),
+  };
 }
 
 /** An empty database beside the real one: locking that one itself would stop the server from writing. */
@@ -46,5 +55,5 @@ async function lockBeside(file: string): Promise<UpkeepLock> {
     lock.close();
     throw /locked/.test(String(error)) ? new UpkeepBusyError() : error;
   }
-  return { release: async () => lock.close() };
+  return { check: () => {}, release: async () => lock.close() };
 }

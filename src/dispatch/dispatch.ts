@@ -5,6 +5,7 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Hub } from '../db/hub.ts';
 import { isDatabaseFull, isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import * as protocol from '../protocol.ts';
 import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
@@ -58,6 +59,8 @@ export interface Dispatch extends RunnerBlobs {
 }
 
 const sweepEvery = 2000;
+/** Shorter than what is left of a claim that was extended in time. */
+const longWithoutSweep = 4 * sweepEvery;
 /** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
 const lookEvery = 1000;
 /** Whoever is overtaken so often leaves it to those who are quicker, and looks again later. */
@@ -92,9 +95,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const pack = async (): Promise<void> => {
     for (;;) {
       const job = await db.transaction((trx) =>
-        queue.claim(db, trx, { holder: 'server', kinds: ['pack_log'], seconds: 600, turn: ids.next() }),
+        queue.claimAny(db, trx, { holder: 'server', kind: 'pack_log', seconds: 600 }),
       );
-      if (job === 'overtaken') continue;
       if (!job) return;
       await packLog(db, blobs, job.subject_id);
       await db.transaction((trx) => queue.remove(trx, job));
@@ -158,7 +160,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     try {
       return await db.transaction(take);
     } catch (error) {
-      if (!taken) throw error;
+      if (!taken || isUnavailable(error)) throw error; // nothing is wrong with the job
       // The same request, made again while the first was still being answered: what that one got is ordered once more.
       if (isUniqueViolation(error) && (await queue.jobOf(db.read, name))) return 'again';
       log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
@@ -187,7 +189,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   const lose = async (lost: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
-      const job = await queue.jobOf(trx, lost.claim);
+      const job = await queue.holdJob(db, trx, lost.claim);
       if (job) await giveUp(trx, job);
     });
   };
@@ -200,7 +202,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   const settle = async (trx: Transaction, { holder }: Runner, report: FinishReport): Promise<Receipt> => {
-    const job = await queue.jobOf(trx, report.claim);
+    const job = await queue.holdJob(db, trx, report.claim);
     if (job?.holder !== holder) return { gone: true };
     const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
     if (stored !== report.logSize) return { expected: stored };
@@ -226,7 +228,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   const sweep = async (): Promise<void> => {
-    if (!areRenewed) await renewClaims();
+    // While the database was away, or this process stood still, nobody could extend a claim either.
+    if (!areRenewed || performance.now() - sweptAt > longWithoutSweep) await renewClaims();
     areRenewed = true;
     for (const job of await queue.lapsed(db)) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
@@ -234,8 +237,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
-    if (packing.size === 0 && (await queue.isWaiting(db, { kinds: ['pack_log'] }))) packSoon();
+    if (packing.size === 0 && (await queue.isAnyWaiting(db, ['pack_log']))) packSoon();
+    sweptAt = performance.now();
   };
+  let sweptAt = performance.now();
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
     sweeping ??= sweep()
@@ -251,8 +256,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       using asking = held.hold(runner.holder);
       const deadline = Date.now() + protocol.holdSeconds * 1000;
       // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
-      for (let isComing = false; ;) {
-        if (isComing || (await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, servingOf(runner)))) {
+      // It may have been given already, to a request whose answer was lost.
+      for (let isComing = (await queue.jobOf(db.read, claim)) !== undefined; ;) {
+        if (isComing || (await queue.isWaiting(db, servingOf(runner)))) {
           const order = await orderNow(runner, claim, () => !asking.isOver);
           if (order) return order;
         }

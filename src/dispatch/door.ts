@@ -1,6 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Readable } from 'node:stream';
 import type { Runner } from '../auth/runners.ts';
+import { LeaseLapsedError } from '../db/node-lease.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { unreadable } from '../http/raw.ts';
 import type { Receipt } from '../protocol.ts';
@@ -36,6 +38,11 @@ export function addDoor(
     door.addContentTypeParser('application/json', { parseAs: 'string' }, async (_: FastifyRequest, body: string) =>
       parsed(body),
     );
+    // Not as callers of the API are told: to a runner, 4xx means that it need not come again.
+    door.setErrorHandler((error, _request, reply) => {
+      if (!isUnavailable(error) && !(error instanceof LeaseLapsedError)) throw error;
+      return reply.status(503).send(new ApiError('resource_temporary_unavailable').body);
+    });
     const runners = new WeakMap<FastifyRequest, Runner>();
     door.addHook('onRequest', async (request) => {
       runners.set(request, await identify(request));

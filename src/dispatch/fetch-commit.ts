@@ -1,9 +1,9 @@
 import type { BuildRequestRow, CommitRow, ProjectRow } from '../db/schema.ts';
 import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
-import { happened, holdProject } from '../lifecycle/life.ts';
-import { rollUpProject } from '../lifecycle/settle.ts';
-import type { CommitReport, Outcome, TrunkNews } from '../protocol.ts';
+import { happened, moveTrunk, rollUp } from '../lifecycle/ledger.ts';
+import { holdForBuilds } from '../lifecycle/settle.ts';
+import type { CommitReport, Outcome } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { Bench, Kind } from './kind.ts';
 
@@ -33,7 +33,8 @@ export const fetchCommit: Kind = {
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(bench, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await failFetch(bench, request.id, reasonOf(outcome));
     else {
-      await holdProject(bench, request.project_id); // two requests may have found the same new commit
+      await holdForBuilds(bench, request.id);
+      await bench.db.holdNumber(bench.trx, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(bench, request.project_id);
       const commit = await recordCommit(bench, request.project_id, outcome.commit);
       await startSuites(bench, project, request, commit, outcome.commit.branch ?? '');
@@ -115,25 +116,18 @@ async function recordCommit(bench: Bench, projectId: bigint, report: CommitRepor
         scm_committed_date: report.committedDate,
         ...surroundings,
       };
-  await moveTrunk(bench, commit, report.trunk);
+  if (report.trunk !== 'kept') moveTrunk(bench, projectId, report.trunk === 'this' ? commit.id : null);
   if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
   else await addCommit(bench, commit);
   if (report.ref !== null) await rememberRef(bench, projectId, report.ref, commit.id);
   return commit;
 }
 
-/** Before the project is rolled up: its state goes by that. */
-async function moveTrunk({ trx }: Bench, commit: CommitRow, news: TrunkNews): Promise<void> {
-  if (news === 'kept') return;
-  const trunk = news === 'this' ? commit.id : null;
-  await trx.updateTable('projects').set({ trunk_commit_id: trunk }).where('id', '=', commit.project_id).execute();
-}
-
 async function addCommit(bench: Bench, commit: CommitRow): Promise<void> {
   const { id, project_id: projectId, build_state: state } = commit;
   await bench.trx.insertInto('commits').values(commit).execute();
-  await rollUpProject(bench, projectId);
-  await happened(bench, { projectId, subjectId: id, type: 'commit', state });
+  rollUp(bench, { project: projectId });
+  happened(bench, { projectId, subjectId: id, type: 'commit', state });
 }
 
 /** One more than that of the commit whose place it took by force. */

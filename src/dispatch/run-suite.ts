@@ -18,14 +18,19 @@ import { inTheWorks, sayWaiting, suiteSoftware } from './software.ts';
 /** One attempt at one suite: the command's exit decides. */
 export const runSuite: Kind = {
   async order(bench, job) {
-    const build = await buildOf(bench, job.subject_id);
+    const [build, [parts]] = await Promise.all([
+      buildOf(bench, job.subject_id),
+      findParts(bench.trx, { build: job.subject_id }),
+    ]);
     if (!build) return undefined;
-    const [parts] = await findParts(bench.trx, { build: build.id });
     if (!parts) {
       await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
       return undefined;
     }
-    const { missing, layers: _, ...software } = await suiteSoftware(bench, build.suite_id);
+    const [{ missing, layers: _, ...software }, variables] = await Promise.all([
+      suiteSoftware(bench, build.suite_id),
+      variablesOf(bench, build.suite_id),
+    ]);
     const awaited = await inTheWorks(bench, job.account_id, missing);
     if (awaited.length > 0) {
       await sayWaiting(bench, build.id, awaited);
@@ -38,7 +43,6 @@ export const runSuite: Kind = {
     }
     // One that runs already is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceBuild(bench, build, 'running'))) return undefined;
-    const variables = await variablesOf(bench, build.suite_id);
     return {
       kind: 'run_suite',
       source: { projectId: String(build.project_id), repositoryUrl: parts.repository_url },

@@ -3,9 +3,10 @@ import type { Transaction } from '../db/open.ts';
 import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
-import { beginLog, completeLog } from '../streams/logs.ts';
-import { happened, subjectTopic, type Life } from './life.ts';
-import { rollUp } from './settle.ts';
+import { beginLogs, completeLog } from '../streams/logs.ts';
+import { happened, rollUp } from './ledger.ts';
+import { subjectTopic, type Life } from './life.ts';
+import { holdForBuilds } from './settle.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 
 /** Every attempt that was lost through no fault of the code counts towards this. */
@@ -19,7 +20,7 @@ interface Ending {
 /** Moves a build on, if it stands where that is possible; answers whether it did. */
 export async function advanceBuild(life: Life, build: BuildRow, to: BuildState, ending: Ending = {}): Promise<boolean> {
   if (!(await moveBuild(life, build, to, ending))) return false;
-  await rollUp(life, build.commit_id, [build.build_request_id]);
+  rollUp(life, { commit: build.commit_id, request: build.build_request_id });
   return true;
 }
 
@@ -28,7 +29,7 @@ async function moveBuild(life: Life, build: BuildRow, to: BuildState, ending: En
   const values = { id: build.id, now: BigInt(Date.now()), exit_status, failure_reason };
   if ((await moves[to](life.trx, values)) !== 1n) return false;
   if (isFinal(buildMachine, to)) await completeLog(life.db, life.trx, build.id);
-  await happened(life, { projectId: build.project_id, subjectId: build.id, type: 'build', state: to });
+  happened(life, { projectId: build.project_id, subjectId: build.id, type: 'build', state: to });
   return true;
 }
 
@@ -73,32 +74,51 @@ const findLastAttempt = prepared<{ commit: bigint; suite: bigint }, { attempt: n
     .orderBy('attempt', 'desc')
     .limit(sql.lit(1)),
 );
-const insertBuild = preparedInsert('builds');
+const insertBuilds = preparedInsert('builds');
 
-/** Makes the next attempt at a suite and puts it into the queue. Roll-ups are left to the caller. */
-export async function addBuild(life: Life, place: BuildPlace, suiteId: bigint, tries = 0): Promise<BuildRow> {
-  const { trx, ids } = life;
-  const [last] = await findLastAttempt(trx, { commit: place.commitId, suite: suiteId });
-  const build: BuildRow = {
+/** A suite that is to be tried, and which attempt at the commit was the last. */
+export interface Tried {
+  suiteId: bigint;
+  last: number;
+}
+
+/** How often these suites were tried. The commit is held: nobody else makes the same attempt. */
+export async function triedBefore({ trx }: Life, commitId: bigint, suiteIds: bigint[]): Promise<Tried[]> {
+  const tried = suiteIds.map(async (suiteId) => {
+    const [last] = await findLastAttempt(trx, { commit: commitId, suite: suiteId });
+    return { suiteId, last: last?.attempt ?? 0 };
+  });
+  return Promise.all(tried);
+}
+
+/** Makes the next attempt at each suite and puts it into the queue. Roll-ups are left to the caller. */
+export async function addBuilds(life: Life, place: BuildPlace, suites: Tried[], tries = 0): Promise<BuildRow[]> {
+  const { db, trx, ids } = life;
+  if (suites.length === 0) return [];
+  const { projectId, accountId, commitId, requestId } = place;
+  const builds = suites.map(({ suiteId, last }): BuildRow => ({
     id: ids.next(),
-    project_id: place.projectId,
-    build_request_id: place.requestId,
-    commit_id: place.commitId,
+    project_id: projectId,
+    build_request_id: requestId,
+    commit_id: commitId,
     suite_id: suiteId,
     build_state: buildMachine.initial,
-    attempt: (last?.attempt ?? 0) + 1,
+    attempt: last + 1,
     exit_status: null,
     failure_reason: '',
     created_at: BigInt(Date.now()),
     started_at: null,
     finished_at: null,
-  };
-  await insertBuild(trx, build);
-  await beginLog(trx, build.id, place.projectId);
-  await happened(life, { projectId: place.projectId, subjectId: build.id, type: 'build', state: build.build_state });
-  await life.db.announce(trx, subjectTopic(place.requestId)); // whoever follows the request follows its builds
-  await enqueue(life.db, trx, ids, { kind: 'run_suite', subjectId: build.id, accountId: place.accountId, tries });
-  return build;
+  }));
+  const buildIds = builds.map(({ id }) => id);
+  await insertBuilds(trx, ...builds);
+  await beginLogs(trx, buildIds, projectId);
+  for (const subjectId of buildIds)
+    happened(life, { projectId, subjectId, type: 'build', state: buildMachine.initial });
+  await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
+  const jobs = buildIds.map((subjectId) => ({ kind: 'run_suite', subjectId, accountId, tries }));
+  await enqueue(db, trx, ids, ...jobs);
+  return builds;
 }
 
 /** The runner is gone and took the build with it: the next attempt follows in the same breath. */
@@ -110,9 +130,11 @@ export async function loseBuild(life: Life, build: BuildRow, accountId: bigint, 
     commitId: build.commit_id,
     requestId: build.build_request_id,
   };
-  if (tries < mostTries && (await suiteExists(life, build.suite_id)))
-    await addBuild(life, place, build.suite_id, tries);
-  await rollUp(life, build.commit_id, [build.build_request_id]);
+  if (tries < mostTries && (await suiteExists(life, build.suite_id))) {
+    await holdForBuilds(life, build.build_request_id, build.commit_id);
+    await addBuilds(life, place, await triedBefore(life, build.commit_id, [build.suite_id]), tries);
+  }
+  rollUp(life, { commit: build.commit_id, request: build.build_request_id });
 }
 
 async function suiteExists({ trx }: Life, id: bigint): Promise<boolean> {
@@ -124,8 +146,13 @@ async function suiteExists({ trx }: Life, id: bigint): Promise<boolean> {
   return suite !== undefined;
 }
 
-/** Ends a build that waits, and tells the runner of one that runs; one that is over stays as it is. */
-export async function cancelBuild(life: Life, build: BuildRow): Promise<void> {
-  if (isFinal(buildMachine, build.build_state as BuildState)) return;
-  if ((await cancel(life.db, life.trx, build.id)) !== 'told') await advanceBuild(life, build, 'cancelled');
+/** Ends builds that wait, and tells the runners of those that run; those that are over stay as they are. */
+export async function cancelBuilds(life: Life, builds: BuildRow[]): Promise<void> {
+  const open = builds.filter(({ build_state: state }) => !isFinal(buildMachine, state as BuildState));
+  const outcomes = await cancel(
+    life.db,
+    life.trx,
+    open.map(({ id }) => id),
+  );
+  for (const build of open) if (outcomes.get(build.id) !== 'told') await advanceBuild(life, build, 'cancelled');
 }

@@ -75,14 +75,15 @@ export async function sendAgain(life: Life, accountId: bigint, delivery: Deliver
   const [place] = await takePlace(life, delivery.notification_id);
   const again = { state: deliveryMachine.initial, since: BigInt(Date.now()) };
   const isOver = delivery.state !== deliveryMachine.initial;
-  const position = isOver && place ? place.last_position : delivery.position;
+  const position = isOver && place ? place.position : delivery.position;
+  // The errand first: whoever runs it holds it, and touches deliveries then.
+  await ensureErrands(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
+  await hurryErrand(db, trx, delivery.notification_id);
   await trx
     .updateTable('deliveries')
     .set({ ...again, position })
     .where('id', '=', delivery.id)
     .execute();
-  await ensureErrands(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
-  await hurryErrand(db, trx, delivery.notification_id);
   return { ...delivery, ...again, position };
 }
 

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { DependencyRow } from '../db/schema.ts';
 import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
-import { happened, subjectTopic, type Life } from './life.ts';
-import { tellOfDependency } from './telling.ts';
+import { dependencyMoved, happened } from './ledger.ts';
+import { subjectTopic, type Life } from './life.ts';
 import { dependencyMachine as machine, statesBefore, type DependencyState } from './states.ts';
 
 type Owned = Pick<DependencyRow, 'id' | 'owner_id'>;
@@ -33,11 +33,10 @@ export async function dependencyHappened(life: Life, dependency: Owned, state: D
   await trx.insertInto('dependency_events').values(event).execute();
   await db.announce(trx, subjectTopic(id));
   for (const projectId of await projectsConcerned(life, dependency))
-    await happened(life, { projectId, subjectId: id, type: 'dependency', state });
-  await tellOfDependency(life, id);
+    happened(life, { projectId, subjectId: id, type: 'dependency', state });
+  dependencyMoved(life, id);
 }
 
-/** In the order of their identifiers: two that lock the same projects must not wait for each other. */
 async function projectsConcerned({ trx }: Life, { id, owner_id: ownerId }: Owned): Promise<bigint[]> {
   const using = trx
     .selectFrom('suite_dependencies')
@@ -48,7 +47,6 @@ async function projectsConcerned({ trx }: Life, { id, owner_id: ownerId }: Owned
     .selectFrom('projects')
     .select('id')
     .where((where) => where.or([where('owner_id', '=', ownerId), where('id', 'in', using)]))
-    .orderBy('id')
     .execute();
   return projects.map((project) => project.id);
 }
@@ -105,7 +103,7 @@ async function enqueueCompile(
   const { db, trx, ids } = life;
   const { id, owner_id: accountId } = dependency;
   if (!(await move(life, dependency, [from, 'enqueued_for_compile'], columns))) return false;
-  await cancel(db, trx, id); // the last compile's log need not be packed any more
+  await cancel(db, trx, [id]); // the last compile's log need not be packed any more
   await restartLog(trx, id);
   await enqueue(db, trx, ids, { kind: 'compile_dependency', subjectId: id, accountId });
   return true;

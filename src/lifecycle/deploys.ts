@@ -3,7 +3,8 @@ import type { DeployRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue, queueTopic } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
-import { happened, type Life } from './life.ts';
+import { happened } from './ledger.ts';
+import type { Life } from './life.ts';
 import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
 
 /** A deploy waits in the queue behind those to the same branch, whichever project or strategy they come from. */
@@ -15,8 +16,7 @@ export async function openDeploy(
   const { db, trx, ids } = life;
   await trx.insertInto('deploys').values(deploy).execute();
   await beginLog(trx, deploy.id, project.id);
-  // Its event holds the project until the commit, so jobs of a project are numbered in the order of their commits.
-  await tell(life, deploy, deployMachine.initial);
+  tell(life, deploy, deployMachine.initial);
   const job = { kind: 'push_deploy', subjectId: deploy.id, accountId: project.owner_id, lane: laneOf(deploy) };
   await enqueue(db, trx, ids, job);
 }
@@ -41,7 +41,7 @@ export async function advanceDeploy(life: Life, deploy: DeployRow, to: DeploySta
     .where('state', 'in', statesBefore(deployMachine, to))
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
-  await tell(life, deploy, to);
+  tell(life, deploy, to);
   if (isFinal(deployMachine, to)) {
     await completeLog(db, trx, deploy.id);
     await db.announce(trx, queueTopic); // the next one to this branch has waited for it
@@ -49,8 +49,8 @@ export async function advanceDeploy(life: Life, deploy: DeployRow, to: DeploySta
   return true;
 }
 
-async function tell(life: Life, { project_id: projectId, id }: DeployRow, state: DeployState): Promise<void> {
-  await happened(life, { projectId, subjectId: id, type: 'deploy', state });
+function tell(life: Life, { project_id: projectId, id }: DeployRow, state: DeployState): void {
+  happened(life, { projectId, subjectId: id, type: 'deploy', state });
 }
 
 /** The runner is gone or could not go on. To push once more does no harm, so another tries; not for ever. */
@@ -67,5 +67,6 @@ export async function loseDeploy(life: Life, deploy: DeployRow, tries: number): 
 /** Ends a deploy that waits, and tells the runner of one that is under way; one that is over stays as it is. */
 export async function cancelDeploy(life: Life, deploy: DeployRow): Promise<void> {
   if (isFinal(deployMachine, deploy.state as DeployState)) return;
-  if ((await cancel(life.db, life.trx, deploy.id)) !== 'told') await advanceDeploy(life, deploy, 'cancelled');
+  const outcomes = await cancel(life.db, life.trx, [deploy.id]);
+  if (outcomes.get(deploy.id) !== 'told') await advanceDeploy(life, deploy, 'cancelled');
 }

@@ -1,14 +1,15 @@
 import { sql } from 'kysely';
-import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
+import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRuleRow } from '../db/schema.ts';
+import { dropErrand } from '../queue/errands.ts';
 import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
-import { addBuild, cancelBuild } from './builds.ts';
-import { happened, holdProject, projectTopic, type Life } from './life.ts';
+import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
+import { fetchFailed, happened, rollUp, settle } from './ledger.ts';
+import { projectTopic, type Life } from './life.ts';
 import type { FetchProgress } from './rollup.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
-import { rollUp, rollUpProject, rollUpRequest } from './settle.ts';
-import { tellOfFailedFetch } from './telling.ts';
+import { holdForBuilds } from './settle.ts';
 import { buildMachine, buildRequestMachine, isFinal, type BuildRequestState, type BuildState } from './states.ts';
 
 type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
@@ -19,17 +20,14 @@ const insertRequest = preparedInsert('build_requests');
 export async function openRequest(life: Life, project: Owned, request: BuildRequestRow): Promise<void> {
   await insertRequest(life.trx, request);
   await beginLog(life.trx, request.id, project.id);
-  await announceRequest(life, request);
+  announceRequest(life, request);
   const known = await knownCommit(life, request);
   if (known) await startSuites(life, project, request, known, known.branch);
   else await enqueueFetch(life, project, request.id);
 }
 
-async function announceRequest(
-  life: Life,
-  { project_id: projectId, id, build_state: state }: BuildRequestRow,
-): Promise<void> {
-  await happened(life, { projectId, subjectId: id, type: 'build_request', state });
+function announceRequest(life: Life, { project_id: projectId, id, build_state: state }: BuildRequestRow): void {
+  happened(life, { projectId, subjectId: id, type: 'build_request', state });
 }
 
 async function enqueueFetch({ db, trx, ids }: Life, project: Owned, requestId: bigint): Promise<void> {
@@ -56,13 +54,13 @@ export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgr
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
   if (fetch !== 'waiting' && fetch !== 'running') await completeLog(life.db, life.trx, requestId);
-  await rollUpRequest(life, requestId);
+  rollUp(life, { request: requestId });
   return true;
 }
 
 /** Nothing could be fetched. There will be no commit and no build to tell of, so those who asked are told of this. */
 export async function failFetch(life: Life, requestId: bigint, reason: string): Promise<void> {
-  if (await moveFetch(life, requestId, 'errored')) await tellOfFailedFetch(life, requestId, reason);
+  if (await moveFetch(life, requestId, 'errored')) fetchFailed(life, requestId, reason);
 }
 
 /** The commit is there: the suites that apply to it start. */
@@ -78,19 +76,35 @@ export async function startSuites(
   await recordFetch(trx, { id: request.id, commit: commit.id, branch: likely });
   await completeLog(life.db, trx, request.id);
   const place = { projectId: project.id, accountId: project.owner_id, commitId: commit.id, requestId: request.id };
-  for (const suiteId of await suitesFor(life, project.id, factsOf(commit))) await addBuild(life, place, suiteId);
-  await rollUp(life, commit.id, [request.id]);
-  await rollUpProject(life, project.id);
+  const [, suites] = await Promise.all([
+    holdForBuilds(life, request.id, commit.id),
+    suitesFor(life, project.id, commit), // answered when the commit is held, and so up to date
+  ]);
+  await addBuilds(life, place, suites);
+  rollUp(life, { commit: commit.id, request: request.id, project: project.id });
 }
 
-const recordFetch = preparedWrite<{ id: bigint; commit: bigint; branch: string }>((db, value) =>
+const recordFetch = preparedChange<{ id: bigint; commit: bigint; branch: string }>((db, value) =>
   db
     .updateTable('build_requests')
     .set({ commit_id: value('commit'), fetch: sql.lit<string>('done'), branch: value('branch') })
     .where('id', '=', value('id')),
 );
-const findSuites = prepared<{ project: bigint }, { id: bigint }>((db, value) =>
-  db.selectFrom('suites').select('id').where('project_id', '=', value('project')).orderBy('id'),
+const findSuites = prepared<{ project: bigint; commit: bigint }, { id: bigint; last: bigint | number | null }>(
+  (db, value) =>
+    db
+      .selectFrom('suites')
+      .select('id')
+      .select((of) =>
+        of
+          .selectFrom('builds')
+          .select((within) => within.fn.max('attempt').as('last'))
+          .where('builds.commit_id', '=', value('commit'))
+          .whereRef('builds.suite_id', '=', 'suites.id')
+          .as('last'),
+      )
+      .where('project_id', '=', value('project'))
+      .orderBy('id'),
 );
 const findRules = prepared<{ project: bigint }, SuiteRuleRow>((db, value) =>
   db
@@ -100,11 +114,16 @@ const findRules = prepared<{ project: bigint }, SuiteRuleRow>((db, value) =>
     .where('suites.project_id', '=', value('project')),
 );
 
-async function suitesFor({ trx }: Life, projectId: bigint, facts: CommitFacts): Promise<bigint[]> {
-  const suites = await findSuites(trx, { project: projectId });
-  const rules = await findRules(trx, { project: projectId });
-  const rulesOf = (id: bigint): Rule[] => rules.filter((rule) => rule.suite_id === id) as unknown as Rule[];
-  return suites.map(({ id }) => id).filter((id) => applies(rulesOf(id), facts));
+async function suitesFor({ trx }: Life, projectId: bigint, commit: CommitRow): Promise<Tried[]> {
+  const [suites, rules] = await Promise.all([
+    findSuites(trx, { project: projectId, commit: commit.id }),
+    findRules(trx, { project: projectId }),
+  ]);
+  const facts = factsOf(commit);
+  const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
+  return suites
+    .filter(({ id }) => applies((rulesOf.get(id) ?? []) as unknown as Rule[], facts))
+    .map(({ id, last }) => ({ suiteId: id, last: Number(last ?? 0) }));
 }
 
 function factsOf(commit: CommitRow): CommitFacts {
@@ -122,10 +141,12 @@ function factsOf(commit: CommitRow): CommitFacts {
 
 /** Calls off the fetch and every build that is not over. */
 export async function cancelRequest(life: Life, request: BuildRequestRow): Promise<void> {
-  if (request.fetch === 'waiting' || request.fetch === 'running') {
-    if ((await cancel(life.db, life.trx, request.id)) !== 'told') await moveFetch(life, request.id, 'cancelled');
-  }
-  for (const build of await buildsOf(life, request)) await cancelBuild(life, build);
+  const isFetched = request.fetch !== 'waiting' && request.fetch !== 'running';
+  const fetch = isFetched ? 'none' : (await cancel(life.db, life.trx, [request.id])).get(request.id);
+  // There are builds once the fetch is over, which it may be since the request was looked at.
+  if (fetch === undefined || fetch === 'none') await cancelBuilds(life, await buildsOf(life, request));
+  if (!isFetched && fetch !== 'told') await moveFetch(life, request.id, 'cancelled');
+  await settle(life);
 }
 
 /** Tries again: all suites, or those that did not pass. False while something of the request is not over. */
@@ -136,29 +157,43 @@ export async function rerunRequest(
   failedOnly: boolean,
 ): Promise<boolean> {
   if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
+  await startAgain(life, project, request, failedOnly);
+  await settle(life);
+  return true;
+}
+
+async function startAgain(life: Life, project: Owned, request: BuildRequestRow, failedOnly: boolean): Promise<void> {
   if (request.commit_id === null) {
     await life.trx.updateTable('build_requests').set({ fetch: 'waiting' }).where('id', '=', request.id).execute();
     await reopenLog(life.trx, request.id);
-    await rollUpRequest(life, request.id);
+    rollUp(life, { request: request.id });
     await enqueueFetch(life, project, request.id);
-    return true;
+    return;
   }
   const earlier = await buildsOf(life, request);
   if (earlier.length === 0) {
     // No suite applied the last time; one that was made since may apply now.
     const commits = life.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
     await startSuites(life, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
-    return true;
+    return;
   }
   const newest = new Map(earlier.map((build) => [build.suite_id, build]));
   const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
-  for (const build of wanted) await addBuild(life, placeOf(project, build), build.suite_id);
-  await rollUp(life, request.commit_id, [request.id]);
-  return true;
+  const place = {
+    projectId: project.id,
+    accountId: project.owner_id,
+    commitId: request.commit_id,
+    requestId: request.id,
+  };
+  const suites = wanted.map(({ suite_id: suiteId }) => suiteId);
+  await holdForBuilds(life, request.id, request.commit_id);
+  await addBuilds(life, place, await triedBefore(life, request.commit_id, suites));
+  rollUp(life, { commit: request.commit_id, request: request.id });
 }
 
 /** Makes another attempt at one build's suite; undefined while one is under way. */
 export async function restartBuild(life: Life, project: Owned, build: BuildRow): Promise<BuildRow | undefined> {
+  await holdForBuilds(life, build.build_request_id, build.commit_id);
   const unfinished = await life.trx
     .selectFrom('builds')
     .select('id')
@@ -171,28 +206,27 @@ export async function restartBuild(life: Life, project: Owned, build: BuildRow):
     )
     .executeTakeFirst();
   if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
-  const next = await addBuild(life, placeOf(project, build), build.suite_id);
-  await rollUp(life, build.commit_id, [build.build_request_id]);
-  return next;
-}
-
-/** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
-export async function dropWork(life: Life, projectId: bigint): Promise<void> {
-  const { db, trx } = life;
-  await holdProject(life, projectId);
-  for (const table of ['build_requests', 'builds', 'deploys', 'notifications'] as const) {
-    await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
-  }
-  await db.announce(trx, projectTopic(projectId));
-}
-
-function placeOf(project: Owned, build: BuildRow) {
-  return {
+  const place = {
     projectId: project.id,
     accountId: project.owner_id,
     commitId: build.commit_id,
     requestId: build.build_request_id,
   };
+  const [next] = await addBuilds(life, place, await triedBefore(life, build.commit_id, [build.suite_id]));
+  rollUp(life, { commit: build.commit_id, request: build.build_request_id });
+  return next;
+}
+
+/** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
+export async function dropWork({ db, trx }: Life, projectId: bigint): Promise<void> {
+  for (const table of ['build_requests', 'builds', 'deploys'] as const) {
+    await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
+  }
+  const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
+  await db.locked(project, 'projects').execute();
+  const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
+  for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropErrand(trx, id);
+  await db.announce(trx, projectTopic(projectId));
 }
 
 /** The builds of a request, oldest attempt first. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import { prepared, preparedWrite } from '../db/prepared.ts';
+import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
-import { happened, type Life } from './life.ts';
+import type { Happening, Life } from './life.ts';
 import { buildRequestState, commitState, projectState, type BuildFact, type FetchProgress } from './rollup.ts';
 import type { BuildState, CommitState } from './states.ts';
 
@@ -46,33 +46,28 @@ const countedOfCommit = prepared<{ commit: bigint }, CountedBuild>((db, value) =
     ),
 );
 
-const findCommit = prepared<{ id: bigint }, Pick<CommitRow, 'project_id' | 'build_state'>>((db, value) =>
-  db.selectFrom('commits').select(['project_id', 'build_state']).where('id', '=', value('id')),
+/*
+ * A commit and a request are held from before their builds are looked at until the transaction is over: of two whose
+ * builds end at the same moment, the second sees what the first one left.
+ */
+const holdCommit = forEachKind((db) =>
+  prepared<{ id: bigint }, Pick<CommitRow, 'id' | 'project_id' | 'build_state'>>((queries, value) =>
+    db.locked(
+      queries.selectFrom('commits').select(['id', 'project_id', 'build_state']).where('id', '=', value('id')),
+      'commits',
+    ),
+  ),
 );
-const moveCommit = preparedWrite<{ id: bigint; state: string }>((db, value) =>
-  db
-    .updateTable('commits')
-    .set({ build_state: value('state') })
-    .where('id', '=', value('id')),
-);
-
-/** Brings a commit, the requests concerned and the project into line with their builds. */
-export async function rollUp(life: Life, commitId: bigint, requestIds: bigint[]): Promise<void> {
-  const { trx } = life;
-  const [commit] = await findCommit(trx, { id: commitId });
-  if (!commit) throw new Error(`commit ${commitId} is gone`);
-  const state = commitState((await countedOfCommit(trx, { commit: commitId })).map(toFact), 'chosen');
-  if (state !== commit.build_state) {
-    await moveCommit(trx, { id: commitId, state });
-    await rollUpProject(life, commit.project_id); // first, because the event tells of the project too
-    await happened(life, { projectId: commit.project_id, subjectId: commitId, type: 'commit', state });
-  }
-  for (const id of requestIds) await rollUpRequest(life, id);
-}
-
-const findRequest = prepared<{ id: bigint }, Pick<BuildRequestRow, 'project_id' | 'build_state' | 'fetch'>>(
-  (db, value) =>
-    db.selectFrom('build_requests').select(['project_id', 'build_state', 'fetch']).where('id', '=', value('id')),
+const holdRequest = forEachKind((db) =>
+  prepared<{ id: bigint }, Pick<BuildRequestRow, 'id' | 'project_id' | 'build_state' | 'fetch'>>((queries, value) =>
+    db.locked(
+      queries
+        .selectFrom('build_requests')
+        .select(['id', 'project_id', 'build_state', 'fetch'])
+        .where('id', '=', value('id')),
+      'build_requests',
+    ),
+  ),
 );
 const countedOfRequest = prepared<{ request: bigint }, CountedBuild>((db, value) =>
   db
@@ -80,28 +75,66 @@ const countedOfRequest = prepared<{ request: bigint }, CountedBuild>((db, value)
     .select(['suite_id', 'attempt', 'build_state', 'failure_reason'])
     .where('build_request_id', '=', value('request')),
 );
-const moveRequest = preparedWrite<{ id: bigint; state: string }>((db, value) =>
+const moveCommit = preparedChange<{ id: bigint; state: string }>((db, value) =>
+  db
+    .updateTable('commits')
+    .set({ build_state: value('state') })
+    .where('id', '=', value('id')),
+);
+const moveRequest = preparedChange<{ id: bigint; state: string }>((db, value) =>
   db
     .updateTable('build_requests')
     .set({ build_state: value('state') })
     .where('id', '=', value('id')),
 );
 
-export async function rollUpRequest(life: Life, id: bigint): Promise<void> {
-  const { trx } = life;
-  const [request] = await findRequest(trx, { id });
-  if (!request) throw new Error(`build request ${id} is gone`);
-  const builds = await countedOfRequest(trx, { request: id });
-  const state = buildRequestState(request.fetch as FetchProgress, builds.map(toFact));
-  if (state === request.build_state) return;
-  await moveRequest(trx, { id, state });
-  await happened(life, { projectId: request.project_id, subjectId: id, type: 'build_request', state });
+/** Until the transaction is over nobody else adds builds to the commit, or looks at those that it has to do so. */
+export async function holdForBuilds({ db, trx }: Life, requestId: bigint, commitId?: bigint): Promise<void> {
+  await Promise.all([
+    holdRequest(db)(trx, { id: requestId }),
+    commitId === undefined ? undefined : holdCommit(db)(trx, { id: commitId }),
+  ]);
 }
 
-const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'build_state'>>((db, value) =>
+/** Brings commits and requests into line with their builds. Answers what moved, and which projects that changes. */
+export async function rollUpCommits(
+  { db, trx }: Life,
+  commitIds: bigint[],
+  requestIds: bigint[],
+): Promise<{ moved: Happening[]; changed: bigint[] }> {
+  // Asked for all at once and answered in this order: each is looked at when it is held.
+  const [requests, commits, ofCommits, ofRequests] = await Promise.all([
+    Promise.all(requestIds.map((id) => holdRequest(db)(trx, { id }))),
+    Promise.all(commitIds.map((id) => holdCommit(db)(trx, { id }))),
+    Promise.all(commitIds.map((commit) => countedOfCommit(trx, { commit }))),
+    Promise.all(requestIds.map((request) => countedOfRequest(trx, { request }))),
+  ]);
+  const moved: Happening[] = [];
+  const changed: bigint[] = [];
+  for (const [at, id] of commitIds.entries()) {
+    const [commit] = commits[at] ?? [];
+    if (!commit) throw new Error(`commit ${id} is gone`);
+    const state = commitState((ofCommits[at] ?? []).map(toFact), 'chosen');
+    if (state === commit.build_state) continue;
+    await moveCommit(trx, { id, state });
+    moved.push({ projectId: commit.project_id, subjectId: id, type: 'commit', state });
+    changed.push(commit.project_id);
+  }
+  for (const [at, id] of requestIds.entries()) {
+    const [request] = requests[at] ?? [];
+    if (!request) throw new Error(`build request ${id} is gone`);
+    const state = buildRequestState(request.fetch as FetchProgress, (ofRequests[at] ?? []).map(toFact));
+    if (state === request.build_state) continue;
+    await moveRequest(trx, { id, state });
+    moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
+  }
+  return { moved, changed };
+}
+
+const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'id' | 'build_state'>>((db, value) =>
   db
     .selectFrom('commits')
-    .select('build_state')
+    .select(['id', 'build_state'])
     .where('id', '=', (of) =>
       of.fn.coalesce(
         of.selectFrom('projects').select('trunk_commit_id').where('id', '=', value('project')),
@@ -114,7 +147,7 @@ const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'build_
       ),
     ),
 );
-const moveProject = preparedWrite<{ id: bigint; state: string }>((db, value) =>
+const moveProject = preparedChange<{ id: bigint; state: string }>((db, value) =>
   db
     .updateTable('projects')
     .set({ build_state: value('state') })
@@ -122,11 +155,15 @@ const moveProject = preparedWrite<{ id: bigint; state: string }>((db, value) =>
     .where('build_state', '!=', value('state')),
 );
 
-/** A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. */
-export async function rollUpProject({ trx }: Life, projectId: bigint): Promise<void> {
+/**
+ * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Its row
+ * is held already, so nothing newer can be overwritten. Answers the commit that decided.
+ */
+export async function rollUpProject({ trx }: Life, projectId: bigint): Promise<bigint | undefined> {
   const [deciding] = await findDecidingCommit(trx, { project: projectId });
   const state = projectState((deciding?.build_state as CommitState | undefined) ?? null);
   await moveProject(trx, { id: projectId, state });
+  return deciding?.id;
 }
 
 function toFact(build: CountedBuild): BuildFact {

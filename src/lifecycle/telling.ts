@@ -1,5 +1,7 @@
+import { sql } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
-import type { DeliveryRow, ProjectRow } from '../db/schema.ts';
+import { prepared, preparedInsert } from '../db/prepared.ts';
+import type { BuildRow, CommitRow, DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -9,6 +11,7 @@ import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView } from '../views/project.ts';
+import type { Happening } from './life.ts';
 import { deliveryMachine } from './states.ts';
 
 /**
@@ -26,42 +29,79 @@ interface Teller {
 
 type Told = Pick<ProjectRow, 'id' | 'owner_id' | 'name' | 'description' | 'repository_url' | 'build_state'>;
 
-/** A notification's place in line for one piece of news. */
+type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'last_position'>;
+
+/** A notification, and where the first piece of news comes in its line. */
 interface Place {
   id: bigint;
   project_id: bigint;
-  last_position: bigint;
+  position: bigint;
 }
 
-/** Tells those who asked about a project's builds of one that has changed, or of a commit. */
-export async function tellOfBuilds(
-  teller: Teller,
-  { projectId, subjectId, type, state }: { projectId: bigint; subjectId: bigint; type: string; state: string },
-): Promise<void> {
-  if (type !== 'build' && type !== 'commit') return;
-  const places = await takeBuildPlaces(teller, projectId);
-  if (places.length === 0) return;
-  const view = type === 'build' ? await buildNow(teller, subjectId) : await commitNow(teller, subjectId);
-  await write(teller, places, `${type}.${state}`, { [type]: view });
+/** A piece of news: of which type, and what there is to be said beside the project. */
+interface Letter {
+  type: string;
+  what: object;
+  projectState?: string | undefined;
 }
 
-/** Tells them of a request that came to nothing, because its commit could not be fetched, and why. */
-export async function tellOfFailedFetch(teller: Teller, requestId: bigint, reason: string): Promise<void> {
-  const request = await shownRequests(teller.trx).where('build_requests.id', '=', requestId).executeTakeFirstOrThrow();
-  const places = await takeBuildPlaces(teller, request.project_id);
-  if (places.length === 0) return;
-  const what = { build_request: buildRequestView(request), reason };
-  await write(teller, places, `build_request.${request.build_state}`, what);
+/** What a receiver may be told of. */
+export interface News extends Happening {
+  /** Why nothing could be fetched. */
+  reason?: string | undefined;
+  /** What the project was then, where it is something else by now. */
+  projectState?: string | undefined;
 }
 
-async function takeBuildPlaces({ trx }: Teller, projectId: bigint): Promise<Place[]> {
-  return trx
+/**
+ * Tells those who asked about a project's builds of builds and commits that have changed, and of requests that came to
+ * nothing because their commit could not be fetched: no build and no commit will tell of those.
+ */
+export async function tellOfBuilds(teller: Teller, projectId: bigint, happened: readonly News[]): Promise<void> {
+  const { trx } = teller;
+  const told = happened.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
+  if (told.length === 0) return;
+  const many = BigInt(told.length);
+  const [places, views] = await Promise.all([
+    takeBuildPlaces(trx, { project: projectId, many }),
+    Promise.all(told.map((news) => viewOf(trx, news))),
+  ]);
+  const letters = told.map(({ type, state, projectState }, at) => ({
+    type: `${type}.${state}`,
+    what: views[at] ?? {},
+    projectState,
+  }));
+  const first = places.map(({ last_position: last, ...place }) => ({ ...place, position: last - many + 1n }));
+  if (places.length > 0) await write(teller, first, letters);
+}
+
+const takeBuildPlaces = prepared<{ project: bigint; many: bigint }, Taken>((db, value) =>
+  db
     .updateTable('notifications')
-    .set((of) => ({ last_position: of('last_position', '+', 1n) }))
-    .where('project_id', '=', projectId)
-    .where('notifiable_type', '=', 'build')
-    .returning(['id', 'project_id', 'last_position'])
-    .execute();
+    .set((of) => ({ last_position: of('last_position', '+', value('many')) }))
+    .where('project_id', '=', value('project'))
+    .where('notifiable_type', '=', sql.lit('build'))
+    .returning(['id', 'project_id', 'last_position']),
+);
+const findBuild = prepared<{ id: bigint }, BuildRow>((db, value) =>
+  db.selectFrom('builds').selectAll().where('id', '=', value('id')),
+);
+const findCommit = prepared<{ id: bigint }, CommitRow>((db, value) =>
+  db.selectFrom('commits').selectAll().where('id', '=', value('id')),
+);
+
+/** As it was when it came to this state: it may have moved on since, in the same transaction. */
+async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: News): Promise<object> {
+  if (type === 'build') {
+    const [build] = await findBuild(trx, { id });
+    return build ? { build: buildView({ ...build, build_state: state }) } : {};
+  }
+  if (type === 'commit') {
+    const [commit] = await findCommit(trx, { id });
+    return commit ? { commit: commitView({ ...commit, build_state: state }) } : {};
+  }
+  const request = await shownRequests(trx).where('build_requests.id', '=', id).executeTakeFirstOrThrow();
+  return { build_request: buildRequestView(request), reason };
 }
 
 /**
@@ -90,12 +130,12 @@ export async function tellOfDependency(teller: Teller, dependencyId: bigint): Pr
   for (const { id } of notifications) places.push(...(await takePlace(teller, id)));
   if (places.length === 0) return;
   const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
-  await write(teller, places, `dependency.${dependency.state}`, { dependency: view });
+  await write(teller, places, [{ type: `dependency.${dependency.state}`, what: { dependency: view } }]);
 }
 
 /** Tells the receiver of a new notification that it is one. */
 export async function greet(teller: Teller, notificationId: bigint): Promise<void> {
-  await write(teller, await takePlace(teller, notificationId), 'ping', {});
+  await write(teller, await takePlace(teller, notificationId), [{ type: 'ping', what: {} }]);
 }
 
 /** The next place in a notification's line; none when the notification is gone. */
@@ -104,34 +144,47 @@ export async function takePlace({ trx }: Pick<Teller, 'trx'>, notificationId: bi
     .updateTable('notifications')
     .set((of) => ({ last_position: of('last_position', '+', 1n) }))
     .where('id', '=', notificationId)
-    .returning(['id', 'project_id', 'last_position'])
+    .returning(['id', 'project_id', 'last_position as position'])
     .execute();
 }
 
-async function write({ db, trx, ids }: Teller, places: Place[], type: string, what: object): Promise<void> {
+const insertDeliveries = preparedInsert('deliveries');
+
+/** Puts news into the lines, and sees to it that somebody brings them. */
+async function write({ db, trx, ids }: Teller, places: Place[], letters: Letter[]): Promise<void> {
   const projects = await projectsOf(trx, places);
   const now = Date.now();
-  const written = places.flatMap((place) => {
+  const lines = places.flatMap((place) => {
     const project = projects.get(place.project_id);
-    return project ? [{ project, place, id: ids.next() }] : [];
+    return project ? [{ project, place }] : [];
   });
-  const deliveries = written.map(({ project, place, id }): DeliveryRow => {
-    // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.
-    const told = { id: String(id), type, created_at: timestamp(now), project: projectView(project, true), ...what };
-    return {
-      id,
-      notification_id: place.id,
-      position: place.last_position,
-      event_type: type,
-      payload: exactJson(told),
-      state: deliveryMachine.initial,
-      created_at: BigInt(now),
-      since: BigInt(now),
-    };
-  });
-  await trx.insertInto('deliveries').values(deliveries).execute();
-  const errands = written.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id }));
-  await ensureErrands(db, trx, ids, errands);
+  if (lines.length === 0) return;
+  // The errands first: whoever runs one holds it, and touches deliveries then.
+  await ensureErrands(
+    db,
+    trx,
+    ids,
+    lines.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id })),
+  );
+  const deliveries = lines.flatMap(({ project, place }) =>
+    letters.map(({ type, what, projectState = project.build_state }, at): DeliveryRow => {
+      const id = ids.next();
+      const shown = projectView({ ...project, build_state: projectState }, true);
+      // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.
+      const told = { id: String(id), type, created_at: timestamp(now), project: shown, ...what };
+      return {
+        id,
+        notification_id: place.id,
+        position: place.position + BigInt(at),
+        event_type: type,
+        payload: exactJson(told),
+        state: deliveryMachine.initial,
+        created_at: BigInt(now),
+        since: BigInt(now),
+      };
+    }),
+  );
+  await insertDeliveries(trx, ...deliveries);
 }
 
 async function projectsOf(trx: Transaction, places: Place[]): Promise<Map<bigint, Told>> {
@@ -142,12 +195,4 @@ async function projectsOf(trx: Transaction, places: Place[]): Promise<Map<bigint
     .where('id', 'in', ids)
     .execute();
   return new Map(projects.map((project) => [project.id, project]));
-}
-
-async function buildNow({ trx }: Teller, id: bigint) {
-  return buildView(await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirstOrThrow());
-}
-
-async function commitNow({ trx }: Teller, id: bigint) {
-  return commitView(await trx.selectFrom('commits').selectAll().where('id', '=', id).executeTakeFirstOrThrow());
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { parseForm } from '../http/bodies.ts';
 import { clientChallenge } from '../http/challenges.ts';
 import { addressOf } from '../http/client-address.ts';
@@ -112,6 +113,8 @@ function sendError(
   { onTrouble }: TokenServices,
 ): FastifyReply {
   const known = error instanceof OauthError ? error : unreadableBody(error);
+  // Whoever asks again with the same code is answered once the database is back.
+  if (isUnavailable(error)) return send(reply, 503, { error: 'temporarily_unavailable' });
   if (!known) {
     onTrouble(error, request.id);
     return send(reply, 500, { error: 'server_error' });

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely';
-import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared, preparedWrite } from '../db/prepared.ts';
-import { forEachKind, forKinds, laneIsFree, sameAccount } from './statements.ts';
+import type { Database, Queries } from '../db/open.ts';
+import { forEachKind, prepared } from '../db/prepared.ts';
+import { forKinds, laneIsFree, sameAccount } from './statements.ts';
 
 /**
  * Which account is served next: of those that have something waiting and may have more under way, the one with the
@@ -12,8 +12,8 @@ import { forEachKind, forKinds, laneIsFree, sameAccount } from './statements.ts'
  * have room for few of, or have had nothing to do for a while and are soon forgotten (turns.ts). Where there is none,
  * those that have something under way are counted.
  *
- * What is under way is counted each time and not kept in a column: so nothing can put it wrong. Where several servers
- * claim at once, each holds the row of the account it serves until its claim is in the store, and counts after that.
+ * What is under way is counted each time and not kept in a column: so nothing can put it wrong. How several servers that
+ * claim at once keep out of each other's way is told in claiming.ts.
  */
 export interface Serving {
   kinds: readonly string[];
@@ -36,9 +36,6 @@ interface Values {
 }
 
 const unbounded = 2n ** 62n;
-/** Where others may hold the first ones, the next ones are tried. */
-const mostTried = 16;
-
 const finders = forEachKind((db) =>
   forKinds((kinds) => {
     const makeBoth = (isBound: boolean) => [findIdle(db, kinds, isBound), findBusy(db, kinds, isBound)];
@@ -46,49 +43,24 @@ const finders = forEachKind((db) =>
   }),
 );
 
-async function candidates(db: Database, queries: Queries, serving: Serving): Promise<readonly NextAccount[]> {
-  const { ofAll, ofSome } = finders(db)(serving.kinds);
-  const most = serving.mostRunning ? BigInt(serving.mostRunning) : unbounded;
-  const values = { now: BigInt(Date.now()), most, runner: serving.boundAs ?? 0n };
-  for (const find of serving.boundAs === undefined ? ofAll : ofSome) {
-    const found = await find(queries, values);
-    if (found.length > 0) return found;
-  }
-  return [];
-}
-
-/** The account that would be served at this moment. */
-export async function nextAccount(db: Database, serving: Serving): Promise<NextAccount | undefined> {
-  return (await candidates(db, db.read, serving))[0];
-}
-
-/**
- * The account to be served, held until the transaction is over. No transaction waits for one while it holds another, so
- * none waits in a circle: one that was `overtaken` while it waited ends, and its caller begins anew.
- */
-export async function holdNextAccount(
+/** The account that is served at this moment. */
+export async function nextAccount(
   db: Database,
-  trx: Transaction,
-  serving: Serving,
-): Promise<NextAccount | 'overtaken' | undefined> {
-  const found = await candidates(db, trx, serving);
-  const [first] = found;
-  if (db.inTurns || !first) return first;
-  for (const candidate of found) {
-    const turns = trx.selectFrom('queue_turns').select('turn').where('account_id', '=', candidate.account_id);
-    if (await db.skipLocked(turns, 'queue_turns').executeTakeFirst()) return candidate;
+  queries: Queries,
+  { kinds, mostRunning, boundAs }: Serving,
+): Promise<NextAccount | undefined> {
+  const { ofAll, ofSome } = finders(db)(kinds);
+  const values = { now: BigInt(Date.now()), most: mostOf(mostRunning), runner: boundAs ?? 0n };
+  for (const find of boundAs === undefined ? ofAll : ofSome) {
+    const [found] = await find(queries, values);
+    if (found) return found;
   }
-  await waitForTurn(trx, { account: first.account_id });
-  const [now] = await candidates(db, trx, serving);
-  return now?.account_id === first.account_id ? now : 'overtaken';
+  return undefined;
 }
 
-const waitForTurn = preparedWrite<{ account: bigint }>((db, value) =>
-  db
-    .updateTable('queue_turns')
-    .set((of) => ({ turn: of.ref('turn') }))
-    .where('account_id', '=', value('account')),
-);
+export function mostOf(mostRunning = 0): bigint {
+  return mostRunning > 0 ? BigInt(mostRunning) : unbounded;
+}
 
 type Find = (queries: Queries, values: Values) => Promise<readonly Readonly<NextAccount>[]>;
 
@@ -102,7 +74,7 @@ function findIdle(db: Database, kinds: RawBuilder<string>[], isBound: boolean): 
       .where((where) => where(anyUnderWay(queries, kinds), 'is', null))
       .$if(isBound, (query) => query.where('queue_turns.account_id', 'in', boundTo(queries, value)))
       .orderBy('queue_turns.turn')
-      .limit(sql.lit(db.inTurns ? 1 : mostTried)),
+      .limit(sql.lit(1)),
   );
 }
 
@@ -125,7 +97,7 @@ function findBusy(db: Database, kinds: RawBuilder<string>[], isBound: boolean): 
           .select('queue_turns.turn')
           .whereRef('queue_turns.account_id', '=', 'held.account_id'),
       )
-      .limit(sql.lit(db.inTurns ? 1 : mostTried)),
+      .limit(sql.lit(1)),
   );
 }
 

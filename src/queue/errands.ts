@@ -10,8 +10,8 @@ import type { ClaimedJob } from './queue.ts';
  * whoever claims the errand takes all the news there is. So the queue holds one row for a subject with ten thousand
  * pieces of news waiting, and whoever looks for work never wades through them.
  *
- * Two who meet at an errand are kept apart by its row. Who brings news writes the news first and touches the row last;
- * who is done locks the row first (`holdErrand`) and looks for news then. Either the news is seen, or the row is
+ * Two who meet at an errand are kept apart by its row. Who brings news touches the row in the transaction that writes the
+ * news; who is done locks the row first (`holdErrand`) and looks for news then. Either the news is seen, or the row is
  * already gone and a new one is made.
  *
  * Servers run errands themselves; no runner is ever offered one. The one that is due longest comes first.

@@ -3,12 +3,14 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
-import { holdNextAccount, nextAccount, type Serving } from './accounts.ts';
+import { nextAccount, type Serving } from './accounts.ts';
+import { takeNext } from './claiming.ts';
 import {
   deleteClaimed,
   findClaimed,
   findHeld,
-  insertJob,
+  holdClaimed,
+  insertJobs,
   joinTurns,
   passTurn,
   readyJobs,
@@ -46,15 +48,22 @@ export const queueTopic = 'queue';
 /** Announced when a holder should look at its claims. */
 export const claimsTopic = 'claims';
 
-export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job: NewJob): Promise<void> {
-  const row: JobRow = {
-    id: ids.next(),
-    kind: job.kind,
-    subject_id: job.subjectId,
-    account_id: job.accountId,
-    lane: job.lane ?? null,
-    tries: job.tries ?? 0,
-    run_after: BigInt(job.runAfter ?? 0),
+/** Puts jobs into the queue. */
+export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
+  await insertJobs(trx, ...jobs.map((job) => rowOf(ids.next(), job)));
+  for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
+  await db.announce(trx, queueTopic);
+}
+
+function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter }: NewJob): JobRow {
+  return {
+    id,
+    kind,
+    subject_id: subjectId,
+    account_id: accountId,
+    lane: lane ?? null,
+    tries: tries ?? 0,
+    run_after: BigInt(runAfter ?? 0),
     claim: null,
     holder: null,
     claimed_until: null,
@@ -62,9 +71,6 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, job
     named_blobs: null,
     stored_blob: null,
   };
-  await insertJob(trx, row);
-  await joinTurns(trx, { account: job.accountId });
-  await db.announce(trx, queueTopic);
 }
 
 interface Claiming extends Serving {
@@ -84,15 +90,38 @@ export async function claim(
   trx: Transaction,
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
-  const next = await holdNextAccount(db, trx, serving);
-  if (next === undefined || next === 'overtaken') return next;
-  const { account_id: account, running } = next;
-  const values = { account, now: BigInt(Date.now()), running: BigInt(running) };
-  const [job] = await readyJobs(db)(serving.kinds)(trx, values);
-  if (!job) return 'overtaken';
+  if (!db.inTurns) {
+    const job = await takeNext(trx, { ...serving, holder, seconds, turn, name });
+    return job === 'overtaken' || job === undefined ? job : { ...job, claim: name };
+  }
+  const next = await nextAccount(db, trx, serving);
+  if (!next) return undefined;
+  const [job] = await readyJobs(db)(serving.kinds)(trx, { account: next.account_id, now: BigInt(Date.now()) });
+  if (!job) return undefined;
   const taken = { claim: name, holder, tries: job.tries + 1 };
-  if ((await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) })) !== 1n) return 'overtaken';
+  await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) });
   await passTurn(trx, { account: job.account_id, turn });
+  return { ...job, ...taken };
+}
+
+/** Takes a job of a kind that accounts have no shares of: what servers do themselves. The one that is due longest. */
+export async function claimAny(
+  db: Database,
+  trx: Transaction,
+  { kind, holder, seconds }: { kind: string; holder: string; seconds: number },
+): Promise<ClaimedJob | undefined> {
+  const due = trx
+    .selectFrom('jobs')
+    .selectAll()
+    .where('kind', '=', sql.lit(kind))
+    .where('claim', 'is', null)
+    .where('run_after', '<=', BigInt(Date.now()))
+    .orderBy('run_after')
+    .limit(1);
+  const job = await db.skipLocked(due, 'jobs').executeTakeFirst();
+  if (!job) return undefined;
+  const taken = { claim: randomName(), holder, tries: job.tries + 1 };
+  await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) });
   return { ...job, ...taken };
 }
 
@@ -107,10 +136,14 @@ export async function claimAgain(
   return (await takeJob(db)(trx, again)) === 1n ? jobOf(trx, before) : undefined;
 }
 
+/** Whether anything of these kinds waits. */
+export async function isAnyWaiting(db: Database, kinds: readonly string[]): Promise<boolean> {
+  return (await waitingJobs(kinds)(db.read, { now: BigInt(Date.now()) })).length > 0;
+}
+
 /** Whether a claim would find something; cheaper than trying, and cheapest where nothing waits at all. */
 export async function isWaiting(db: Database, serving: Serving): Promise<boolean> {
-  const waiting = await waitingJobs(serving.kinds)(db.read, { now: BigInt(Date.now()) });
-  return waiting.length > 0 && (await nextAccount(db, serving)) !== undefined;
+  return (await isAnyWaiting(db, serving.kinds)) && (await nextAccount(db, db.read, serving)) !== undefined;
 }
 
 /** Keeps the claims of a holder for another while. */
@@ -119,6 +152,7 @@ export async function extend(
   trx: Transaction,
   { holder, claims, seconds }: { holder: string; claims: string[]; seconds: number },
 ): Promise<void> {
+  if (claims.length > 1) await hold(db, trx, (all) => all.where('claim', 'in', claims).where('holder', '=', holder));
   const mine = { claimed_until: sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}` };
   await trx.updateTable('jobs').set(mine).where('claim', 'in', claims).where('holder', '=', holder).execute();
 }
@@ -134,29 +168,63 @@ export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | un
   return job && { ...job, claim };
 }
 
+/** The same, and nobody else touches the job until the transaction is over: whoever settles one begins with this. */
+export async function holdJob(db: Database, trx: Transaction, claim: string): Promise<ClaimedJob | undefined> {
+  const [job] = await holdClaimed(db)(trx, { claim });
+  return job && { ...job, claim };
+}
+
 /** Takes a job out; false when the claim no longer holds it. */
 export async function remove(trx: Transaction, job: ClaimedJob): Promise<boolean> {
   return (await deleteClaimed(trx, { id: job.id, claim: job.claim })) === 1n;
 }
 
-/** Calls a job off: one that waits is taken out (`dropped`), of one that is claimed the holder is told. */
-export async function cancel(db: Database, trx: Transaction, subjectId: bigint): Promise<'dropped' | 'told' | 'none'> {
-  const waiting = trx.deleteFrom('jobs').where('subject_id', '=', subjectId).where('claim', 'is', null);
-  if ((await waiting.executeTakeFirst()).numDeletedRows > 0n) return 'dropped';
-  const claimed = trx.updateTable('jobs').set({ cancelled: 1 }).where('subject_id', '=', subjectId);
-  if ((await claimed.executeTakeFirst()).numUpdatedRows === 0n) return 'none';
-  await db.announce(trx, claimsTopic);
-  return 'told';
+export type Cancelled = 'dropped' | 'told' | 'none';
+
+/** Calls jobs off: those that wait are taken out (`dropped`), of those that are claimed the holder is told. */
+export async function cancel(
+  db: Database,
+  trx: Transaction,
+  subjects: readonly bigint[],
+): Promise<ReadonlyMap<bigint, Cancelled>> {
+  const outcomes = new Map<bigint, Cancelled>(subjects.map((subject) => [subject, 'none']));
+  if (subjects.length === 0) return outcomes;
+  const jobs = await db.locked(jobsOf(trx).where('subject_id', 'in', subjects), 'jobs').execute();
+  const { waiting = [], claimed = [] } = Object.groupBy(jobs, (job) => (job.claim === null ? 'waiting' : 'claimed'));
+  for (const { subject_id: subject } of claimed) outcomes.set(subject, 'told');
+  for (const { subject_id: subject } of waiting) outcomes.set(subject, 'dropped');
+  if (waiting.length > 0) await trx.deleteFrom('jobs').where('id', 'in', idsOf(waiting)).execute();
+  if (claimed.length > 0) {
+    await trx.updateTable('jobs').set({ cancelled: 1 }).where('id', 'in', idsOf(claimed)).execute();
+    await db.announce(trx, claimsTopic);
+  }
+  return outcomes;
 }
 
 /** Takes jobs out, whoever holds them: what they are about goes. Holders are told. */
 export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
+  await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
   await trx
     .deleteFrom('jobs')
     .where('subject_id', 'in', subjects as never)
     .execute();
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic); // what waited behind them, or for their account's share, can be begun
+}
+
+type Jobs = ReturnType<typeof jobsOf>;
+
+function jobsOf(trx: Transaction) {
+  return trx.selectFrom('jobs').select(['jobs.id', 'jobs.subject_id', 'jobs.claim']).orderBy('jobs.id');
+}
+
+/** Several jobs are always held in the same order: nobody waits for one while another waits for what they hold. */
+async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs): Promise<void> {
+  if (!db.inTurns) await db.locked(which(jobsOf(trx)), 'jobs').execute();
+}
+
+function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
+  return jobs.map(({ id }) => id);
 }
 
 /** Jobs whose claims have lapsed, for whoever settles what was lost. */
@@ -192,6 +260,7 @@ export async function putOff(trx: Transaction, { id, claim: held, tries }: Claim
  */
 export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
   const nobodys = { claimed_until: 0n, holder: `lost: ${holder}` };
+  await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
   await trx.updateTable('jobs').set(nobodys).where('claim', 'is not', null).where('holder', '=', holder).execute();
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic);
@@ -200,7 +269,8 @@ export async function lapse(db: Database, trx: Transaction, holder: string): Pro
 /** All claims start anew: those who hold them could not extend them while no server was there. */
 export async function renewAll(db: Database, seconds: number): Promise<void> {
   const until = sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}`;
-  await db.transaction((trx) =>
-    trx.updateTable('jobs').set({ claimed_until: until }).where('claim', 'is not', null).execute(),
-  );
+  await db.transaction(async (trx) => {
+    await hold(db, trx, (all) => all.where('claim', 'is not', null));
+    await trx.updateTable('jobs').set({ claimed_until: until }).where('claim', 'is not', null).execute();
+  });
 }

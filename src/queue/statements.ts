@@ -1,15 +1,28 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
-import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
+import { forEachKind, prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 
 /* The statements of the queue that every build makes. */
 
-export const insertJob = preparedInsert('jobs');
-export const joinTurns = preparedWrite<{ account: bigint }>((db, value) =>
+export const insertJobs = preparedInsert('jobs');
+/**
+ * An account that has its turn already is not touched: on PostgreSQL an insert that finds a row waits for whoever is
+ * just changing it, and that is whoever gives the account's work away.
+ */
+export const joinTurns = preparedChange<{ account: bigint }>((db, value) =>
   db
     .insertInto('queue_turns')
-    .values({ account_id: value('account'), turn: sql.lit(0n) })
+    .columns(['account_id', 'turn'])
+    .expression(
+      db
+        .selectNoFrom([sql<bigint>`cast(${value('account')} as bigint)`.as('account_id'), sql.lit(0n).as('turn')])
+        .where((where) =>
+          where.not(
+            where.exists(db.selectFrom('queue_turns').select('turn').where('account_id', '=', value('account'))),
+          ),
+        ),
+    )
     .onConflict((conflict) => conflict.column('account_id').doNothing()),
 );
 
@@ -39,16 +52,6 @@ export function sameAccount(
   return sql<SqlBool>`(${own} >= ${account} and ${own} <= ${account})`;
 }
 
-/** Statements in which the two databases differ, made once for each. */
-export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
-  const made = new Map<string, T>();
-  return (db) => {
-    const known = made.get(db.kind) ?? make(db);
-    made.set(db.kind, known);
-    return known;
-  };
-}
-
 /** Those that look for certain kinds of jobs, made once for each set. */
 export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: readonly string[]) => T {
   const made = new Map<string, T>();
@@ -60,14 +63,11 @@ export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: r
   };
 }
 
-/**
- * The oldest job of an account that can be begun, as long as the account has no more under way than was known when it
- * was chosen: where others claim at the same time, one of them may have been quicker.
- */
+/** The oldest job of an account that can be begun. */
 export const readyJobs = forEachKind((db) =>
   forKinds((kinds) =>
-    prepared<{ account: bigint; now: bigint; running: bigint }, JobRow>((queries, value) => {
-      const ready = queries
+    prepared<{ account: bigint; now: bigint }, JobRow>((queries, value) =>
+      queries
         .selectFrom('jobs')
         .selectAll('jobs')
         .where(sameAccount(db, 'jobs', value('account')))
@@ -77,19 +77,8 @@ export const readyJobs = forEachKind((db) =>
         .where(laneIsFree('jobs'))
         .orderBy('jobs.account_id')
         .orderBy('jobs.id')
-        .limit(sql.lit(1));
-      if (db.inTurns) return ready;
-      const running = queries
-        .selectFrom('jobs as held')
-        .select((of) => of.fn.countAll<bigint>().as('running'))
-        .where('held.account_id', '=', value('account'))
-        .where('held.claim', 'is not', null)
-        .where('held.kind', 'in', kinds);
-      return db.skipLocked(
-        ready.where((where) => where(running, '<=', value('running'))),
-        'jobs',
-      );
-    }),
+        .limit(sql.lit(1)),
+    ),
   ),
 );
 
@@ -123,7 +112,7 @@ export const takeJob = forEachKind((db) =>
       .where('claim', 'is', null),
   ),
 );
-export const passTurn = preparedWrite<{ account: bigint; turn: bigint }>((db, value) =>
+export const passTurn = preparedChange<{ account: bigint; turn: bigint }>((db, value) =>
   db
     .updateTable('queue_turns')
     .set({ turn: value('turn') })
@@ -132,6 +121,12 @@ export const passTurn = preparedWrite<{ account: bigint; turn: bigint }>((db, va
 
 export const findClaimed = prepared<{ claim: string }, JobRow>((db, value) =>
   db.selectFrom('jobs').selectAll().where('claim', '=', value('claim')),
+);
+
+export const holdClaimed = forEachKind((db) =>
+  prepared<{ claim: string }, JobRow>((queries, value) =>
+    db.locked(queries.selectFrom('jobs').selectAll().where('claim', '=', value('claim')), 'jobs'),
+  ),
 );
 
 export const findHeld = prepared<{ holder: string }, JobRow>((db, value) =>

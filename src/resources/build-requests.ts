@@ -6,7 +6,7 @@ import { ApiError } from '../errors.ts';
 import { flag, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
-import { holdProject } from '../lifecycle/life.ts';
+import { holdForBuilds } from '../lifecycle/settle.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { idTwin, lifeOf, orNotFound } from './common.ts';
@@ -120,7 +120,8 @@ export const routes = [
     async handle(call) {
       const { db, project, params, input } = call;
       const life = lifeOf(call);
-      await holdProject(life, project.id);
+      await findRequest(db, project.id, params.build_request_id);
+      await holdForBuilds(life, params.build_request_id); // of two who ask at once, the second finds it begun
       const request = await findRequest(db, project.id, params.build_request_id);
       if (!(await rerunRequest(life, project, request, input.failed_only)))
         throw new ApiError('resource_temporary_unavailable');

@@ -6,8 +6,7 @@ import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { loadCommit } from './commits.ts';
-import { cancelBuild } from '../lifecycle/builds.ts';
-import { holdProject } from '../lifecycle/life.ts';
+import { cancelBuilds } from '../lifecycle/builds.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
 import { buildView as view } from '../views/build.ts';
 import { idTwin, lifeOf, orNotFound } from './common.ts';
@@ -79,7 +78,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
-      await cancelBuild(lifeOf(call), await findBuild(db, project.id, params.build_id));
+      await cancelBuilds(lifeOf(call), [await findBuild(db, project.id, params.build_id)]);
       return view(await findBuild(db, project.id, params.build_id));
     },
   }),
@@ -96,7 +95,6 @@ export const routes = [
     async handle(call) {
       const { db, project, params } = call;
       const life = lifeOf(call);
-      await holdProject(life, project.id);
       const build = await findBuild(db, project.id, params.build_id);
       const suites = db.selectFrom('suites').select('id').where('id', '=', build.suite_id);
       orNotFound(await suites.executeTakeFirst());

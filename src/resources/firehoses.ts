@@ -1,6 +1,7 @@
 import type { Call } from '../api/call.ts';
 import { projectRoute, type Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { text } from '../http/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
@@ -120,22 +121,26 @@ async function* projectEvents(
   using watch = hub.watch(projectTopic(projectId));
   let seen = start;
   while (!signal.aborted) {
-    const events = await db
-      .selectFrom('events')
-      .select(['sequence', 'type', 'subject_id', 'state'])
-      .where('project_id', '=', projectId)
-      .where('sequence', '>', seen)
-      .orderBy('sequence')
-      .limit(batch)
-      .execute();
-    for (const { type, subject_id: id, state, sequence } of events) {
-      yield wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence));
-      seen = sequence;
-    }
-    if (events.length === batch) continue;
-    if (events.length === 0 && (await lastEvent(db, projectId)) === undefined) {
-      yield wire.encode({ type: 'end' }, {}, undefined); // the project was deleted
-      return;
+    try {
+      const events = await db
+        .selectFrom('events')
+        .select(['sequence', 'type', 'subject_id', 'state'])
+        .where('project_id', '=', projectId)
+        .where('sequence', '>', seen)
+        .orderBy('sequence')
+        .limit(batch)
+        .execute();
+      for (const { type, subject_id: id, state, sequence } of events) {
+        yield wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence));
+        seen = sequence;
+      }
+      if (events.length === batch) continue;
+      if (events.length === 0 && (await lastEvent(db, projectId)) === undefined) {
+        yield wire.encode({ type: 'end' }, {}, undefined); // the project was deleted
+        return;
+      }
+    } catch (error) {
+      if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
     }
     await watch.changed(patience, signal);
   }

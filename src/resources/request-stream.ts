@@ -1,4 +1,5 @@
 import type { Queries } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import {
   lastWord,
   news,
@@ -45,6 +46,8 @@ export interface Told {
 interface Member {
   subject: Followed;
   place: Place;
+  /** Everything about it was told. */
+  isTold?: boolean;
 }
 
 /** The fetch and all builds of a request in one stream, those that appear while it goes on included. */
@@ -57,37 +60,43 @@ export async function* followRequest(
   const request: Member = { subject: followedRequest(parts.db, id), place: { at: position.fetch } };
   const builds = new Map<bigint, Member>();
   while (!signal.aborted) {
-    const open = [...builds.values()].filter(({ place }) => !place.over);
+    const open = [...builds.values()].filter(({ isTold }) => !isTold);
     const ofBuilds = open.flatMap(({ subject }) => topicsOf(subject.id));
     using watch = parts.hub.watch(...topicsOf(id), ...ofBuilds);
-    for await (const event of news(parts, request.subject, request.place)) {
-      position.fetch = request.place.at;
-      yield { event, position };
-    }
-    for (const member of open) yield* newsOfBuild(parts, member, position);
+    try {
+      for await (const event of news(parts, request.subject, request.place)) {
+        position.fetch = request.place.at;
+        yield { event, position };
+      }
+      for (const member of open) yield* newsOfBuild(parts, member, position);
 
-    const appeared = (await buildsOf(parts.db, id)).filter((buildId) => !builds.has(buildId));
-    for (const buildId of appeared) {
-      const place = { at: position.builds.get(buildId) ?? 0n };
-      builds.set(buildId, { subject: followedBuild(parts.db, buildId), place });
-    }
-    if (appeared.length > 0) continue;
-    if (request.place.over && [...builds.values()].every(({ place }) => place.over)) {
-      for (const event of lastWord(request.place)) yield { event, position };
-      yield { event: { type: 'end' }, position };
-      return;
+      const appeared = (await buildsOf(parts.db, id)).filter((buildId) => !builds.has(buildId));
+      for (const buildId of appeared) {
+        const place = { at: position.builds.get(buildId) ?? 0n };
+        builds.set(buildId, { subject: followedBuild(parts.db, buildId), place });
+      }
+      if (appeared.length > 0) continue;
+      if (request.place.over && [...builds.values()].every(({ isTold }) => isTold)) {
+        for (const event of lastWord(request.place)) yield { event, position };
+        yield { event: { type: 'end' }, position };
+        return;
+      }
+    } catch (error) {
+      if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
     }
     await watch.changed(patience, signal);
   }
 }
 
-async function* newsOfBuild(parts: TailParts, { subject, place }: Member, position: Position): AsyncGenerator<Told> {
+async function* newsOfBuild(parts: TailParts, member: Member, position: Position): AsyncGenerator<Told> {
+  const { subject, place } = member;
   const buildId = subject.id;
   for await (const event of news(parts, subject, place)) {
     if (event.type === 'log') position.builds.set(buildId, place.at);
     yield { event, buildId, position };
   }
   for (const event of lastWord(place)) yield { event, buildId, position };
+  member.isTold = place.over !== undefined;
 }
 
 async function buildsOf(db: Queries, requestId: bigint): Promise<bigint[]> {

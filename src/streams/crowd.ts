@@ -1,4 +1,5 @@
 import type { Hub, Watch } from '../db/hub.ts';
+import { whereAvailable } from '../db/unavailable.ts';
 import type { Outlet } from '../lib/outlet.ts';
 import type { Wire } from './firehose.ts';
 import { lastWord, news, patience, topicsOf } from './tail.ts';
@@ -25,10 +26,18 @@ export async function followTogether(
   while (!signal.aborted) {
     const watch = hub.watch(...topicsOf(subject.id)); // before the look, so that nothing falls between the two
     try {
-      for await (const event of news(parts, subject, place)) {
-        outlet.write(written(event, wire));
-        if (outlet.isFull) await outlet.drained();
-        if (signal.aborted) return;
+      const isTold = await whereAvailable(async () => {
+        for await (const event of news(parts, subject, place)) {
+          outlet.write(written(event, wire));
+          if (outlet.isFull) await outlet.drained();
+          if (signal.aborted) return;
+        }
+      });
+      if (signal.aborted) return watch[Symbol.dispose]();
+      if (!isTold) {
+        await watch.changed(patience, signal);
+        watch[Symbol.dispose]();
+        continue;
       }
     } catch (error) {
       watch[Symbol.dispose]();
@@ -139,11 +148,13 @@ class Crowd {
       await watch.changed(patience, signal);
       if (signal.aborted) return;
       this.#idle = false;
-      for await (const event of news(parts, subject, this.#place)) {
-        say(written(event, wire));
-        if (event.type === 'log') this.#letSlowOnesGo(); // not between states: a place says nothing of those
-      }
-      if (this.#place.over) {
+      const isTold = await whereAvailable(async () => {
+        for await (const event of news(parts, subject, this.#place)) {
+          say(written(event, wire));
+          if (event.type === 'log') this.#letSlowOnesGo(); // not between states: a place says nothing of those
+        }
+      });
+      if (isTold && this.#place.over) {
         for (const event of ending(this.#place)) say(written(event, wire));
         return;
       }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
+import { prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
 import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 
@@ -14,7 +14,7 @@ import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 /** Announced when a log has grown or is complete. */
 export const logTopic = (id: bigint): string => `log:${id}`;
 
-const insertLog = preparedWrite<{ id: bigint; project: bigint | null }>((db, value) =>
+const insertLog = preparedChange<{ id: bigint; project: bigint | null }>((db, value) =>
   db
     .insertInto('logs')
     .values({
@@ -29,6 +29,13 @@ const insertLog = preparedWrite<{ id: bigint; project: bigint | null }>((db, val
 
 export async function beginLog(trx: Transaction, id: bigint, projectId: bigint | null): Promise<void> {
   await insertLog(trx, { id, project: projectId });
+}
+
+const insertLogs = preparedInsert('logs');
+
+/** For records that are new. */
+export async function beginLogs(trx: Transaction, ids: readonly bigint[], projectId: bigint): Promise<void> {
+  await insertLogs(trx, ...ids.map((id) => ({ id, project_id: projectId, size: 0n, complete: 0, blob: null })));
 }
 
 const findLogs = prepared<{ id: bigint }, LogRow>((db, value) =>
@@ -53,7 +60,7 @@ const growLog = preparedWrite<{ id: bigint; size: bigint; before: bigint }>((db,
     .where('id', '=', value('id'))
     .where('size', '=', value('before')),
 );
-const insertChunk = preparedInsert('log_chunks');
+const insertChunks = preparedInsert('log_chunks');
 
 export async function appendLog(
   db: Database,
@@ -79,22 +86,18 @@ export async function appendLog(
   return fresh.length < unknown.length ? { full: size } : { stored: true };
 }
 
-/** A row is read whole, also for a part of it, and a reader holds one at a time. */
+/** A row is read whole, also for a part of it. */
 const longestRow = 64 * 1024;
 
 async function insertRows(trx: Transaction, id: bigint, start: bigint, bytes: Uint8Array): Promise<void> {
-  if (bytes.length <= longestRow) {
-    await insertChunk(trx, { log_id: id, start, bytes });
-    return;
-  }
   const rows: LogChunkRow[] = [];
   for (let at = 0; at < bytes.length; at += longestRow) {
     rows.push({ log_id: id, start: start + BigInt(at), bytes: bytes.subarray(at, at + longestRow) });
   }
-  await trx.insertInto('log_chunks').values(rows).execute();
+  await insertChunks(trx, ...rows);
 }
 
-const endLog = preparedWrite<{ id: bigint }>((db, value) =>
+const endLog = preparedChange<{ id: bigint }>((db, value) =>
   db
     .updateTable('logs')
     .set({ complete: sql.lit(1) })
@@ -109,7 +112,7 @@ export async function completeLog(db: Database, trx: Transaction, id: bigint): P
 /** Lays a sentence of the server's own into a log, on a line of its own. */
 export async function addLine(db: Database, trx: Transaction, id: bigint, sentence: string): Promise<void> {
   const size = (await findLog(trx, id))?.size ?? 0n;
-  const last = size === 0n ? undefined : (await chunkAt(trx, id, size - 1n))?.bytes.at(-1);
+  const last = (await findLastChunk(trx, { id }))[0]?.bytes.at(-1);
   const start = last === undefined || last === 10 ? '' : '\n';
   await appendLog(db, trx, id, size, Buffer.from(`${start}${sentence}\n`));
 }
@@ -139,36 +142,53 @@ export async function* readLog(
 ): AsyncGenerator<Buffer> {
   let at = from;
   while (at < to) {
-    const log = await findLog(db, id);
+    const rows = await findRange(db, { id, at, to });
+    const [log] = rows;
     if (!log || at >= log.size) return;
     if (log.blob !== null) {
       yield* readPacked(blobs, log.blob, at, to);
       return;
     }
-    const chunk = await chunkAt(db, id, at);
-    if (!chunk) continue; // it was packed between the two looks
-    const start = Number(at - chunk.start);
-    const end = Math.min(chunk.bytes.length, Number(to - chunk.start));
-    const piece = Buffer.from(chunk.bytes.buffer, chunk.bytes.byteOffset + start, end - start);
-    yield piece;
-    at += BigInt(piece.length);
+    for (const { start, bytes } of rows) {
+      if (start === null || bytes === null) continue; // it was packed in the middle of the look
+      const end = Math.min(bytes.length, Number(to - start));
+      const piece = Buffer.from(bytes.buffer, bytes.byteOffset + Number(at - start), end - Number(at - start));
+      yield piece;
+      at += BigInt(piece.length);
+    }
   }
 }
 
-const findChunks = prepared<{ id: bigint; at: bigint }, LogChunkRow>((db, value) =>
+type Found = Pick<LogRow, 'size' | 'blob'> & { start: bigint | null; bytes: Uint8Array | null };
+
+/** So many rows are read at once, and so much of a log is held by whoever reads it. */
+const rowsAtOnce = 8;
+
+/** A log, and those of its rows that a range begins with. */
+const findRange = prepared<{ id: bigint; at: bigint; to: bigint }, Found>((db, value) =>
   db
-    .selectFrom('log_chunks')
-    .selectAll()
-    .where('log_id', '=', value('id'))
-    .where('start', '<=', value('at'))
-    .orderBy('start', 'desc')
-    .limit(sql.lit(1)),
+    .selectFrom('logs')
+    .leftJoin('log_chunks', (join) =>
+      join
+        .onRef('log_chunks.log_id', '=', 'logs.id')
+        .on('log_chunks.start', '<', value('to'))
+        .on('log_chunks.start', '>=', (of) =>
+          of
+            .selectFrom('log_chunks as first')
+            .select((within) => within.fn.max('first.start').as('start'))
+            .where('first.log_id', '=', value('id'))
+            .where('first.start', '<=', value('at')),
+        ),
+    )
+    .select(['logs.size', 'logs.blob', 'log_chunks.start', 'log_chunks.bytes'])
+    .where('logs.id', '=', value('id'))
+    .orderBy('log_chunks.start')
+    .limit(sql.lit(rowsAtOnce)),
 );
 
-async function chunkAt(db: Queries, id: bigint, at: bigint): Promise<LogChunkRow | undefined> {
-  const [chunk] = await findChunks(db, { id, at });
-  return chunk;
-}
+const findLastChunk = prepared<{ id: bigint }, LogChunkRow>((db, value) =>
+  db.selectFrom('log_chunks').selectAll().where('log_id', '=', value('id')).orderBy('start', 'desc').limit(sql.lit(1)),
+);
 
 async function* readPacked(blobs: Blobs, digest: string, from: bigint, to: bigint): AsyncGenerator<Buffer> {
   await using blob = await blobs.open(digest);

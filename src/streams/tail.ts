@@ -30,7 +30,7 @@ export interface TailParts {
 }
 
 /** A piece of log in one event is at most this long. */
-const largestPiece = 64n * 1024n;
+const largestPiece = 64 * 1024;
 /** How long to trust in announcements before looking again. */
 export const patience = 2000;
 
@@ -42,7 +42,7 @@ export interface Place {
   seen?: bigint | undefined;
   /** The state that was told last. A reader hears the current one first, whatever it is. */
   told?: string;
-  /** There while nothing more is to come. A final state that is news is told after the last of the log. */
+  /** There when nothing more is to come but the rest of the log. A final state that is news is told after that. */
   over?: { state: string | undefined } | undefined;
 }
 
@@ -62,6 +62,8 @@ export async function* news(
   const isOver = states === undefined || (last ? subject.isFinal(last.state) : place.over !== undefined);
   const isFirst = place.seen === undefined;
   place.seen = last?.sequence ?? place.seen;
+  // Now, and not after the log: who cannot read that to its end at once goes on from this place.
+  place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
   for (const { state } of states ?? []) {
     if (subject.isFinal(state) && !isFirst) continue;
     place.told = state;
@@ -71,7 +73,6 @@ export async function* news(
     place.at = BigInt(event.next);
     yield event;
   }
-  place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
 }
 
 /** The final state, unless it was told already. */
@@ -92,17 +93,35 @@ async function* pieces(
   let at = from;
   for (;;) {
     const size = (await findLog(db, id))?.size ?? 0n;
-    if (at >= size) return;
-    const bytes: Buffer[] = [];
-    for await (const piece of readLog(db, blobs, id, at, at + largestPiece)) bytes.push(piece);
-    const all = Buffer.concat(bytes);
-    const isLast = at + BigInt(all.length) >= size;
-    const whole = isLast && complete ? all : all.subarray(0, wholeCharacters(all));
-    if (whole.length === 0) return;
-    const next = at + BigInt(whole.length);
-    yield { type: 'log', offset: Number(at), next: Number(next), text: whole.toString('utf8') };
-    at = next;
+    const before = at;
+    for await (const bytes of gathered(readLog(db, blobs, id, at, size))) {
+      const isLast = at + BigInt(bytes.length) >= size;
+      const whole = isLast && complete ? bytes : bytes.subarray(0, wholeCharacters(bytes));
+      if (whole.length === 0) break;
+      const [offset, next] = [Number(at), Number(at) + whole.length];
+      at = BigInt(next);
+      yield { type: 'log', offset, next, text: whole.toString('utf8') };
+      if (whole.length < bytes.length && !isLast) break; // the rest of a character is read again with what follows
+    }
+    if (at === before) return;
   }
+}
+
+/** Small pieces together and large ones apart. */
+async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let gathering: Buffer[] = [];
+  let length = 0;
+  for await (const piece of pieces) {
+    gathering.push(piece);
+    length += piece.length;
+    if (length < largestPiece) continue;
+    const all = gathering.length === 1 ? piece : Buffer.concat(gathering);
+    const end = all.length - (all.length % largestPiece);
+    for (let start = 0; start < end; start += largestPiece) yield all.subarray(start, start + largestPiece);
+    gathering = end < all.length ? [all.subarray(end)] : [];
+    length = all.length - end;
+  }
+  if (length > 0) yield Buffer.concat(gathering);
 }
 
 /** How many bytes from the start end with a whole character: the rest of the last one may still be on its way. */

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { parseForm } from '../http/bodies.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
@@ -183,10 +184,12 @@ function sendError(
   // What somebody was looking at was deleted in this very moment.
   if (isForeignKeyViolation(error)) return send(notFound, viewer, reply);
   if (error instanceof ApiError || (status >= 400 && status < 500)) return send(unreadableRequest, viewer, reply);
+  if (isUnavailable(error)) return send(comeBack, viewer, reply);
   onTrouble(error, request.id);
   const text = `It is written down on the server under ${request.id}. Try again in a while.`;
   return send(problem(500, 'Something went wrong here', text), viewer, reply);
 }
 
 export const notFound = problem(404, 'There is nothing here', 'The page may have moved, or what it showed is gone.');
+const comeBack = problem(503, 'One moment', 'The service is waiting for its database. Try again in a while.');
 const unreadableRequest = problem(400, 'This cannot be read', 'What your browser sent makes no sense to this server.');

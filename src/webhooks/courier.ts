@@ -66,7 +66,9 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
   });
 
   const isBusy = (account: bigint): boolean => (ofAccount.get(account) ?? 0) >= mostOfAccount;
-  const takes = (account: bigint): boolean => underWay.size < mostAtOnce && !isBusy(account) && !closing.signal.aborted;
+  // One that is taken from birth is begun when its commit is heard of.
+  const takes = (account: bigint): boolean =>
+    underWay.size < mostAtOnce && !isBusy(account) && !closing.signal.aborted && db.hears();
 
   const claim = (most: number): Promise<Run[]> =>
     db.transaction(async (trx) => {
@@ -184,7 +186,7 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
 
   const stopListening = db.listen((topic) => {
     if (topic === errands.errandsTopic) look();
-  });
+  }, look);
   const own = { holder: name, seconds: claimSeconds, takes };
   const stopTaking = takeErrands(db, own, (errand) => follow(beginOwn(errand)));
   look();

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { followedBuild } from '../../src/resources/followed.ts';
 import { packLog } from '../../src/streams/logs.ts';
+import { lastWord, news, type Place } from '../../src/streams/tail.ts';
 import { assertRefused } from '../support/expect.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
 import { ScriptedRunner } from '../support/runner.ts';
@@ -47,6 +49,28 @@ describeService('the firehose', (service) => {
     const told = await listener.rest();
     assert.equal(logOf(told), `${said.toString()}\ufffd`);
     assert.equal(told.findLast(({ event }) => event === 'log')?.id, String(said.length + 2));
+  });
+
+  test('has an end also for whoever broke off in the middle of the last words and takes them up again', async () => {
+    const { task, id } = await runningBuild(alice, runner);
+    const { db, blobs } = service.store;
+    const [parts, subject] = [{ db: db.read, blobs }, followedBuild(db.read, id)];
+    const place: Place = { at: 0n };
+    for await (const _ of news(parts, subject, place));
+    assert.equal(place.over, undefined);
+    const said = 'a word\n'.repeat(30_000);
+    await task.say(said);
+    await task.exit(0);
+    let heard = '';
+    for await (const event of news(parts, subject, place)) {
+      if (event.type !== 'log') continue;
+      heard += event.text;
+      break; // the database went away, or the reader was too slow
+    }
+    assert.ok(heard.length < said.length);
+    for await (const event of news(parts, subject, place)) heard += event.type === 'log' ? event.text : '';
+    assert.ok(heard === said, 'the rest is told');
+    assert.deepEqual([...lastWord(place)], [{ type: 'state', state: 'passed' }]);
   });
 
   test('goes on where a reader left off, without loss and without doubles', async () => {

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe } from 'node:test';
-import { Client } from 'pg';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase, type Database } from '../../src/db/open.ts';
+import { emptyDatabase } from './postgres.ts';
 
 /** A kind of database to run tests on. What it makes is gone after the tests of the block. */
 export interface TestDatabase {
@@ -29,7 +29,8 @@ export function onEveryDatabase(define: (database: TestDatabase) => void): void 
       after(async () => {
         for (const cleanUp of cleanUps.reverse()) await cleanUp();
       });
-      const emptyUrl = (): Promise<string> => (kind === 'sqlite' ? emptyFile(cleanUps) : emptyDatabase());
+      const emptyUrl = (): Promise<string> =>
+        kind === 'sqlite' ? emptyFile(cleanUps) : emptyDatabase(postgresServer());
       const openEmpty = async (url?: string): Promise<Database> => {
         const db = await openDatabase({ url: url ?? (await emptyUrl()) });
         cleanUps.push(() => db.close());
@@ -55,19 +56,9 @@ export function temporaryFolder(): string {
   return mkdtempSync(join(tmpdir(), 'headrace-test-'));
 }
 
-let databases = 0;
-
-/** It goes when the server goes, at the end of the run. */
-async function emptyDatabase(): Promise<string> {
+/** Where the tests' own PostgreSQL is. */
+function postgresServer(): string {
   const server = process.env.TEST_POSTGRES_URL;
   if (server === undefined) throw new Error('these tests are run by scripts/test, which starts PostgreSQL for them');
-  databases += 1;
-  const name = `test_${process.pid}_${databases}`;
-  const client = new Client(server);
-  await client.connect();
-  await client.query(`create database ${name}`);
-  await client.end();
-  const url = new URL(server);
-  url.pathname = `/${name}`;
-  return url.href;
+  return server;
 }

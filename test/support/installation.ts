@@ -22,6 +22,10 @@ export interface Installation {
   api(): Caller;
   /** Any answer, also one that refuses; a form makes it a POST. */
   ask(path: string, form?: Record<string, string>): Promise<Answer>;
+  /** The running program itself. */
+  serving(): Serving;
+  /** The credentials of its first user. */
+  admin: Credentials;
   /** Somebody else with an account, and the API as they have it. */
   person(email: string): Promise<() => Caller>;
   killServer(): Promise<void>;
@@ -80,15 +84,18 @@ export async function startInstallation(
     await host.close();
     await removeTree(folder);
   });
+  const admin = { email: 'admin@localhost', api_key: key };
   const ask = (path: string, form?: Record<string, string>): Promise<Answer> =>
     serving.api.ask(form ? 'POST' : 'GET', path, {
-      as: { email: 'admin@localhost', api_key: key },
+      as: admin,
       ...(form && { form }),
     });
-  const api = (): Caller => callerOf(serving, { email: 'admin@localhost', api_key: key });
+  const api = (): Caller => callerOf(serving, admin);
   return {
     api,
     ask,
+    serving: () => serving,
+    admin,
     host,
     folder,
     address: () => serving.address,

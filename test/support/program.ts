@@ -25,6 +25,8 @@ export interface Serving {
   api: Client;
   /** Everything on standard output up to the line that says it listens. */
   output: string;
+  /** Everything it has logged so far. */
+  log(): string;
   exited: Promise<unknown>;
 }
 
@@ -51,7 +53,7 @@ export async function serve(
   child.once('exit', () => reject(new Error(`it ended: ${output}${errors}`)));
   const address = await promise;
   const api = new Client(address, readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8'));
-  return { process: child, address, api, output, exited };
+  return { process: child, address, api, output, log: () => errors, exited };
 }
 
 export interface Started {

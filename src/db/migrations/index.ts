@@ -11,6 +11,7 @@ import { audit } from './0009-audit.ts';
 import { pinnedDependencies } from './0010-pinned-dependencies.ts';
 import { plainVariables } from './0012-plain-variables.ts';
 import { defaultBranches } from './0013-default-branches.ts';
+import { quickerClaims } from './0014-quicker-claims.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -26,4 +27,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0010-pinned-dependencies', apply: pinnedDependencies },
   { name: '0012-plain-variables', apply: plainVariables },
   { name: '0013-default-branches', apply: defaultBranches },
+  { name: '0014-quicker-claims', apply: quickerClaims },
 ];

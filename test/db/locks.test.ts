@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { createHash, randomInt, randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { Client as PgClient } from 'pg';
+import { onEveryDatabase, type TestDatabase } from '../support/databases.ts';
+import type { Record_ } from '../support/client.ts';
+import { Receiver, reply } from '../support/receiver.ts';
+import { aCommit, ScriptedRunner, Task } from '../support/runner.ts';
+import { Service } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+import type { CommitReport, Order } from '../../src/protocol.ts';
+
+/**
+ * Everything that locks rows, from two servers at once: requests, claims, logs, outcomes, losses, cancels, reruns,
+ * restarts, deploys, deliveries, and a project that is deleted in the middle of it. Whoever takes locks in another order
+ * than the others ends in a circle here, which PostgreSQL breaks after a moment and counts.
+ */
+const askers = 8;
+const asksEach = 8;
+const suites = 3;
+const refs = ['main', 'next', shaOf('known')];
+
+onEveryDatabase((database) => {
+  describe('a load from several servers', () => {
+    const opened = new AsyncDisposableStack();
+    after(() => opened.disposeAsync());
+
+    test('waits for nobody in a circle, and comes to its end', async (t) => {
+      const seed = Number(process.env.LOCKS_SEED ?? randomInt(2 ** 31));
+      t.diagnostic(`LOCKS_SEED=${seed}`);
+      const chance = chances(seed);
+      const receiver = opened.use(await Receiver.start());
+      receiver.answer = (response, received, request) =>
+        reply(chance(10) === 0 ? 500 : 200)(response, received, request);
+
+      const services = await twoServers(database);
+      const stopping = new AsyncDisposableStack();
+      opened.use(stopping);
+      for (const service of new Set(services)) stopping.defer(() => service.stop());
+      const [first, second] = services;
+      if (!first || !second) throw new Error('there are two, or one twice');
+      const owner = await first.user();
+      const people = services.map((service) => service.signIn(owner.credentials));
+      const projects: Record_[] = [];
+      for (let at = 0; at < 3; at += 1) projects.push(await aProject(owner, receiver));
+
+      const leaving = new AbortController();
+      stopping.defer(() => leaving.abort());
+      const working = services.flatMap((service, at) =>
+        Array.from({ length: 2 }, (_, number) => work(service, `runner ${at} ${number}`, chance, leaving.signal)),
+      );
+      await ask(owner, projects[0], 'known'); // so that a SHA is known from the beginning
+      const asking = Array.from({ length: askers }, async (_, asker) => {
+        const person = people[asker % people.length] ?? owner;
+        for (let turn = 0; turn < asksEach; turn += 1) {
+          if (asker === 0 && turn === asksEach / 2) await person.delete(`/projects/${projects.pop()?.id}`);
+          await act(person, projects[chance(projects.length)], chance);
+        }
+      });
+      await Promise.all(asking);
+      for (const project of projects) await settled(owner, project);
+      leaving.abort();
+      await Promise.all(working);
+
+      for (const project of projects) await assertInLine(first, owner, project);
+      const ways = services.map((service) => service.config.database_url);
+      await stopping.disposeAsync();
+      if (database.kind === 'postgres') assert.equal(await deadlocks(ways[0] ?? ''), 0);
+    });
+  });
+});
+
+async function twoServers(database: TestDatabase): Promise<Service[]> {
+  const unmanaged = { ...database, afterwards: () => {} }; // they are stopped before anything is counted
+  const settings = { webhook_allow: '127.0.0.0/8' };
+  if (database.kind === 'sqlite') {
+    const only = new Service(unmanaged, { settings });
+    await only.start();
+    return [only, only];
+  }
+  const url = await database.emptyUrl();
+  await query(url, `alter database ${nameIn(url)} set deadlock_timeout = '50ms'`);
+  const first = new Service(unmanaged, { settings: { ...settings, database_url: url } });
+  await first.start();
+  const shared = { database_url: url, master_key_file: join(first.folder, 'master.key') };
+  const second = new Service(unmanaged, { settings: { ...settings, ...shared } });
+  await second.start();
+  return [first, second]; // the one whose folder holds the key is stopped last
+}
+
+async function aProject(owner: User, receiver: Receiver): Promise<Record_> {
+  const project = await owner.createProject();
+  for (let at = 0; at < suites; at += 1) await owner.createSuite(project);
+  for (let at = 0; at < 2; at += 1) await owner.createNotification(project, { 'options[url]': receiver.url });
+  await owner.createStrategy(project);
+  return project;
+}
+
+async function ask(person: User, project: Record_ | undefined, ref: string): Promise<void> {
+  const { status, text } = await person.post(`/projects/${project?.id}/build_requests`, { commit_ref: ref });
+  assert.ok(status === 201 || status === 404, text);
+}
+
+/** Something that somebody does with a project. What is not possible at the moment is refused, and that is fine. */
+async function act(person: User, project: Record_ | undefined, chance: Chance): Promise<void> {
+  const path = `/projects/${project?.id}`;
+  const newest = async (what: string): Promise<bigint | undefined> => {
+    const answer = await person.get(`${path}/${what}?limit=5`);
+    return answer.status === 200 ? answer.list[chance(answer.list.length || 1)]?.id : undefined;
+  };
+  const deeds: (() => Promise<{ status: number; text: string } | undefined>)[] = [
+    async () => person.post(`${path}/build_requests/${await newest('build_requests')}/cancel`),
+    async () => person.post(`${path}/build_requests/${await newest('build_requests')}/rerun`),
+    async () => {
+      const commit = await newest('commits');
+      const build = commit === undefined ? undefined : await newest(`commits/${commit}/builds`);
+      return build === undefined
+        ? undefined
+        : person.post(`${path}/builds/${build}/${chance(2) === 0 ? 'restart' : 'cancel'}`);
+    },
+    async () => {
+      const strategy = await newest('deploy_strategies');
+      return person.post(`${path}/deploys`, { deploy_strategy_id: String(strategy) });
+    },
+    async () => {
+      const notification = await newest('notifications');
+      if (notification === undefined) return undefined;
+      const delivery = await newest(`notifications/${notification}/deliveries`);
+      return person.post(`${path}/notifications/${notification}/deliveries/${delivery}/redeliver`);
+    },
+  ];
+  const deed = deeds[chance(deeds.length * 2)];
+  if (!deed) return ask(person, project, refs[chance(refs.length)] ?? 'main');
+  const answer = await deed();
+  assert.ok(!answer || answer.status < 500 || answer.status === 503, answer?.text);
+}
+
+/** A runner that takes what comes and does with it what chance says. */
+async function work(service: Service, name: string, chance: Chance, signal: AbortSignal): Promise<void> {
+  const scripted = await ScriptedRunner.start(service.store);
+  const runner = scripted.beside(name);
+  while (!signal.aborted) {
+    const order = await runner.dispatch.next(runner.self, randomUUID(), signal);
+    if (order) await perform(runner, order, chance);
+  }
+  await scripted.dispatch.close();
+}
+
+async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Promise<void> {
+  const task = new Task(runner, order);
+  const said = Buffer.from('a line\n');
+  const receipt = await task.send(order.logOffset, said);
+  if (!('taken' in receipt)) return; // what it was about is gone
+  await runner.dispatch.extend(runner.self, [order.claim], AbortSignal.abort());
+  const { work: asked } = order;
+  const size = order.logOffset + said.length;
+  if (chance(12) === 0) await task.finishAt(size, { kind: 'lost', message: 'on purpose' });
+  else if (asked.kind === 'run_suite') await task.finishAt(size, { kind: 'exited', status: chance(2) });
+  else if (asked.kind === 'push_deploy') await task.finishAt(size, { kind: 'pushed' });
+  else if (asked.kind === 'fetch_commit') {
+    const ref = asked.commitRef;
+    const names = { branches: [ref], branch: ref, ref: `refs/heads/${ref}` };
+    const commit: CommitReport = { ...aCommit, ...names, sha: shaOf(ref), trunk: 'kept' };
+    await task.finishAt(size, { kind: 'fetched', commit });
+  }
+}
+
+const over = new Set(['passed', 'failed', 'errored', 'cancelled']);
+
+async function settled(owner: User, { id }: Record_): Promise<void> {
+  for (;;) {
+    const requests = (await owner.get(`/projects/${id}/build_requests?limit=1000`)).list;
+    const deploys = (await owner.get(`/projects/${id}/deploys?limit=1000`)).list;
+    const open = requests.filter(({ build_state: state }) => !over.has(String(state)));
+    const waiting = deploys.filter(({ deploy_state: state }) => state === 'enqueued' || state === 'deploying');
+    if (open.length + waiting.length === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Nothing was lost on the way: events stand one behind the other, and every roll-up is that of its builds. */
+async function assertInLine({ store }: Service, owner: User, { id }: Record_): Promise<void> {
+  const events = await store.db.read.selectFrom('events').selectAll().where('project_id', '=', id).execute();
+  const sequences = events.map(({ sequence }) => Number(sequence)).toSorted((a, b) => a - b);
+  assert.deepEqual(
+    sequences,
+    sequences.map((_, at) => at + 1),
+  );
+  const commits = (await owner.get(`/projects/${id}/commits`)).list;
+  for (const commit of commits) assert.ok(over.has(String(commit.build_state)), `a commit stays ${commit.build_state}`);
+  const { build_state: state } = (await owner.get(`/projects/${id}`)).record;
+  assert.equal(state, commits[0]?.build_state ?? 'new');
+}
+
+type Chance = (below: number) => number;
+
+/** The same seed makes the same choices; what they meet is up to the machine. */
+function chances(seed: number): Chance {
+  let count = 0;
+  return (below) => {
+    count += 1;
+    return createHash('sha256').update(`${seed} ${count}`).digest().readUInt32LE() % below;
+  };
+}
+
+function shaOf(ref: string): string {
+  return createHash('sha1').update(ref).digest('hex');
+}
+
+function nameIn(url: string): string {
+  return new URL(url).pathname.slice(1);
+}
+
+/** Counted by the database; each connection says what it knows when it ends, which all have by now. */
+async function deadlocks(url: string): Promise<number> {
+  const [row] = await query(url, `select deadlocks from pg_stat_database where datname = '${nameIn(url)}'`);
+  return Number(row?.deadlocks);
+}
+
+async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new PgClient(url);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}

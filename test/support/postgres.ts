@@ -1,0 +1,131 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, mkdtempSync, readdirSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from 'pg';
+import { run } from '../../src/lib/processes.ts';
+
+/** A real PostgreSQL, reached through a socket in its own folder. It does not outlive the process that started it. */
+export interface Postgres {
+  url: string;
+  /** The address of a new database in which nothing is. */
+  emptyUrl(): Promise<string>;
+  /** Ends it as the signal says: SIGINT ends what is going on, SIGQUIT cleans up nothing, SIGKILL takes the postmaster alone. */
+  stop(signal: 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void>;
+  /** Starts what was stopped, on the same data. */
+  start(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Nothing is kept from a loss of power, which no test has. */
+export const hasty = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
+
+export async function startPostgres(settings: readonly string[] = []): Promise<Postgres> {
+  const programs = postgresPrograms();
+  const user = await serverUser();
+  // Sockets have short paths: nothing longer than this in front of them.
+  const folder = mkdtempSync(join(tmpdir(), 'pg-'));
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
+  const data = join(folder, 'data');
+  const initdb = ['-D', data, '-U', 'tests', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
+  const { status, stderr } = await run(join(programs, 'initdb'), initdb, { ...user, cwd: folder });
+  if (status !== 0) throw new Error(`initdb failed: ${stderr.toString()}`);
+
+  // The shell outlives this process by the moment it takes to clean up, however this process ended: its input closes.
+  const cleaning =
+    'cat >/dev/null; pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -INT "$pid" && while kill -0 "$pid"; do sleep 0.05; done; rm -rf "$1"';
+  const options = { ...user, cwd: folder, detached: true }; // so that Ctrl-C reaches the tests and not the database under them
+  const keeper = spawn('sh', ['-c', cleaning, 'sh', folder], { ...options, stdio: ['pipe', 'ignore', 'ignore'] });
+  letGo(keeper);
+
+  const given = ['listen_addresses=', 'max_connections=400', ...settings].flatMap((setting) => ['-c', setting]);
+  let server: ChildProcess | undefined;
+  const start = async (): Promise<void> => {
+    // Where the postmaster was killed, its processes may still be leaving: until they are gone, another one refuses.
+    for (let tries = 1; !server; tries += 1) {
+      const stdio = ['ignore' as const, 'ignore' as const, 'pipe' as const];
+      const child = spawn(join(programs, 'postgres'), ['-D', data, '-k', folder, ...given], { ...options, stdio });
+      const said = await ready(child);
+      if (said === undefined) server = child;
+      else if (tries === 100 || !/is still in use|lock file/.test(said))
+        throw new Error(`PostgreSQL did not start: ${said}`);
+      else await pause(100);
+    }
+    letGo(server);
+  };
+  await start();
+  const url = `postgres://tests@localhost/postgres?host=${encodeURIComponent(folder)}`;
+  return {
+    url,
+    emptyUrl: () => emptyDatabase(url),
+    async stop(signal) {
+      if (!server) return;
+      const gone = once(server, 'exit');
+      server.kill(signal);
+      await gone;
+      server = undefined;
+    },
+    start,
+    async close() {
+      if (keeper.exitCode !== null) return;
+      const gone = once(keeper, 'exit');
+      keeper.ref();
+      keeper.stdin?.end();
+      await gone;
+    },
+  };
+}
+
+let databases = 0;
+
+/** The address of a new database on a server. It goes when the server goes. */
+export async function emptyDatabase(server: string): Promise<string> {
+  databases += 1;
+  const name = `test_${process.pid}_${databases}`;
+  const client = new Client(server);
+  await client.connect();
+  await client.query(`create database ${name}`);
+  await client.end();
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/** Undefined when it takes connections; what it said when it ended instead. */
+async function ready(server: ChildProcess): Promise<string | undefined> {
+  let said = '';
+  const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
+  server.stderr?.on('data', (chunk: Buffer) => {
+    said = (said + chunk.toString()).slice(-10_000);
+    if (said.includes('ready to accept connections')) resolve(undefined);
+  });
+  server.once('exit', () => resolve(said));
+  server.once('error', reject);
+  return promise;
+}
+
+/** A run ends when the tests have; only then is it taken down. */
+function letGo(child: ChildProcess): void {
+  child.unref();
+  for (const stream of [child.stdin, child.stderr]) (stream as Socket | null)?.unref();
+}
+
+function postgresPrograms(): string {
+  const root = '/usr/lib/postgresql';
+  const newest = readdirSync(root).toSorted((a, b) => Number(b) - Number(a))[0];
+  if (newest === undefined) throw new Error(`there is no PostgreSQL under ${root}`);
+  return join(root, newest, 'bin');
+}
+
+/** PostgreSQL refuses to run as root. */
+async function serverUser(): Promise<{ uid?: number; gid?: number }> {
+  if (process.getuid?.() !== 0) return {};
+  for (const name of ['postgres', 'nobody']) {
+    const [uid, gid] = await Promise.all(['-u', '-g'].map((flag) => run('id', [flag, name])));
+    if (uid?.status === 0 && gid?.status === 0) return { uid: Number(uid.stdout), gid: Number(gid.stdout) };
+  }
+  throw new Error('there is no unprivileged user to run PostgreSQL as');
+}
