@@ -7,15 +7,17 @@ import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
 import { forgetOldGuesses } from './auth/guesses.ts';
+import { forgetOldVisits, localVisits, noteVisits } from './auth/runner-visits.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
 import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.ts';
 import { watchHealth } from './db/health.ts';
 import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
-import { createDispatch, type Dispatch } from './dispatch/dispatch.ts';
-import { addDoor } from './dispatch/door.ts';
+import { createDispatch } from './dispatch/dispatch.ts';
+import { addDoor, type Door } from './dispatch/door.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/kind.ts';
+import { watchOverview } from './dispatch/overview.ts';
 import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
@@ -42,14 +44,18 @@ import { addPages } from './ui/index.ts';
 export interface RunningServer {
   /** As the line `listening on …` names it. */
   address: string;
-  /** The runner on this machine has died: what it did is lost, and need not be waited for. */
+  /** The runner on this machine has died: what it did is lost, and need not be waited for. Another one is started. */
   localRunnerGone(): void;
+  /** It does not start, and this is why. */
+  localRunnerFails(trouble: string): void;
+  /** It was stopped, and none is started any more. */
+  localRunnerStopped(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface ServerParts {
   config: Config;
-  store: Services & { proveWritable(): Promise<void> };
+  store: Services & { proveWritable(): Promise<void>; proveReadable(): Promise<void> };
   log: FastifyBaseLogger;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number;
@@ -93,9 +99,11 @@ export async function startServer({
     document: openApiDocument(routes),
     metrics,
     metricsToken: config.metrics_token,
+    overview: watchOverview(store.db),
     trouble: watchHealth({
       disk: store.disk,
       write: () => store.proveWritable(),
+      unseal: () => store.proveReadable(),
       onChange: (reason) =>
         reason === undefined ? log.info('the service is well again') : log.error({ reason }, 'the service is not well'),
     }),
@@ -111,7 +119,8 @@ export async function startServer({
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
   });
-  addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db, headers));
+  const note = noteVisits(store.db);
+  addDoor(server, { dispatch, note, identify: ({ headers }) => authenticateRunner(store.db, headers) });
   opened.defer(() => dispatch.close());
   const courier = await startCourier({
     ...store,
@@ -122,7 +131,7 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
   });
   opened.defer(() => courier.close());
-  const door = await openLocalDoor(config, dispatch, log);
+  const door = await openLocalDoor(config, { dispatch, note }, log);
   opened.defer(() => door.close());
   opened.defer(() => server.close());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
@@ -131,10 +140,15 @@ export async function startServer({
   }, hour);
   opened.defer(() => clearInterval(sweep));
 
+  const local = localVisits(store.db, localHolder(config));
+  const unnoted = (error: unknown): void => log.error({ err: error }, 'what became of the local runner was not noted');
   const running = opened.move();
   return {
     address: addressOf(config, server.server.address()),
+    localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
+    localRunnerStopped: () => local.stopped().catch(unnoted),
     localRunnerGone: () => {
+      local.starting().catch(unnoted);
       dispatch.gone(localHolder(config)).catch((error: unknown) => {
         log.error({ err: error }, 'what the local runner did is given up later, when its claims lapse');
       });
@@ -154,6 +168,7 @@ async function tidy({ db, blobs }: Services): Promise<void> {
   await forgetOldCodes(db);
   await forgetOldSessions(db);
   await forgetOldGuesses(db);
+  await forgetOldVisits(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
   await collectBlobs(db, blobs);
@@ -162,11 +177,11 @@ async function tidy({ db, blobs }: Services): Promise<void> {
 /** The door for the runner on this machine: whoever may enter the data folder may enter here. */
 async function openLocalDoor(
   config: Config,
-  dispatch: Dispatch,
+  { dispatch, note }: Pick<Door, 'dispatch' | 'note'>,
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
   const door = createServer({ endpoints: [], log, translate: translateWith(log) });
-  addDoor(door, dispatch, async () => ({ holder: localHolder(config) }));
+  addDoor(door, { dispatch, note, identify: async () => ({ holder: localHolder(config) }) });
   const path = socketPath(config.data_dir, 'door.sock');
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });

@@ -10,6 +10,8 @@ export interface Route extends RouteDescription {
   concerns: 'nobody' | 'account' | 'project';
   /** A POST that makes something: answered with 201, and safe to repeat under an Idempotency-Key. */
   creates: boolean;
+  /** A GET whose answer changes while nothing is written: it is worked out each time. */
+  goesByTheClock?: boolean;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
@@ -51,6 +53,7 @@ interface Definition<
   body?: Body;
   query?: Query;
   creates?: M extends 'POST' ? boolean : never;
+  goesByTheClock?: M extends 'GET' ? boolean : never;
   /** Finds what the path names below the project or account; what it answers is added to the call. */
   load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
   /** Looks in the store for what is wrong with the values that could be read. */

@@ -75,9 +75,15 @@ async function start(
   if (!hasRunner || stopping.aborted) return;
   const local = keepLocalRunner(config, {
     onGone: () => server.localRunnerGone(),
-    onTrouble: ({ message }) => log.error(`the local runner does not start, so no build runs here: ${message}`),
+    onTrouble: ({ message }) => {
+      log.error(`the local runner does not start, so no build runs here: ${message}`);
+      server.localRunnerFails(message);
+    },
   });
-  opened.defer(() => local.stop());
+  opened.defer(async () => {
+    await local.stop();
+    await server.localRunnerStopped();
+  });
 }
 
 /** A service that nobody can use yet gets its first user. */

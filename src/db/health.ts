@@ -5,6 +5,8 @@ export interface HealthParts {
   disk: Pick<DiskReserve, 'shortage'>;
   /** Writes something small to the database. */
   write: () => Promise<void>;
+  /** Opens something that is sealed with the master key. */
+  unseal: () => Promise<void>;
   /** Hears when it changes. */
   onChange: (reason: string | undefined) => void;
 }
@@ -13,16 +15,17 @@ const lookEveryMs = 1000;
 const longestWriteMs = 5000;
 
 /**
- * Whether the service can do its work: the disk has more than its reserve, and the database takes what is written.
+ * Whether the service can do its work: the disk has more than its reserve, the database takes what is written,
+ * and the master key opens what is sealed in it.
  * Answers what is wrong, in words for anybody, or undefined. However often it is asked, it looks once a second.
  */
-export function watchHealth({ disk, write, onChange }: HealthParts): () => Promise<string | undefined> {
+export function watchHealth({ disk, write, unseal, onChange }: HealthParts): () => Promise<string | undefined> {
   let known: string | undefined;
   let looking: Promise<string | undefined> | undefined;
   let lookedAt = -Infinity;
 
   const look = async (): Promise<string | undefined> => {
-    const reason = (await disk.shortage()) ?? (await troubleWith(write));
+    const reason = (await disk.shortage()) ?? (await troubleWith(write)) ?? (await troubleOpening(unseal));
     if (reason !== known) onChange(reason);
     known = reason;
     lookedAt = performance.now();
@@ -48,4 +51,11 @@ async function troubleWith(write: () => Promise<void>): Promise<string | undefin
   } finally {
     waiting.abort();
   }
+}
+
+async function troubleOpening(unseal: () => Promise<void>): Promise<string | undefined> {
+  return unseal().then(
+    () => undefined,
+    () => 'the master key does not open what the database holds',
+  );
 }

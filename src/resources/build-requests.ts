@@ -9,10 +9,12 @@ import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { holdProject } from '../lifecycle/life.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
+import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
 import { commitRef } from './forms.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
+import { orWaiting, reasonsToWait } from './waiting.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -23,6 +25,10 @@ const answer = schema.record({
   created_by: schema.string,
   created_at: schema.dateTime,
 });
+const shownAnswer = orWaiting(answer);
+
+const mayWait = ({ build_state: state }: BuildRequestRow): boolean =>
+  !isFinal(buildRequestMachine, state as BuildRequestState);
 
 type Shown = BuildRequestRow & { created_by_email: string };
 
@@ -67,10 +73,14 @@ export const routes = [
     scope: 'build_requests',
     summary: 'List the build requests of a project',
     paged: true,
-    answer: schema.listOf(answer),
-    async handle({ db, project, page }) {
+    answer: schema.listOf(shownAnswer),
+    async handle({ db, database, project, page }) {
       const rows = await onPage(requestsOf(db, project.id), 'build_requests.id', page).execute();
-      return pageOf(page, rows.map(view));
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
+      return pageOf(
+        page,
+        rows.map((row) => ({ ...view(row), ...reason(row) })),
+      );
     },
   }),
   projectRoute({
@@ -106,9 +116,12 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary: 'Fetch a build request',
-    answer,
-    async handle({ db, project, params }) {
-      return view(await findRequest(db, project.id, params.build_request_id));
+    goesByTheClock: true,
+    answer: shownAnswer,
+    async handle({ db, database, project, params }) {
+      const request = await findRequest(db, project.id, params.build_request_id);
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows: [request], mayWait });
+      return { ...view(request), ...reason(request) };
     },
   }),
   projectRoute({
