@@ -81,7 +81,7 @@ export async function startServer({
   // What is opened until something fails is closed again, the last first.
   await using opened = new AsyncDisposableStack();
   const metrics = createMetrics();
-  const tls = await tlsFor(config);
+  const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const server = createServer({
     endpoints: endpointsOf(routes, { ...store, isBehindProxy }),
@@ -96,7 +96,7 @@ export async function startServer({
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
-    document: openApiDocument(routes),
+    document: openApiDocument(routes, config.base_url?.replace(/\/+$/, '')),
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),
@@ -211,9 +211,21 @@ function unpackLimitsOf(config: Config): UnpackLimits {
   return { bytes: config.archive_size * 1024 * 1024, entries: config.archive_entries };
 }
 
-async function tlsFor(config: Config): Promise<TlsFiles | undefined> {
+const renewedCertificate =
+  'the certificate in the data folder was made anew: whoever was given a copy of tls/cert.pem, such as runners elsewhere, needs the new one';
+
+/** What the server is called, beside the names of its machine. */
+function namesOf({ base_url: baseUrl, host }: Config): string[] {
+  const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];
+  return baseUrl === undefined ? own : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, ''), ...own];
+}
+
+async function tlsFor(config: Config, log: FastifyBaseLogger): Promise<TlsFiles | undefined> {
   if (config.tls === 'off') return undefined;
-  if (config.tls_key === undefined || config.tls_cert === undefined) return ownCertificate(config.data_dir);
+  if (config.tls_key === undefined || config.tls_cert === undefined) {
+    const names = namesOf(config);
+    return ownCertificate(config.data_dir, names, () => log.warn(renewedCertificate));
+  }
   return { key: readFileSync(config.tls_key, 'utf8'), cert: readFileSync(config.tls_cert, 'utf8') };
 }
 

@@ -23,12 +23,14 @@ interface Visit {
 
 /** Writes down who comes. The answer to a runner does not depend on it: on a full disk it is left. */
 export function noteVisits(db: Database): (visitor: Visitor, visit: Visit) => Promise<void> {
-  const noted = new Map<string, number>();
+  const noted = new Map<string, Visit & { at: number }>();
   return async (visitor, visit) => {
-    const name = JSON.stringify([visitor.holder, visit.version, visit.trouble]);
-    if (performance.now() - (noted.get(name) ?? -Infinity) < noteEveryMs) return;
-    noted.set(name, performance.now());
-    await noteVisit(db, visitor, visit).catch(() => noted.delete(name));
+    const { holder } = visitor;
+    const last = noted.get(holder);
+    const isSame = last?.version === visit.version && last.trouble === visit.trouble;
+    if (isSame && performance.now() - last.at < noteEveryMs) return;
+    noted.set(holder, { ...visit, at: performance.now() });
+    await noteVisit(db, visitor, visit).catch(() => noted.delete(holder));
   };
 }
 
