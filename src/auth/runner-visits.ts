@@ -81,7 +81,8 @@ export async function forgetOldVisits(db: Database): Promise<void> {
   await db.transaction((trx) => trx.deleteFrom('runner_visits').where('runner_id', 'is', null).where(old).execute());
 }
 
-const isThere = ({ clock }: Database) => sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)}`;
+const isThere = ({ clock }: Pick<Database, 'clock'>) =>
+  sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)}`;
 
 const findTakers = new Map<Database['kind'], ReturnType<typeof makeFindTakers>>();
 
@@ -140,7 +141,7 @@ export interface RunnerNow {
 }
 
 /** Every runner that may come, and those on servers' own machines, with what each of them does. */
-export async function runnersNow(db: Database): Promise<RunnerNow[]> {
+export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<RunnerNow[]> {
   const registered = (await allRunners(db.read)).filter(({ revoked_at: revoked }) => revoked === null);
   const visits = await db.read
     .selectFrom('runner_visits as visit')

@@ -25,7 +25,10 @@ export function watchHealth({ disk, write, unseal, onChange }: HealthParts): () 
   let lookedAt = -Infinity;
 
   const look = async (): Promise<string | undefined> => {
-    const reason = (await disk.shortage()) ?? (await troubleWith(write)) ?? (await troubleOpening(unseal));
+    const reason =
+      (await disk.shortage()) ??
+      (await troubleWith(write, 'the database cannot be written to')) ??
+      (await troubleWith(unseal, 'the master key does not open what the database holds'));
     if (reason !== known) onChange(reason);
     known = reason;
     lookedAt = performance.now();
@@ -38,24 +41,17 @@ export function watchHealth({ disk, write, unseal, onChange }: HealthParts): () 
   };
 }
 
-async function troubleWith(write: () => Promise<void>): Promise<string | undefined> {
+async function troubleWith(work: () => Promise<void>, whenItFails: string): Promise<string | undefined> {
   const waiting = new AbortController();
   const late = pause(longestWriteMs, 'the database does not answer', { signal: waiting.signal });
   late.catch(() => {}); // it answered
-  const written = write().then(
+  const done = work().then(
     () => undefined,
-    () => 'the database cannot be written to',
+    () => whenItFails,
   );
   try {
-    return await Promise.race([written, late]);
+    return await Promise.race([done, late]);
   } finally {
     waiting.abort();
   }
-}
-
-async function troubleOpening(unseal: () => Promise<void>): Promise<string | undefined> {
-  return unseal().then(
-    () => undefined,
-    () => 'the master key does not open what the database holds',
-  );
 }

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
 import type { Database } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
@@ -15,22 +16,31 @@ export interface Overview {
 }
 
 const lookEveryMs = 1000;
+const longestLookMs = 2000;
 
-/** However often it is asked, it looks once a second. Rejects when the database does not answer. */
-export function watchOverview(db: Database): () => Promise<Overview> {
-  let known: Promise<Overview> | undefined;
+/** However often it is asked, it looks once a second. Rejects when the database does not answer, soon. */
+export function watchOverview(db: Pick<Database, 'read' | 'clock'>): () => Promise<Overview> {
+  let known: Overview | undefined;
+  let looking: Promise<Overview> | undefined;
   let lookedAt = -Infinity;
-  return () => {
-    if (known === undefined || performance.now() - lookedAt >= lookEveryMs) {
-      lookedAt = performance.now();
-      known = look(db);
-      known.catch(() => (known = undefined));
-    }
+  const lookNow = async (): Promise<Overview> => {
+    known = await look(db);
+    lookedAt = performance.now();
     return known;
+  };
+  return async () => {
+    if (known && performance.now() - lookedAt < lookEveryMs) return known;
+    looking ??= lookNow().finally(() => (looking = undefined));
+    return Promise.race([looking, tooLate()]);
   };
 }
 
-async function look(db: Database): Promise<Overview> {
+async function tooLate(): Promise<never> {
+  await pause(longestLookMs, undefined, { ref: false });
+  throw new Error('the database does not answer');
+}
+
+async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   const all = await runnersNow(db);
   const runners = { idle: 0, busy: 0, away: 0, failing: 0 };
   for (const { state } of all) runners[state] += 1;

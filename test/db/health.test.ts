@@ -41,3 +41,12 @@ test('a database that does not answer is not waited for', async () => {
   const health = watchHealth({ disk: roomy, write, unseal, onChange: () => {} });
   assert.equal(await health(), 'the database does not answer');
 });
+
+test('a key that opens nothing is the reason, and one that takes for ever is not waited for', async () => {
+  const write = async (): Promise<void> => {};
+  const parts = { disk: roomy, write, onChange: () => {} };
+  const wrong = watchHealth({ ...parts, unseal: () => Promise.reject(new Error('no')) });
+  assert.equal(await wrong(), 'the master key does not open what the database holds');
+  const hanging = watchHealth({ ...parts, unseal: () => new Promise(() => {}) });
+  assert.equal(await hanging(), 'the database does not answer');
+});
