@@ -1,3 +1,5 @@
+import packageJson from '../package.json' with { type: 'json' };
+
 /**
  * What the server and a runner say to each other.
  *
@@ -33,9 +35,25 @@
  * already. A runner whose token is revoked or replaced is answered 401 at once, also where a request of it is held, and
  * has lost its claims. A message that makes no sense is refused with what is wrong about it; to repeat it would not help.
  *
+ * Each names its version with everything it says, in `headrace-version`. Those that are one minor version apart understand
+ * each other, so that runners need not be upgraded together with their server; others are refused, and say both versions.
+ * So what a version adds to a message, the one before it does without: who reads it takes its absence for what was so
+ * before, and what a reader does not know it leaves out. test/dispatch/versions.test.ts has the messages of older ones.
+ *
  * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
  * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
  */
+
+export const version = packageJson.version;
+/** A runner that does not name its version is from before they were named. */
+export const unnamedVersion = '0.1.0';
+
+/** Whether programs of these versions understand each other; not where one of them is no version. */
+export function understandEachOther(one: string, other: string): boolean {
+  const [mine, theirs] = [one, other].map((text) => /^(\d{1,6})\.(\d{1,6})\.\d/.exec(text));
+  if (!mine || !theirs) return false;
+  return mine[1] === theirs[1] && Math.abs(Number(mine[2]) - Number(theirs[2])) <= 1;
+}
 
 /** A claim that is not extended for this long has lapsed. */
 export const claimSeconds = 15;

@@ -7,6 +7,7 @@ import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
 import { forgetOldGuesses } from './auth/guesses.ts';
+import { forgetOldVisits, localVisits, noteVisits } from './auth/runner-visits.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
 import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.ts';
@@ -14,9 +15,10 @@ import { watchHealth } from './db/health.ts';
 import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
 import { isUnavailable } from './db/unavailable.ts';
-import { createDispatch, type Dispatch } from './dispatch/dispatch.ts';
-import { addDoor } from './dispatch/door.ts';
+import { createDispatch } from './dispatch/dispatch.ts';
+import { addDoor, type Door } from './dispatch/door.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/kind.ts';
+import { watchOverview } from './dispatch/overview.ts';
 import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
@@ -43,14 +45,18 @@ import { addPages } from './ui/index.ts';
 export interface RunningServer {
   /** As the line `listening on …` names it. */
   address: string;
-  /** The runner on this machine has died: what it did is lost, and need not be waited for. */
+  /** The runner on this machine has died: what it did is lost, and need not be waited for. Another one is started. */
   localRunnerGone(): void;
+  /** It does not start, and this is why. */
+  localRunnerFails(trouble: string): void;
+  /** It was stopped, and none is started any more. */
+  localRunnerStopped(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface ServerParts {
   config: Config;
-  store: Services & { proveWritable(): Promise<void> };
+  store: Services & { proveWritable(): Promise<void>; proveReadable(): Promise<void> };
   log: FastifyBaseLogger;
   /** How often it is asked whether those who listen to a stream may go on. */
   streamPauseMs?: number;
@@ -76,7 +82,7 @@ export async function startServer({
   // What is opened until something fails is closed again, the last first.
   await using opened = new AsyncDisposableStack();
   const metrics = createMetrics();
-  const tls = await tlsFor(config);
+  const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const server = createServer({
     endpoints: endpointsOf(routes, { ...store, isBehindProxy }),
@@ -91,13 +97,15 @@ export async function startServer({
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
-    document: openApiDocument(routes),
+    document: openApiDocument(routes, config.base_url?.replace(/\/+$/, '')),
     metrics,
     metricsToken: config.metrics_token,
+    overview: watchOverview(store.db),
     trouble: watchHealth({
       disk: store.disk,
       isAway: () => store.db.isAway(),
       write: () => store.proveWritable(),
+      unseal: () => store.proveReadable(),
       onChange: (reason) =>
         reason === undefined ? log.info('the service is well again') : log.error({ reason }, 'the service is not well'),
     }),
@@ -113,7 +121,8 @@ export async function startServer({
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
   });
-  addDoor(server, dispatch, ({ headers }) => authenticateRunner(store.db, headers));
+  const note = noteVisits(store.db);
+  addDoor(server, { dispatch, note, identify: ({ headers }) => authenticateRunner(store.db, headers) });
   opened.defer(() => dispatch.close());
   const courier = await startCourier({
     ...store,
@@ -124,7 +133,7 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
   });
   opened.defer(() => courier.close());
-  const door = await openLocalDoor(config, dispatch, log);
+  const door = await openLocalDoor(config, { dispatch, note }, log);
   opened.defer(() => door.close());
   opened.defer(() => server.close());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
@@ -133,10 +142,15 @@ export async function startServer({
   }, hour);
   opened.defer(() => clearInterval(sweep));
 
+  const local = localVisits(store.db, localHolder(config));
+  const unnoted = (error: unknown): void => log.error({ err: error }, 'what became of the local runner was not noted');
   const running = opened.move();
   return {
     address: addressOf(config, server.server.address()),
+    localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
+    localRunnerStopped: () => local.stopped().catch(unnoted),
     localRunnerGone: () => {
+      local.starting().catch(unnoted);
       dispatch.gone(localHolder(config)).catch((error: unknown) => {
         log.error({ err: error }, 'what the local runner did is given up later, when its claims lapse');
       });
@@ -156,6 +170,7 @@ async function tidy({ db, blobs }: Services): Promise<void> {
   await forgetOldCodes(db);
   await forgetOldSessions(db);
   await forgetOldGuesses(db);
+  await forgetOldVisits(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
   await collectBlobs(db, blobs);
@@ -164,11 +179,11 @@ async function tidy({ db, blobs }: Services): Promise<void> {
 /** The door for the runner on this machine: whoever may enter the data folder may enter here. */
 async function openLocalDoor(
   config: Config,
-  dispatch: Dispatch,
+  { dispatch, note }: Pick<Door, 'dispatch' | 'note'>,
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
   const door = createServer({ endpoints: [], log, translate: translateWith(log) });
-  addDoor(door, dispatch, async () => ({ holder: localHolder(config) }));
+  addDoor(door, { dispatch, note, identify: async () => ({ holder: localHolder(config) }) });
   const path = socketPath(config.data_dir, 'door.sock');
   await rm(path, { force: true }); // a server that died could not take it down
   await door.listen({ path });
@@ -198,9 +213,21 @@ function unpackLimitsOf(config: Config): UnpackLimits {
   return { bytes: config.archive_size * 1024 * 1024, entries: config.archive_entries };
 }
 
-async function tlsFor(config: Config): Promise<TlsFiles | undefined> {
+const renewedCertificate =
+  'the certificate in the data folder was made anew: whoever was given a copy of tls/cert.pem, such as runners elsewhere, needs the new one';
+
+/** What the server is called, beside the names of its machine. */
+function namesOf({ base_url: baseUrl, host }: Config): string[] {
+  const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];
+  return baseUrl === undefined ? own : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, ''), ...own];
+}
+
+async function tlsFor(config: Config, log: FastifyBaseLogger): Promise<TlsFiles | undefined> {
   if (config.tls === 'off') return undefined;
-  if (config.tls_key === undefined || config.tls_cert === undefined) return ownCertificate(config.data_dir);
+  if (config.tls_key === undefined || config.tls_cert === undefined) {
+    const names = namesOf(config);
+    return ownCertificate(config.data_dir, names, () => log.warn(renewedCertificate));
+  }
   return { key: readFileSync(config.tls_key, 'utf8'), cert: readFileSync(config.tls_cert, 'utf8') };
 }
 

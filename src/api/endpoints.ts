@@ -107,7 +107,8 @@ const mostKept = 4;
  * streams have no end, and what is open to anybody costs nothing.
  */
 function isKept(route: Route): boolean {
-  return route.method === 'GET' && !route.paged && !route.streams && route.concerns !== 'nobody';
+  const isFixed = !route.paged && !route.streams && route.goesByTheClock !== true;
+  return route.method === 'GET' && isFixed && route.concerns !== 'nobody';
 }
 
 function readParams(raw: Readonly<Record<string, string>>): Record<string, bigint> {

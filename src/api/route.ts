@@ -13,6 +13,8 @@ export interface Route extends RouteDescription {
   creates: boolean;
   /** Whether every account is admitted to what the path names, whatever `access` says. */
   isForEverybody?(call: never): Promise<boolean>;
+  /** A GET whose answer changes while nothing is written: it is worked out each time. */
+  goesByTheClock?: boolean;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
@@ -55,6 +57,7 @@ interface Definition<
   query?: Query;
   creates?: M extends 'POST' ? boolean : never;
   isForEverybody?(call: Pick<Call<M, Path>, 'params'> & { db: Queries } & Context): Promise<boolean>;
+  goesByTheClock?: M extends 'GET' ? boolean : never;
   /** Finds what the path names below the project or account; what it answers is added to the call. */
   load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
   /** Looks in the store for what is wrong with the values that could be read. */

@@ -15,6 +15,8 @@ import { hashSecret, randomSecret } from '../lib/passwords.ts';
 export interface Runner {
   /** What its claims are held under. One that is created again under the same name is another holder. */
   holder: string;
+  /** None for the runner on this machine. */
+  id?: bigint;
   /** Of the token that it came with; none for the runner on this machine, which comes through the data folder. */
   tokenHash?: string;
   /** Its identifier, where it works for some accounts alone. */
@@ -22,7 +24,9 @@ export interface Runner {
 }
 
 /** What an operator is told about a runner; never its token, nor a hash of it. */
-export interface RegisteredRunner extends Pick<RunnerRow, 'name' | 'created_at' | 'last_seen_at' | 'revoked_at'> {
+export interface RegisteredRunner extends Pick<RunnerRow, 'id' | 'name' | 'created_at' | 'revoked_at'> {
+  /** To a few seconds; null until it has come for the first time. */
+  last_seen_at: bigint | null;
   /** E-mail addresses; none means all. */
   accounts: string[];
 }
@@ -80,8 +84,10 @@ async function change(trx: Transaction, name: string, values: Partial<RunnerRow>
 export async function allRunners(db: Queries): Promise<RegisteredRunner[]> {
   const runners = await db
     .selectFrom('runners')
-    .select(['id', 'name', 'created_at', 'last_seen_at', 'revoked_at'])
-    .orderBy('id')
+    .leftJoin('runner_visits', 'runner_visits.runner_id', 'runners.id')
+    .select(['runners.id', 'runners.name', 'runners.created_at', 'runners.revoked_at'])
+    .select('runner_visits.seen_at as last_seen_at')
+    .orderBy('runners.id')
     .execute();
   const bound = await db
     .selectFrom('runner_accounts')
@@ -90,26 +96,23 @@ export async function allRunners(db: Queries): Promise<RegisteredRunner[]> {
     .orderBy('runner_accounts.id')
     .execute();
   const accounts = Map.groupBy(bound, ({ runner_id: runner }) => runner);
-  return runners.map(({ id, ...runner }) => ({
+  return runners.map((runner) => ({
     ...runner,
-    accounts: (accounts.get(id) ?? []).map(({ email }) => email),
+    accounts: (accounts.get(runner.id) ?? []).map(({ email }) => email),
   }));
 }
 
-const findByHash = prepared<{ hash: string }, Pick<RunnerRow, 'id' | 'name' | 'last_seen_at'> & { is_bound: SqlBool }>(
-  (db, value) =>
-    db
-      .selectFrom('runners')
-      .select(['id', 'name', 'last_seen_at'])
-      .select((of) =>
-        of
-          .exists(
-            of.selectFrom('runner_accounts').select('id').whereRef('runner_accounts.runner_id', '=', 'runners.id'),
-          )
-          .as('is_bound'),
-      )
-      .where('token_hash', '=', value('hash'))
-      .where('revoked_at', 'is', null),
+const findByHash = prepared<{ hash: string }, Pick<RunnerRow, 'id' | 'name'> & { is_bound: SqlBool }>((db, value) =>
+  db
+    .selectFrom('runners')
+    .select(['id', 'name'])
+    .select((of) =>
+      of
+        .exists(of.selectFrom('runner_accounts').select('id').whereRef('runner_accounts.runner_id', '=', 'runners.id'))
+        .as('is_bound'),
+    )
+    .where('token_hash', '=', value('hash'))
+    .where('revoked_at', 'is', null),
 );
 
 /** Which runner knocks. */
@@ -119,8 +122,7 @@ export async function authenticateRunner(db: Database, headers: Incoming['header
   const tokenHash = hashSecret(token);
   const [found] = await findByHash(db.read, { hash: tokenHash });
   if (!found) throw new ApiError('unauthorized');
-  await noteVisit(db, found);
-  return { holder: holderOf(found), tokenHash, ...(found.is_bound ? { boundAs: found.id } : {}) };
+  return { holder: holderOf(found), id: found.id, tokenHash, ...(found.is_bound ? { boundAs: found.id } : {}) };
 }
 
 /** Refuses a runner whose token has stopped working since it came. */
@@ -136,15 +138,6 @@ export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: 
   const runners = trx.selectFrom('runners').select('id').where('token_hash', '=', tokenHash);
   const found = await db.shareLocked(runners.where('revoked_at', 'is', null), 'runners').executeTakeFirst();
   if (!found) throw new ApiError('unauthorized');
-}
-
-/** A runner comes every few seconds; to write each time would be too dear. */
-const visitResolution = 30_000n;
-
-async function noteVisit(db: Database, { id, last_seen_at: last }: Pick<RunnerRow, 'id' | 'last_seen_at'>) {
-  const now = BigInt(Date.now());
-  if (last !== null && last > now - visitResolution) return;
-  await db.transaction((trx) => trx.updateTable('runners').set({ last_seen_at: now }).where('id', '=', id).execute());
 }
 
 function holderOf({ id, name }: Pick<RunnerRow, 'id' | 'name'>): string {

@@ -9,9 +9,10 @@ import {
   updateUser,
 } from '../auth/users.ts';
 import { insertLink } from '../auth/password-links.ts';
-import { isSocketPath, type Config } from '../config.ts';
+import type { Config } from '../config.ts';
 import type { UserRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
+import { addressForPeople } from './addresses.ts';
 import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
 import { openStore, type Store } from './store.ts';
@@ -50,7 +51,7 @@ export const admin: Command[] = [
     about: 'Make a link with which a person sets their password, once, within a week',
     run: ({ config, values: [email = ''] }) =>
       print(config, async ({ db, ids }) => {
-        const page = new URL('/ui/password', addressOf(config));
+        const page = new URL('/ui/password', addressForPeople(config));
         const user = await findUser(db.read, readEmail(email));
         if (!user) throw new Error(`there is no account ${email}`);
         const { token, expiresAt } = await db.transaction(async (trx) => {
@@ -105,13 +106,6 @@ export async function print(config: Config, work: (store: Store) => Promise<obje
   } finally {
     await store.close();
   }
-}
-
-/** Where people find the server. */
-function addressOf({ base_url: baseUrl, tls, host, port }: Config): string {
-  if (baseUrl !== undefined) return baseUrl;
-  if (isSocketPath(host)) throw new Error('set base_url, so that the link can say where people find the server');
-  return `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 type Change = Parameters<typeof updateUser>[2];

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { recordAudit } from '../auth/audit.ts';
+import { checkMasterKey } from '../db/canary.ts';
 import { dumpTables } from '../db/dump.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase } from '../db/open.ts';
@@ -11,7 +12,7 @@ import { writeArchive } from '../lib/archive.ts';
 import { fileLines, filesToKeep } from './backup-files.ts';
 import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
-import { databaseUrl } from './store.ts';
+import { databaseUrl, masterKeyFile } from './store.ts';
 
 /** The first line of a backup. */
 export interface BackupHeader {
@@ -37,6 +38,7 @@ export const backup: Command = {
     // First the lock: the keys that are read last must still open the rows that are read first.
     const lock = await lockUpkeep(url);
     try {
+      if (withKeys) await refuseForeignKey(url, masterKeyFile(config));
       const snapshot = await openSnapshot(url);
       try {
         await writeArchive(file, lines(snapshot));
@@ -63,6 +65,16 @@ export const backup: Command = {
     if (config.blob_url !== undefined) console.log('What is stored at blob_url is not in it.');
   },
 };
+
+/** A backup whose key does not open its rows would be found out when it is needed. */
+async function refuseForeignKey(url: string, file: string): Promise<void> {
+  const db = await openDatabase({ url });
+  try {
+    await checkMasterKey(db.read, file);
+  } finally {
+    await db.close();
+  }
+}
 
 /** A copy of everything was made, so it is written down; a database from before there was a log is left as it is. */
 async function noteBackup(url: string, file: string, withKeys: boolean): Promise<void> {

@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { recordAudit } from '../auth/audit.ts';
+import { openVaultOf } from '../db/canary.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import type { Database, Transaction } from '../db/open.ts';
 import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../db/reseal.ts';
 import { lockUpkeep, type UpkeepLock } from '../db/upkeep-lock.ts';
-import { addMasterKey, dropOldMasterKeys, masterKeyNumbers, openVault, type Vault } from '../lib/vault.ts';
+import { addMasterKey, dropOldMasterKeys, masterKeyNumbers, type Vault } from '../lib/vault.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
@@ -47,9 +48,9 @@ interface Rotation {
  * with more than one key is a rotation to be finished, not a reason to add another.
  */
 async function rotate({ db, ids, lock }: Rotation, file: string): Promise<object> {
+  const vault = await openVaultOf(db, file); // a key that is not this database's must not be followed by another
   if (masterKeyNumbers(file).length === 1) addMasterKey(file);
   const [current, ...old] = masterKeyNumbers(file);
-  const vault = openVault(file);
   await olderTransactionsEnded(db);
   const resealed = await untilNothingIsStale(db, vault, async (trx) => {
     const subject = { id: null, name: String(current) };

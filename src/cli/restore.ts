@@ -2,13 +2,13 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import type { Config } from '../config.ts';
+import { checkMasterKey } from '../db/canary.ts';
 import { readRow } from '../db/dump.ts';
-import { startLoading, tablesOf, tryMasterKey, type Loader } from '../db/load.ts';
+import { startLoading, tablesOf, type Loader } from '../db/load.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { openDatabase, type Database, type Transaction } from '../db/open.ts';
 import { readArchive } from '../lib/archive.ts';
 import { firstIdAt } from '../lib/ids.ts';
-import { openVault } from '../lib/vault.ts';
 import { FilePlacer, masterKeyName, placeOf, settingsName } from './backup-files.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
 import type { Command } from './commands.ts';
@@ -96,7 +96,8 @@ async function apply(db: Database, plan: Plan): Promise<void> {
       }
       placer.end();
       await loader.finish();
-      await tryMasterKey(trx, openVault(masterKeyFile(plan.config)));
+      // A key that belongs to other data is noticed now and not in a month.
+      await checkMasterKey(trx, masterKeyFile(plan.config));
       await noteRestore(trx, plan);
     });
   } catch (error) {

@@ -1,9 +1,10 @@
 import type { Logger } from 'pino';
-import { isSocketPath, type Config } from '../config.ts';
+import type { Config } from '../config.ts';
 import { ApiError } from '../errors.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
+import { publicAddress } from './addresses.ts';
 import { failWith, type Command } from './commands.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner } from './local-runner.ts';
@@ -68,16 +69,23 @@ async function start(
   stopping.throwIfAborted();
   // Only now: credentials that a failed start had made, nobody would ever see.
   const first = await firstUser(store);
-  if (first) introduce(server.address, first);
+  if (first) introduce(publicAddress(config, server.address), first);
+  lock.noteAddress(server.address);
   console.log(`listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);
   opened.defer(() => ballast.close());
   if (!hasRunner || stopping.aborted) return;
   const local = keepLocalRunner(config, {
     onGone: () => server.localRunnerGone(),
-    onTrouble: ({ message }) => log.error(`the local runner does not start, so no build runs here: ${message}`),
+    onTrouble: ({ message }) => {
+      log.error(`the local runner does not start, so no build runs here: ${message}`);
+      server.localRunnerFails(message);
+    },
   });
-  opened.defer(() => local.stop());
+  opened.defer(async () => {
+    await local.stop();
+    await server.localRunnerStopped();
+  });
 }
 
 /** A service that nobody can use yet gets its first user. */
@@ -103,7 +111,7 @@ function introduce(address: string, { email, password, api_key: apiKey }: Creden
   console.log(`
 Headrace is new here. Its first user, shown this once:
 
-  address   ${isSocketPath(address) ? address : `${address}/`}
+  address   ${address.startsWith('unix:') ? address : `${address}/`}
   e-mail    ${email}
   password  ${password}
   API key   ${apiKey}

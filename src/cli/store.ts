@@ -4,16 +4,18 @@ import { fileURLToPath } from 'node:url';
 import type { Services } from '../api/call.ts';
 import { diskReserveBytes, type Config } from '../config.ts';
 import { openFileBlobs } from '../db/blobs.ts';
+import { openVaultOf, proveMasterKey } from '../db/canary.ts';
 import { createHub } from '../db/hub.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve } from '../lib/disk-reserve.ts';
-import { createMasterKey, openVault } from '../lib/vault.ts';
 
 export interface Store extends Services {
   /** Writes something small to the database; rejects when that is not possible. */
   proveWritable(): Promise<void>;
+  /** Rejects when the master key does not open any more what the database holds. */
+  proveReadable(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -21,9 +23,7 @@ export interface Store extends Services {
 export async function openStore(config: Config, onTrouble: (error: unknown) => void): Promise<Store> {
   const db = await openMigrated(config, onTrouble);
   try {
-    const keyFile = masterKeyFile(config);
-    createMasterKey(keyFile);
-    const vault = openVault(keyFile);
+    const vault = await openVaultOf(db, masterKeyFile(config));
     const disk = keepReserve({ folders: [config.data_dir, blobFolder(config)], bytes: diskReserveBytes(config) });
     const blobs = await openFileBlobs(blobFolder(config), disk);
     const lease = await leaseNode(db, onTrouble);
@@ -41,6 +41,7 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
       blobs,
       disk,
       proveWritable: () => lease.renew(),
+      proveReadable: () => proveMasterKey(db, vault),
       async close() {
         stopListening();
         hub.close();

@@ -1,9 +1,7 @@
 import { sql } from 'kysely';
-import type { Vault } from '../lib/vault.ts';
 import type { SqlValue } from './dump.ts';
 import type { Database, Transaction } from './open.ts';
 import { migrateWithin } from './migrate.ts';
-import { sealedColumns, sealedPlace } from './schema.ts';
 import type { TableShape } from './snapshot.ts';
 
 /** Takes in the rows of a dump, inside one transaction, into a database that has no tables yet. */
@@ -81,16 +79,6 @@ async function releaseReferences(trx: Transaction, kind: Database['kind']): Prom
       await sql.raw(`alter table ${owner} add constraint ${name} ${definition}`).execute(trx);
     }
   };
-}
-
-/** Opens one value of every sealed column: a master key that belongs to other data is noticed now and not in a month. */
-export async function tryMasterKey(trx: Transaction, vault: Vault): Promise<void> {
-  for (const place of sealedColumns) {
-    const { rows } = await sql<{ id: bigint; sealed: string }>`
-      select id, ${sql.ref(place.column)} as sealed from ${sql.table(place.table)} limit 1
-    `.execute(trx);
-    for (const { id, sealed } of rows) vault.open(sealed, sealedPlace(place, id));
-  }
 }
 
 /** The tables that a database has, whoever made them. */

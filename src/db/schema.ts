@@ -31,6 +31,7 @@ export interface Schema {
   built_refs: BuiltRefRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
+  runner_visits: RunnerVisitRow;
   idempotency_keys: IdempotencyKeyRow;
   oauth_clients: OauthClientRow;
   oauth_codes: OauthCodeRow;
@@ -41,6 +42,7 @@ export interface Schema {
   audit_entries: AuditEntryRow;
   id_nodes: IdNodeRow;
   applied_migrations: AppliedMigrationRow;
+  master_key_canary: MasterKeyCanaryRow;
 }
 
 type Sealed = string;
@@ -350,10 +352,22 @@ export interface RunnerRow {
   name: string;
   token_hash: string;
   created_at: bigint;
-  /** To the half minute; null until it has come for the first time. */
-  last_seen_at: bigint | null;
   /** Its token opens nothing from then on. */
   revoked_at: bigint | null;
+}
+
+/** A runner that came, or that a server has tried to start beside itself; see auth/runner-visits.ts. */
+export interface RunnerVisitRow {
+  /** What its claims are held under. */
+  holder: string;
+  /** null for one on a server's own machine. */
+  runner_id: bigint | null;
+  /** By the database's clock, to a few seconds. */
+  seen_at: bigint;
+  /** Of the program; empty when it did not say. */
+  version: string;
+  /** Why it can do nothing, for operators; empty when it can. */
+  trouble: string;
 }
 
 /** A runner with such rows works for these accounts alone, one without for all. */
@@ -471,8 +485,18 @@ export interface AppliedMigrationRow {
   applied_at: bigint;
 }
 
-/** Every column that holds a sealed value, for rotating the master key. All these tables have an `id`. */
+/** One row, sealed so that a master key can be tried on it; see db/canary.ts. */
+export interface MasterKeyCanaryRow {
+  id: bigint;
+  sealed: Sealed;
+}
+
+/**
+ * Every column that holds a sealed value, for rotating the master key. All these tables have an `id`. The canary comes
+ * first: who holds its table goes on to read the others, so whoever wants them all has to begin with it.
+ */
 export const sealedColumns = [
+  { table: 'master_key_canary', column: 'sealed' },
   { table: 'projects', column: 'ssh_public_key' },
   { table: 'projects', column: 'ssh_private_key' },
   { table: 'environment_variables', column: 'content' },

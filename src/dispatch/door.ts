@@ -5,7 +5,7 @@ import { LeaseLapsedError } from '../db/node-lease.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { unreadable } from '../http/raw.ts';
-import type { Receipt } from '../protocol.ts';
+import { understandEachOther, unnamedVersion, version, type Receipt } from '../protocol.ts';
 import { addBlobDoor } from './blob-door.ts';
 import { createChunkMemory, type HeldChunk } from './chunk-memory.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -18,15 +18,18 @@ export const largestChunk = 1024 * 1024;
 const short = { bodyLimit: 1024 };
 const long = { bodyLimit: 32 * largestChunk };
 
+export interface Door {
+  dispatch: Dispatch;
+  /** Answers who knocks, and throws for strangers. */
+  identify: (request: FastifyRequest) => Promise<Runner>;
+  /** Somebody came; `trouble` says why they were turned away. */
+  note: (runner: Runner, visit: { version: string; trouble: string }) => Promise<void>;
+}
+
 /**
- * The door for runners, the same on the Unix socket and on HTTPS. `identify` answers who knocks, and throws for
- * strangers.
+ * The door for runners, the same on the Unix socket and on HTTPS. Who is let in or turned away is written down: `note`.
  */
-export function addDoor(
-  server: FastifyInstance,
-  dispatch: Dispatch,
-  identify: (request: FastifyRequest) => Promise<Runner>,
-): void {
+export function addDoor(server: FastifyInstance, { dispatch, identify, note }: Door): void {
   void server.register(async (door) => {
     door.removeAllContentTypeParsers();
     const memory = createChunkMemory(largestChunk);
@@ -44,8 +47,14 @@ export function addDoor(
       return reply.status(503).send(new ApiError('resource_temporary_unavailable').body);
     });
     const runners = new WeakMap<FastifyRequest, Runner>();
-    door.addHook('onRequest', async (request) => {
-      runners.set(request, await identify(request));
+    door.addHook('onRequest', async (request, reply) => {
+      const runner = await identify(request);
+      void reply.header('headrace-version', version);
+      const theirs = String(request.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
+      const isUnderstood = understandEachOther(version, theirs);
+      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs) });
+      if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
+      runners.set(request, runner);
     });
     const runnerOf = (request: FastifyRequest): Runner => {
       const runner = runners.get(request);
@@ -82,6 +91,10 @@ export function addDoor(
 
     addBlobDoor(door, dispatch, runnerOf);
   });
+}
+
+function wordsAbout(theirs: string): string {
+  return `it is headrace ${theirs} and this server ${version}: more than one minor version apart, they do not understand each other`;
 }
 
 function parsed(body: string): unknown {

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import { run } from '../lib/processes.ts';
@@ -18,28 +19,45 @@ function certificateFiles(folder: string): TlsFiles {
   return { key: join(folder, 'tls', 'key.pem'), cert: join(folder, 'tls', 'cert.pem') };
 }
 
-/** The certificate of the data folder: made at the first start, and anew when it is about to run out. */
-export async function ownCertificate(folder: string): Promise<TlsFiles> {
+/**
+ * The certificate of the data folder: made at the first start, and anew when it is about to run out or lacks one of the
+ * names, which are host names or addresses. Those who trust the one before are to hear of it: `onRenewed`.
+ */
+export async function ownCertificate(
+  folder: string,
+  names: readonly string[] = [],
+  onRenewed: () => void = () => {},
+): Promise<TlsFiles> {
   const files = certificateFiles(folder);
-  if (!existsSync(files.key) || !existsSync(files.cert) || runsOut(readFileSync(files.cert, 'utf8'))) {
+  const isThere = existsSync(files.key) && existsSync(files.cert);
+  if (!isThere || !serves(readFileSync(files.cert, 'utf8'), names)) {
     mkdirSync(dirname(files.key), { recursive: true, mode: 0o700 });
     const fresh = { key: `${files.key}.new`, cert: `${files.cert}.new` };
-    await selfSigned(fresh);
+    await selfSigned(fresh, names);
     renameSync(fresh.key, files.key);
     renameSync(fresh.cert, files.cert);
+    if (isThere) onRenewed();
   }
   return { key: readFileSync(files.key, 'utf8'), cert: readFileSync(files.cert, 'utf8') };
 }
 
-function runsOut(cert: string): boolean {
-  return new X509Certificate(cert).validToDate.getTime() < Date.now() + renewBefore;
+function serves(cert: string, names: readonly string[]): boolean {
+  const certificate = new X509Certificate(cert);
+  const isFor = (name: string): boolean =>
+    (isIP(name) === 0 ? certificate.checkHost(name) : certificate.checkIP(name)) !== undefined;
+  return certificate.validToDate.getTime() >= Date.now() + renewBefore && names.every(isFor);
 }
 
-/** For this machine's names and addresses. */
-async function selfSigned(files: TlsFiles): Promise<void> {
-  const names = [...new Set(['localhost', hostname()])].map((name) => `DNS:${name}`);
+/** For these names, and this machine's names and addresses. */
+async function selfSigned(files: TlsFiles, wanted: readonly string[]): Promise<void> {
+  const strange = wanted.find((name) => isIP(name) === 0 && !/^[\w.-]{1,253}$/.test(name));
+  if (strange !== undefined) throw new Error(`no certificate can be made for ${JSON.stringify(strange)}`);
+  const named = wanted.filter((name) => isIP(name) === 0);
+  const names = [...new Set([...named, 'localhost', hostname()])].map((name) => `DNS:${name}`);
   const own = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map((one) => one.address));
-  const addresses = [...new Set(['127.0.0.1', '::1', ...own])].map((address) => `IP:${address.replace(/%.*$/, '')}`);
+  const numbered = wanted.filter((name) => isIP(name) !== 0);
+  const all = new Set([...numbered, '127.0.0.1', '::1', ...own].map((address) => address.replace(/%.*$/, '')));
+  const addresses = Array.from(all, (address) => `IP:${address}`);
   const args = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc', '-sha256'];
   args.push('-days', String(lifetimeDays), '-subj', '/CN=Headrace', '-keyout', files.key, '-out', files.cert);
   args.push(

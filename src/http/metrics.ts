@@ -7,8 +7,17 @@ export interface Metrics {
   called(outcome: 'delivered' | 'failed'): void;
   connections: ConnectionWatcher;
   /** In Prometheus's text format, with what is so at this moment. */
-  text(now: { connections: number }): string;
+  text(now: { connections: number; work?: WorkGauges | undefined }): string;
   readonly contentType: string;
+}
+
+/** How the work stands: the queue, and by their state the runners. */
+export interface WorkGauges {
+  waiting: number;
+  oldestSeconds: number;
+  /** By the kind of work. */
+  running: Record<string, number>;
+  runners: { idle: number; busy: number; away: number; failing: number };
 }
 
 const buckets = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
@@ -74,10 +83,24 @@ export function createMetrics(): Metrics {
           'Connections closed for what did not come in time, or to make room',
           Object.entries(ended).map(([reason, number]) => `{reason="${reason}"} ${number}`),
         ),
+        ...(now.work ? ofWork(now.work) : []),
         ...ofProcess(),
       ].join('');
     },
   };
+}
+
+function ofWork({ waiting, oldestSeconds, running, runners }: WorkGauges): string[] {
+  return [
+    family('headrace_queue_waiting', 'gauge', 'Pieces of work that no runner has begun', [` ${waiting}`]),
+    family('headrace_queue_oldest_seconds', 'gauge', 'How long the oldest of them has waited', [` ${oldestSeconds}`]),
+    family('headrace_queue_running', 'gauge', 'Pieces of work that runners have begun, by kind', by('kind', running)),
+    family('headrace_runners', 'gauge', 'Runners that are known, by their state', by('state', runners)),
+  ];
+}
+
+function by(label: string, counts: Record<string, number>): string[] {
+  return Object.entries(counts).map(([name, count]) => `{${label}="${name}"} ${count}`);
 }
 
 function ofProcess(): string[] {

@@ -5,8 +5,8 @@ import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
 import type { JsonSchema } from './schema.ts';
 
-/** The OpenAPI 3.1 document, made of nothing but the routes themselves. */
-export function openApiDocument(routes: readonly RouteDescription[]): object {
+/** The OpenAPI 3.1 document, made of nothing but the routes themselves, and of where callers find them. */
+export function openApiDocument(routes: readonly RouteDescription[], baseUrl = '/'): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {
     const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}');
@@ -23,7 +23,7 @@ export function openApiDocument(routes: readonly RouteDescription[]): object {
         'Every GET that answers JSON takes `callback` and then answers as JSON-P. A POST that creates takes an `Idempotency-Key` header.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: baseUrl }],
     paths,
     components: { schemas: { Error: errorSchema }, responses: errorResponses(), securitySchemes },
   };

@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isLoopback } from '../lib/networks.ts';
-import type { Metrics } from './metrics.ts';
+import type { Metrics, WorkGauges } from './metrics.ts';
 
 export interface Operations {
   document: object;
@@ -10,6 +10,14 @@ export interface Operations {
   metricsToken: string | undefined;
   /** What is wrong with the service, in words for anybody. */
   trouble(): Promise<string | undefined>;
+  /** How the work stands. */
+  overview(): Promise<WorkOverview>;
+}
+
+/** What is to be known about runners and the queue, with nothing that concerns one account alone. */
+export interface WorkOverview extends WorkGauges {
+  /** Why nobody takes any work, in words for anybody. */
+  whyNobody: string | undefined;
 }
 
 /** The addresses for machines that look after the service. Their answers have no envelope. */
@@ -19,16 +27,28 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
 
   server.get('/healthz', async (_request, reply) => {
     const reason = await operations.trouble().catch(() => 'the service cannot look after itself');
-    if (reason === undefined) return reply.send({ status: 'ok' });
-    return reply.status(503).send({ status: 'unavailable', reason });
+    const work = await operations.overview().then(workInWords, () => ({ runner: null, queue: null }));
+    if (reason === undefined) return reply.send({ status: 'ok', ...work });
+    return reply.status(503).send({ status: 'unavailable', reason, ...work });
   });
 
-  server.get('/metrics', (request, reply) => {
+  server.get('/metrics', async (request, reply) => {
     if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
+    const work = await operations.overview().catch(() => undefined); // what the database knows is left out without it
     return reply
       .type(operations.metrics.contentType)
-      .send(operations.metrics.text({ connections: server.connections.size }));
+      .send(operations.metrics.text({ connections: server.connections.size, work }));
   });
+}
+
+/** That there is no runner does not make a server unfit: it takes requests, and they wait for one. */
+function workInWords({ runners, whyNobody, waiting, running, oldestSeconds }: WorkOverview): object {
+  const connected = runners.idle + runners.busy;
+  const sum = Object.values(running).reduce((total, count) => total + count, 0);
+  return {
+    runner: { state: connected > 0 ? 'connected' : 'none', connected, ...(whyNobody ? { reason: whyNobody } : {}) },
+    queue: { waiting, running: sum, oldest_seconds: Math.floor(oldestSeconds) },
+  };
 }
 
 /** From this machine itself, and not through a proxy on it: that would let the whole world in. */

@@ -123,6 +123,11 @@ export function openVault(file: string): Vault {
   }
 }
 
+/** The number of the key that a value was sealed with. */
+export function sealedWith(sealed: string): string {
+  return hex(Buffer.from(sealed.slice(0, 8), 'base64').readUInt32BE(2));
+}
+
 function headerOf(key: WorkingKeys): Buffer {
   const header = Buffer.alloc(headerLength);
   header.writeUInt16BE(version);

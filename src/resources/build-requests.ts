@@ -8,11 +8,13 @@ import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { holdForBuilds } from '../lifecycle/settle.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
+import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { idTwin, lifeOf, orNotFound } from './common.ts';
 import { commitRef } from './forms.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
+import { orWaiting, reasonsToWait } from './waiting.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -23,6 +25,10 @@ const answer = schema.record({
   created_by: schema.string,
   created_at: schema.dateTime,
 });
+const shownAnswer = orWaiting(answer);
+
+const mayWait = ({ build_state: state }: BuildRequestRow): boolean =>
+  !isFinal(buildRequestMachine, state as BuildRequestState);
 
 function requestsOf(db: Queries, projectId: bigint) {
   return shownRequests(db).where('build_requests.project_id', '=', projectId);
@@ -48,10 +54,14 @@ export const routes = [
     scope: 'build_requests',
     summary: 'List the build requests of a project',
     paged: true,
-    answer: schema.listOf(answer),
-    async handle({ db, project, page }) {
+    answer: schema.listOf(shownAnswer),
+    async handle({ db, database, project, page }) {
       const rows = await onPage(requestsOf(db, project.id), 'build_requests.id', page).execute();
-      return pageOf(page, rows.map(buildRequestView));
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
+      return pageOf(
+        page,
+        rows.map((row) => ({ ...buildRequestView(row), ...reason(row) })),
+      );
     },
   }),
   projectRoute({
@@ -88,9 +98,12 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary: 'Fetch a build request',
-    answer,
-    async handle({ db, project, params }) {
-      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
+    goesByTheClock: true,
+    answer: shownAnswer,
+    async handle({ db, database, project, params }) {
+      const request = await findRequest(db, project.id, params.build_request_id);
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows: [request], mayWait });
+      return { ...buildRequestView(request), ...reason(request) };
     },
   }),
   projectRoute({

@@ -13,6 +13,7 @@ import { idTwin, lifeOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
 import { logRoutes, type Logged } from './logs.ts';
+import { orWaiting, reasonsToWait } from './waiting.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -28,6 +29,9 @@ const answer = schema.record({
   started_at: schema.nullable(schema.dateTime),
   finished_at: schema.nullable(schema.dateTime),
 });
+const shownAnswer = orWaiting(answer);
+
+const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued';
 
 async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
   const builds = db.selectFrom('builds').selectAll().where('project_id', '=', projectId);
@@ -50,11 +54,16 @@ export const routes = [
     scope: 'commits',
     summary: 'List the builds of a commit, every attempt of every suite',
     paged: true,
-    answer: schema.listOf(answer),
+    answer: schema.listOf(shownAnswer),
     load: loadCommit,
-    async handle({ db, commit, page }) {
+    async handle({ db, database, project, commit, page }) {
       const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit.id);
-      return pageOf(page, (await onPage(builds, 'id', page).execute()).map(view));
+      const rows = await onPage(builds, 'id', page).execute();
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
+      return pageOf(
+        page,
+        rows.map((row) => ({ ...view(row), ...reason(row) })),
+      );
     },
   }),
   projectRoute({
@@ -63,9 +72,12 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'Fetch a build',
-    answer,
-    async handle({ db, project, params }) {
-      return view(await findBuild(db, project.id, params.build_id));
+    goesByTheClock: true,
+    answer: shownAnswer,
+    async handle({ db, database, project, params }) {
+      const build = await findBuild(db, project.id, params.build_id);
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows: [build], mayWait });
+      return { ...view(build), ...reason(build) };
     },
   }),
   projectRoute({

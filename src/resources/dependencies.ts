@@ -22,6 +22,9 @@ import {
   viewWithRelated,
 } from './dependency-views.ts';
 import { checkName, orTaken } from './names.ts';
+import { orWaiting, reasonsToWait } from './waiting.ts';
+
+const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_compile';
 
 type Sent = Partial<ValuesOf<typeof fields>>;
 
@@ -121,10 +124,14 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Fetch a dependency of yours, or one that is shared, which is for collaborators too',
-    answer,
+    goesByTheClock: true,
+    answer: orWaiting(answer),
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,
-    handle: ({ db, dependency }) => viewWithRelated(db, dependency),
+    async handle({ db, database, dependency }) {
+      const reason = await reasonsToWait(database, { account: dependency.owner_id, rows: [dependency], mayWait });
+      return { ...(await viewWithRelated(db, dependency)), ...reason(dependency) };
+    },
   }),
   accountRoute({
     method: 'PUT',

@@ -15,6 +15,7 @@ import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
 import { logRoutes, type Logged } from './logs.ts';
+import { orWaiting, reasonsToWait } from './waiting.ts';
 
 const itemFields = { ...idTwin, state: schema.string, created_by: schema.string };
 
@@ -27,6 +28,8 @@ const answer = schema.record({
   deploy_started_at: schema.nullable(schema.dateTime),
   deploy_finished_at: schema.nullable(schema.dateTime),
 });
+
+const mayWait = ({ state }: DeployRow): boolean => state === 'enqueued';
 
 type Shown = DeployRow & { created_by_email: string };
 
@@ -193,9 +196,12 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Fetch a deploy',
-    answer,
-    async handle({ db, project, params }) {
-      return view(await findDeploy(db, project.id, params.deploy_id));
+    goesByTheClock: true,
+    answer: orWaiting(answer),
+    async handle({ db, database, project, params }) {
+      const deploy = await findDeploy(db, project.id, params.deploy_id);
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows: [deploy], mayWait });
+      return { ...view(deploy), ...reason(deploy) };
     },
   }),
   projectRoute({

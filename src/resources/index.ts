@@ -14,6 +14,7 @@ import * as environmentVariables from './environment-variables.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as projects from './projects.ts';
+import * as runners from './runners.ts';
 import * as service from './service.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
@@ -40,4 +41,5 @@ export const routes: readonly Route[] = [
   dependencyLogs,
   marketplace,
   audit,
+  runners,
 ].flatMap((resource) => resource.routes);

@@ -1,19 +1,25 @@
-import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
+import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { understandEachOther, version as ownVersion } from '../protocol.ts';
 import type { Finished, Link, Order, Receipt, Word } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
-import { failureOf } from './failures.ts';
+import { failureOf, inWords, otherVersion } from './failures.ts';
 
 /** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
 
 /** The runner's way to the server, over kept-open connections. A call that fails throws, and may be made again. */
-export function openLink(place: ServerPlace): Link & { close(): void } {
+export function openLink(place: ServerPlace, version: string = ownVersion): Link & { close(): void } {
   const isLocal = 'socket' in place;
   const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
   const send = isLocal ? httpRequest : httpsRequest;
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
-  const headers = isLocal ? {} : { authorization: `Bearer ${place.token}` };
+  const headers = {
+    'headrace-version': version,
+    ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
+  };
+  const open = (options: RequestOptions): ClientRequest =>
+    send({ ...target, agent, ...options, path: `${target.path ?? ''}${options.path}` });
 
   const post = async (
     path: string,
@@ -23,19 +29,21 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
     signal: AbortSignal,
   ) => {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const options = { ...target, agent, method: 'POST', path: `${target.path ?? ''}${path}`, signal };
     const length = { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) };
-    const request = send({ ...options, headers: { ...headers, ...length, ...more } }, (response) => {
+    const request = open({ method: 'POST', path, signal, headers: { ...headers, ...length, ...more } });
+    request.on('response', (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', reject);
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString();
-        if (response.statusCode === 200) answered(text).then(resolve, reject);
+        const { 'headrace-version': theirs } = response.headers;
+        if (typeof theirs === 'string' && !understandEachOther(version, theirs)) reject(otherVersion(version, theirs));
+        else if (response.statusCode === 200) answered(text).then(resolve, reject);
         else reject(failureOf(path, response.statusCode, text));
       });
     });
-    request.on('error', reject);
+    request.on('error', (error) => reject(inWords(error, target)));
     request.end(body);
     return promise;
   };
@@ -61,10 +69,7 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
     },
-    ...blobCalls((method, path, more, signal) => {
-      const options = { ...target, agent, method, path: `${target.path ?? ''}${path}`, signal };
-      return send({ ...options, headers: { ...headers, ...more } });
-    }),
+    ...blobCalls((method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } })),
     close: () => agent.destroy(),
   };
 }

@@ -1,3 +1,4 @@
+import { whyNobodyTakes } from '../auth/runner-visits.ts';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { html, type Html } from './html.ts';
@@ -94,12 +95,18 @@ const unpaid = html`<p class="notice bad">
   This account is unpaid: what it owns cannot be used. What others share with you goes on.
 </p>`;
 
+function waitsInVain(reason: string): Html {
+  return html`<p class="notice bad">Builds wait: ${reason}.</p>`;
+}
+
 export const places: Place[] = [
   forPeople({
     method: 'GET',
     path: '/ui/',
     async visit({ db, person }) {
       const projects = await projectsOf(db.read, person);
+      const waits = projects.find(({ request_state: requestState }) => requestState === 'enqueued');
+      const reason = waits && (await whyNobodyTakes(db, waits.owner_id));
       const waiting = await withoutPassword(db.read, person);
       const list = html`<ul class="card rows">
         ${projects.map((project) => projectItem(project, person))}
@@ -107,8 +114,8 @@ export const places: Place[] = [
       return {
         title: 'Projects',
         main: html`<h1>Projects</h1>
-          ${person.billing !== 'ok' && unpaid} ${projects.length === 0 ? nothingYet : list}
-          ${waiting.length > 0 && invitedNotice(waiting)}`,
+          ${person.billing !== 'ok' && unpaid} ${reason !== undefined && waitsInVain(reason)}
+          ${projects.length === 0 ? nothingYet : list} ${waiting.length > 0 && invitedNotice(waiting)}`,
       };
     },
   }),

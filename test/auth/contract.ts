@@ -97,6 +97,7 @@ export const contract = entries(`
   POST   /dependencies/ID/unshare                                   users         dependencies
   GET    /marketplace                                               users         dependencies
   GET    /audit                                                     operators     user
+  GET    /runners                                                   operators     user
 `);
 
 /** In the table, and not among the routes: whoever adds such an endpoint takes it off here. */

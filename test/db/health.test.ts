@@ -5,11 +5,12 @@ import { onEveryDatabase } from '../support/databases.ts';
 import { leaseNode } from '../../src/db/node-lease.ts';
 
 const roomy = { shortage: async () => undefined };
+const unseal = async (): Promise<void> => {};
 
 test('however often it is asked, it looks once a second', async () => {
   let writes = 0;
   const write = async (): Promise<void> => void (writes += 1);
-  const health = watchHealth({ disk: roomy, isAway: () => false, write, onChange: assert.fail });
+  const health = watchHealth({ disk: roomy, isAway: () => false, write, unseal, onChange: assert.fail });
   for (let asked = 0; asked < 100; asked += 1) assert.equal(await health(), undefined);
   await Promise.all(Array.from({ length: 100 }, health));
   assert.equal(writes, 1);
@@ -22,6 +23,7 @@ test('a full disk is the reason that is told, before what follows from it', asyn
     disk,
     isAway: () => false,
     write: assert.fail,
+    unseal,
     onChange: (reason) => void changes.push(reason),
   });
   assert.equal(await health(), 'the disk is full');
@@ -32,7 +34,7 @@ onEveryDatabase((database) => {
   test('a database that takes what is written is well, and one that is gone is not', async () => {
     const db = await database.open();
     const lease = await leaseNode(db, assert.ifError);
-    const parts = { disk: roomy, isAway: () => false, write: () => lease.renew(), onChange: () => {} };
+    const parts = { disk: roomy, isAway: () => false, write: () => lease.renew(), unseal, onChange: () => {} };
     assert.equal(await watchHealth(parts)(), undefined);
     await lease.close();
     await db.transaction((trx) => trx.schema.dropTable('id_nodes').execute());
@@ -42,6 +44,15 @@ onEveryDatabase((database) => {
 
 test('a database that does not answer is not waited for', async () => {
   const write = (): Promise<void> => new Promise(() => {});
-  const health = watchHealth({ disk: roomy, isAway: () => false, write, onChange: () => {} });
+  const health = watchHealth({ disk: roomy, isAway: () => false, write, unseal, onChange: () => {} });
   assert.equal(await health(), 'the database does not answer');
+});
+
+test('a key that opens nothing is the reason, and one that takes for ever is not waited for', async () => {
+  const write = async (): Promise<void> => {};
+  const parts = { disk: roomy, isAway: () => false, write, onChange: () => {} };
+  const wrong = watchHealth({ ...parts, unseal: () => Promise.reject(new Error('no')) });
+  assert.equal(await wrong(), 'the master key does not open what the database holds');
+  const hanging = watchHealth({ ...parts, unseal: () => new Promise(() => {}) });
+  assert.equal(await hanging(), 'the database does not answer');
 });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { allRunners, authenticateRunner } from '../../src/auth/runners.ts';
 import { migrate, migrateWithin } from '../../src/db/migrate.ts';
 import { hashSecret, randomSecret } from '../../src/lib/passwords.ts';
@@ -25,6 +26,10 @@ describe('an upgrade', () => {
           .values({ id: 2n, ...job, claim: 'local', holder: 'local here', claimed_until: 9n })
           .execute();
       });
+      await db.transaction(async (trx) => {
+        await migrateWithin(trx, database.kind, (name) => name < '0011');
+        await sql`update runners set last_seen_at = 77`.execute(trx);
+      });
       await migrate(db);
       const { holder, boundAs } = await authenticateRunner(db, { authorization: `Bearer ${token}` });
       assert.deepEqual(
@@ -35,7 +40,7 @@ describe('an upgrade', () => {
       assert.equal((await heldBy(db, 'local here')).length, 1);
       const [runner] = await allRunners(db.read);
       assert.deepEqual([runner?.name, runner?.accounts, runner?.revoked_at], ['far', [], null]);
-      assert.ok(runner?.last_seen_at);
+      assert.equal(runner?.last_seen_at, 77n);
     });
   });
 });

@@ -148,9 +148,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       name: awkward,
       token_hash: 'h',
       created_at: 1n,
-      last_seen_at: 2n,
       revoked_at: null,
     });
+    await put('runner_visits', { holder: 'h', runner_id: 1n, seen_at: 2n, version: '0.1.0', trouble: awkward });
     await put('runner_accounts', { id: 1n, runner_id: 1n, account_id: user });
     const times = { started_at: null, finished_at: null };
     await put('deploys', {
@@ -232,6 +232,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     const nobody = { actor_id: null, actor_email: null, application: null, address: null };
     await put('audit_entries', { id: 2n, ...entry, ...nobody, subject_id: null, subject_name: '', project_id: null });
+    await put('master_key_canary', { id: 1n, sealed: seal({ table: 'master_key_canary', column: 'sealed' }, 1n) });
     await put('id_nodes', { node: 0, holder: 'h', leased_until: 0n, used_until: 1n });
   });
 }

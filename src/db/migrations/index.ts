@@ -9,6 +9,7 @@ import { shorterWays } from './0007-shorter-ways.ts';
 import { runners } from './0008-runners.ts';
 import { audit } from './0009-audit.ts';
 import { pinnedDependencies } from './0010-pinned-dependencies.ts';
+import { keyAndRunners } from './0011-key-and-runners.ts';
 import { plainVariables } from './0012-plain-variables.ts';
 import { defaultBranches } from './0013-default-branches.ts';
 import { quickerClaims } from './0014-quicker-claims.ts';
@@ -25,6 +26,7 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0008-runners', apply: runners },
   { name: '0009-audit', apply: audit },
   { name: '0010-pinned-dependencies', apply: pinnedDependencies },
+  { name: '0011-key-and-runners', apply: keyAndRunners },
   { name: '0012-plain-variables', apply: plainVariables },
   { name: '0013-default-branches', apply: defaultBranches },
   { name: '0014-quicker-claims', apply: quickerClaims },

@@ -162,7 +162,20 @@ export interface Circumstances {
 
 /** What to do about it, in words. */
 export function explain(kind: RemoteFailure, circumstances: Circumstances): string {
-  return advice[kind](circumstances);
+  return advice[kind](circumstances) + portAdvice(kind, circumstances);
+}
+
+export const wherePortsGo =
+  'Such an address has no place for a port: where SSH does not listen on port 22, an operator names the host and its ' +
+  'port in the file that HEADRACE_SSH_CONFIG names.';
+
+/** When nobody answers at port 22, or the address looks as if somebody had meant another one. */
+function portAdvice(kind: RemoteFailure, { url, host }: Circumstances): string {
+  const [, port] = /:(\d{1,5})\//.exec(url) ?? [];
+  const isMeant = port !== undefined && Number(port) > 0 && Number(port) <= 65_535;
+  if (isMeant && ['host_unreachable', 'repository_not_found', 'key_refused', 'remote_failed'].includes(kind))
+    return `\nIf ${port} in ${url} is meant as a port: it is taken for a folder. ${wherePortsGo} There: “Host ${host}”, and below it “Port ${port}”.`;
+  return kind === 'host_unreachable' ? ` ${wherePortsGo}` : '';
 }
 
 /** Logs are kept, and read by others: the key itself is shown where people look who may install it. */

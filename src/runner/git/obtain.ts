@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
-import { explain, FetchError, tooSlow, type RemoteFailure } from './failures.ts';
+import { explain, FetchError, tooSlow, wherePortsGo, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
 import { fetchSpecial, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
+import { presentBranches } from './present-branches.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';
 import { openHttpsChannel } from './https-channel.ts';
 import { UnavailableError, type PublicHttps } from './public-https.ts';
@@ -58,7 +59,10 @@ export function sourceOf(request: SourceRequest): Source {
   if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
   const address = parseRepositoryUrl(url);
   if (address === undefined) {
-    throw new FetchError('invalid_url', `The address ${JSON.stringify(url)} is not of the form user@host:path.`);
+    throw new FetchError(
+      'invalid_url',
+      `The address ${JSON.stringify(url)} is not of the form user@host:path. ${wherePortsGo}`,
+    );
   }
   return { projectId, address, privateKey, narrator: narrate(say), signal };
 }
@@ -197,7 +201,7 @@ async function notFound(session: Session, wanted: WantedRef, source: Source): Pr
   const what = wanted.special !== undefined ? 'ref' : wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
   return new FetchError(
     'ref_not_found',
-    `There is no ${what} ${quoted(wanted.asked)} in ${source.address.url}. Check the spelling, and that it was pushed.`,
+    `There is no ${what} ${quoted(wanted.asked)} in ${source.address.url}. Check the spelling, and that it was pushed.${await presentBranches(session)}`,
   );
 }
 

@@ -33,7 +33,7 @@ test('a key that was taken away does not go on working', async (t) => {
 test('a host that does not exist, refuses, or hangs: the log says so, soon', async (t) => {
   const { host, fetchFails, folder, openMirrors, project } = await workplace(t, { connectSeconds: 1 });
   const log = await fetchFails('host_unreachable', 'main', { repositoryUrl: 'git@no-such-host.invalid:app.git' });
-  assert.match(log, /no-such-host\.invalid does not answer/);
+  assert.match(log, /no-such-host\.invalid does not answer.*HEADRACE_SSH_CONFIG/s);
 
   const closed = createServer().listen(0, '127.0.0.1');
   await once(closed, 'listening');
@@ -61,13 +61,28 @@ test('a repository that is not there', async (t) => {
   const { host, fetchFails } = await workplace(t);
   const log = await fetchFails('repository_not_found', 'main', { repositoryUrl: host.url('nothing.git') });
   assert.match(log, /does not appear to be a git repository/);
+  assert.doesNotMatch(log, /HEADRACE_SSH_CONFIG/);
+  const [user] = host.url('').split(':');
+  const meant = await fetchFails('repository_not_found', 'main', { repositoryUrl: `${user}:2222/nothing.git` });
+  assert.match(
+    meant,
+    /If 2222 in .* is meant as a port.*HEADRACE_SSH_CONFIG names\. There: “Host .*”, and below it “Port 2222”/,
+  );
 });
 
-test('a ref that is not there, also in an empty repository', async (t) => {
+test('a ref that is not there, also in an empty repository: the log names those that are', async (t) => {
   const { repository, fetchFails } = await workplace(t);
-  await fetchFails('ref_not_found', 'main');
+  assert.match(await fetchFails('ref_not_found', 'main'), /nothing was pushed there yet/);
+  const first = await repository.commit();
   await repository.commit();
-  assert.match(await fetchFails('ref_not_found', 'mian'), /no branch, tag or commit “mian”/);
+  assert.match(
+    await fetchFails('ref_not_found', 'mian'),
+    /no branch, tag or commit “mian”.* Its branches are main\.\n/,
+  );
+  await repository.branch('a-first', first);
+  assert.match(await fetchFails('ref_not_found', 'master'), /Its branches are main, a-first\.\n/);
+  for (let count = 0; count < 10; count += 1) await repository.branch(`topic-${count}`, first);
+  assert.match(await fetchFails('ref_not_found', 'master'), /Its branches are main, .*, and 2 more\.\n/);
   await fetchFails('ref_not_found', 'refs/heads/mian');
   await fetchFails('ref_not_found', 'abcdef0123');
   await fetchFails('ref_not_found', 'refs/pull/1/head');

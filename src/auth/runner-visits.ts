@@ -1,0 +1,179 @@
+import { sql, type SqlBool } from 'kysely';
+import type { Database } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import { allRunners, type Runner } from './runners.ts';
+
+/**
+ * Which runners are there. Each that comes to a server is written down, those on servers' own machines too, so that every
+ * server can say whether anybody takes the work that waits, and if not, why. A server also writes down that its own
+ * runner does not start: it is nowhere else to be seen.
+ */
+
+/** An idle runner comes every five seconds, and so does one that works: who has not come for so long is not there. */
+const awayAfterMs = 20_000n;
+/** To write each time would be too dear. */
+const noteEveryMs = 5000;
+
+type Visitor = Pick<Runner, 'holder' | 'id'>;
+
+interface Visit {
+  version: string;
+  trouble: string;
+}
+
+/** Writes down who comes. The answer to a runner does not depend on it: on a full disk it is left. */
+export function noteVisits(db: Database): (visitor: Visitor, visit: Visit) => Promise<void> {
+  const noted = new Map<string, Visit & { at: number }>();
+  return async (visitor, visit) => {
+    const { holder } = visitor;
+    const last = noted.get(holder);
+    const isSame = last?.version === visit.version && last.trouble === visit.trouble;
+    if (isSame && performance.now() - last.at < noteEveryMs) return;
+    noted.set(holder, { ...visit, at: performance.now() });
+    await noteVisit(db, visitor, visit).catch(() => noted.delete(holder));
+  };
+}
+
+async function noteVisit(db: Database, { holder, id }: Visitor, visit: Visit): Promise<void> {
+  await db.transaction((trx) =>
+    trx
+      .insertInto('runner_visits')
+      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...visit })
+      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...visit }))
+      .execute(),
+  );
+}
+
+/** What a server knows of the runner on its own machine. */
+export interface LocalVisits {
+  /** It is being started: until it comes, or does not for too long, it counts as one that is there. */
+  starting(): Promise<void>;
+  failing(trouble: string): Promise<void>;
+  /** It was stopped, and nobody expects it. */
+  stopped(): Promise<void>;
+}
+
+export function localVisits(db: Database, holder: string): LocalVisits {
+  return {
+    async starting() {
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '' };
+      await db.transaction((trx) =>
+        trx
+          .insertInto('runner_visits')
+          .values(row)
+          // One that has failed is not believed before it has come.
+          .onConflict((known) =>
+            known.column('holder').doUpdateSet({ seen_at: db.clock }).where('runner_visits.trouble', '=', ''),
+          )
+          .execute(),
+      );
+    },
+    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble }),
+    async stopped() {
+      await db.transaction((trx) => trx.deleteFrom('runner_visits').where('holder', '=', holder).execute());
+    },
+  };
+}
+
+/** Servers that were killed and never came back leave what they wrote of their own runners. */
+export async function forgetOldVisits(db: Database): Promise<void> {
+  const old = sql<SqlBool>`seen_at < ${db.clock} - ${24n * 60n * 60n * 1000n}`;
+  await db.transaction((trx) => trx.deleteFrom('runner_visits').where('runner_id', 'is', null).where(old).execute());
+}
+
+const isThere = ({ clock }: Pick<Database, 'clock'>) =>
+  sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)}`;
+
+const findTakers = new Map<Database['kind'], ReturnType<typeof makeFindTakers>>();
+
+/** A runner that is there and works for the account. */
+function makeFindTakers(db: Database) {
+  return prepared<{ account: bigint }, { holder: string }>((queries, value) =>
+    queries
+      .selectFrom('runner_visits as visit')
+      .leftJoin('runners', 'runners.id', 'visit.runner_id')
+      .select('visit.holder')
+      .where('visit.trouble', '=', sql.lit(''))
+      .where(isThere(db))
+      .where('runners.revoked_at', 'is', null)
+      .where((where) => {
+        const bound = where
+          .selectFrom('runner_accounts as bound')
+          .select('bound.id')
+          .whereRef('bound.runner_id', '=', 'visit.runner_id');
+        return where.or([
+          where.not(where.exists(bound)),
+          where.exists(bound.where('bound.account_id', '=', value('account'))),
+        ]);
+      })
+      .limit(sql.lit(1)),
+  );
+}
+
+/** Why work of an account that waits is taken by nobody, in words for anybody; undefined when somebody may take it. */
+export async function whyNobodyTakes(db: Database, account: bigint): Promise<string | undefined> {
+  const find = findTakers.get(db.kind) ?? makeFindTakers(db);
+  findTakers.set(db.kind, find);
+  const takers = await find(db.read, { account });
+  return takers.length > 0 ? undefined : whyNobody(await runnersNow(db));
+}
+
+/** For accounts that no runner is bound to. */
+export function whyNobody(runners: readonly RunnerNow[]): string {
+  if (runners.some(({ state }) => state === 'idle' || state === 'busy'))
+    return 'none of the runners that are connected works for this account';
+  if (runners.some(({ state }) => state === 'failing'))
+    return 'no runner is connected: there is one that cannot do its work, and operators see why in the list of runners';
+  return 'no runner is connected';
+}
+
+export interface RunnerNow {
+  name: string;
+  isLocal: boolean;
+  state: 'idle' | 'busy' | 'away' | 'failing';
+  /** Why it is failing. */
+  trouble: string;
+  version: string;
+  seenAt: bigint | null;
+  /** E-mail addresses; none means all. */
+  accounts: string[];
+  work: { kind: string; subjectId: bigint; account: string }[];
+}
+
+/** Every runner that may come, and those on servers' own machines, with what each of them does. */
+export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<RunnerNow[]> {
+  const registered = (await allRunners(db.read)).filter(({ revoked_at: revoked }) => revoked === null);
+  const visits = await db.read
+    .selectFrom('runner_visits as visit')
+    .selectAll()
+    .select(isThere(db).as('is_there'))
+    .orderBy('visit.holder')
+    .execute();
+  const held = await db.read
+    .selectFrom('jobs')
+    .leftJoin('users', 'users.id', 'jobs.account_id')
+    .select(['jobs.holder', 'jobs.kind', 'jobs.subject_id', 'users.email'])
+    .where('jobs.claim', 'is not', null)
+    .orderBy('jobs.id')
+    .execute();
+  const workOf = (holder: string): RunnerNow['work'] =>
+    held
+      .filter((job) => job.holder === holder)
+      .map(({ kind, subject_id: subjectId, email }) => ({ kind, subjectId, account: email ?? '' }));
+  const now = (name: string, accounts: string[], visit: (typeof visits)[number] | undefined): RunnerNow => {
+    const work = visit ? workOf(visit.holder) : [];
+    const { trouble = '', version = '', seen_at: seenAt = null } = visit ?? {};
+    const state = trouble !== '' ? 'failing' : !visit?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
+    return { name, isLocal: visit?.runner_id === null, state, trouble, version, seenAt, accounts, work };
+  };
+  return [
+    ...visits.filter(({ runner_id: id }) => id === null).map((visit) => now(visit.holder, [], visit)),
+    ...registered.map(({ id, name, accounts }) =>
+      now(
+        name,
+        accounts,
+        visits.find(({ runner_id: visitor }) => visitor === id),
+      ),
+    ),
+  ];
+}

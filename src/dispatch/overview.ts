@@ -1,0 +1,69 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
+import type { Database } from '../db/open.ts';
+import { timeOfId } from '../lib/ids.ts';
+import { workKinds } from '../protocol.ts';
+
+/** How the work stands, for those who look after the service. */
+export interface Overview {
+  runners: Record<RunnerNow['state'], number>;
+  /** Why nobody takes any work, in words for anybody; undefined when somebody does. */
+  whyNobody: string | undefined;
+  waiting: number;
+  /** How long the oldest piece of work has been in the queue without being taken. */
+  oldestSeconds: number;
+  running: Record<string, number>;
+}
+
+const lookEveryMs = 1000;
+const longestLookMs = 2000;
+
+/** However often it is asked, it looks once a second. Rejects when the database does not answer, soon. */
+export function watchOverview(db: Pick<Database, 'read' | 'clock'>): () => Promise<Overview> {
+  let known: Overview | undefined;
+  let looking: Promise<Overview> | undefined;
+  let lookedAt = -Infinity;
+  const lookNow = async (): Promise<Overview> => {
+    known = await look(db);
+    lookedAt = performance.now();
+    return known;
+  };
+  return async () => {
+    if (known && performance.now() - lookedAt < lookEveryMs) return known;
+    looking ??= lookNow().finally(() => (looking = undefined));
+    return Promise.race([looking, tooLate()]);
+  };
+}
+
+async function tooLate(): Promise<never> {
+  await pause(longestLookMs, undefined, { ref: false });
+  throw new Error('the database does not answer');
+}
+
+async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
+  const all = await runnersNow(db);
+  const runners = { idle: 0, busy: 0, away: 0, failing: 0 };
+  for (const { state } of all) runners[state] += 1;
+  const work = db.read.selectFrom('jobs').where('kind', 'in', workKinds);
+  const waiting = await work
+    .select((of) => [of.fn.countAll<bigint>().as('count'), of.fn.min('id').as('oldest')])
+    .where('claim', 'is', null)
+    .executeTakeFirstOrThrow();
+  const running = await work
+    .select((of) => ['kind', of.fn.countAll<bigint>().as('count')])
+    .where('claim', 'is not', null)
+    .groupBy('kind')
+    .execute();
+  const { oldest } = waiting as { oldest: bigint | null };
+  return {
+    runners,
+    whyNobody: runners.idle + runners.busy > 0 ? undefined : whyNobody(all),
+    waiting: Number(waiting.count),
+    oldestSeconds: oldest === null ? 0 : Math.max(0, (Date.now() - timeOfId(oldest)) / 1000),
+    running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
+  };
+}
+
+function countOf(rows: readonly { kind: string; count: bigint }[], kind: string): number {
+  return Number(rows.find((row) => row.kind === kind)?.count ?? 0n);
+}

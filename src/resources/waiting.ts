@@ -1,0 +1,49 @@
+import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import type { Database } from '../db/open.ts';
+import * as schema from '../http/schema.ts';
+import type { JsonSchema } from '../http/schema.ts';
+
+/** An answer with `waiting_reason` beside its other fields, which is there only when nobody can take the work. */
+export function orWaiting(answer: JsonSchema): JsonSchema {
+  return { ...answer, properties: { ...answer.properties, waiting_reason: schema.string } };
+}
+
+interface Waiting {
+  id: bigint;
+}
+
+/** Work of an account that may be waiting: the records under whose identifiers it would stand in the queue. */
+interface Work<Shown> {
+  /** Whose runners would take it. */
+  account: bigint;
+  rows: readonly Shown[];
+  /** Whether it can be waiting at all: nothing is looked up for what cannot. */
+  mayWait: (row: Shown) => boolean;
+}
+
+/**
+ * Says of each row why it waits in vain; a row that does not has no word. As long as a runner is there that works for
+ * the account, that is one look, and none where nothing may wait.
+ */
+export async function reasonsToWait<Shown extends Waiting>(
+  database: Database,
+  { account, rows, mayWait }: Work<Shown>,
+): Promise<(row: Waiting) => { waiting_reason?: string }> {
+  const ids = rows.filter(mayWait).map(({ id }) => id);
+  const reason = ids.length === 0 ? undefined : await whyNobodyTakes(database, account);
+  if (reason === undefined) return () => ({});
+  const waiting = await inTheQueue(database, ids);
+  return ({ id }) => (waiting.has(id) ? { waiting_reason: reason } : {});
+}
+
+/** Of these records, those that have work in the queue which nobody has begun; of a request that may be its builds. */
+async function inTheQueue({ read }: Database, ids: readonly bigint[]): Promise<Set<bigint>> {
+  const unclaimed = read.selectFrom('jobs').where('jobs.claim', 'is', null);
+  const own = await unclaimed.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids).execute();
+  const ofBuilds = await unclaimed
+    .innerJoin('builds', 'builds.id', 'jobs.subject_id')
+    .select('builds.build_request_id as id')
+    .where('builds.build_request_id', 'in', ids)
+    .execute();
+  return new Set([...own, ...ofBuilds].map(({ id }) => id));
+}

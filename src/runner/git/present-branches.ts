@@ -1,0 +1,29 @@
+import { remoteHead } from './refs.ts';
+import type { Session } from './session.ts';
+
+/** So many are named, and of each so much: the rest is counted. */
+const mostNamed = 10;
+const longestName = 100;
+
+/**
+ * Which branches a repository has, in words for somebody who asked for one that it does not have: the default branch
+ * first, then those that changed last.
+ */
+export async function presentBranches(session: Session): Promise<string> {
+  const args = ['for-each-ref', '--sort=-committerdate', '--format=%(objectname) %(refname)', 'refs/heads', remoteHead];
+  const { status, stdout } = await session.git(args);
+  if (status !== 0) return ''; // that something was not found is to be said whatever else goes wrong
+  const refs = stdout
+    .toString()
+    .split('\n')
+    .map((line) => [line.slice(line.indexOf(' ') + 1), line.slice(0, line.indexOf(' '))] as const);
+  const head = refs.find(([name]) => name === remoteHead)?.[1];
+  const branches = refs.flatMap(([name, tip]) =>
+    name.startsWith('refs/heads/') ? [{ name: name.slice('refs/heads/'.length), isDefault: tip === head }] : [],
+  );
+  if (branches.length === 0) return ' It has no branches at all: nothing was pushed there yet.';
+  const sorted = [...branches.filter(({ isDefault }) => isDefault), ...branches.filter(({ isDefault }) => !isDefault)];
+  const named = sorted.slice(0, mostNamed).map(({ name }) => name.slice(0, longestName));
+  const more = sorted.length > named.length ? `, and ${sorted.length - named.length} more` : '';
+  return ` Its branches are ${named.join(', ')}${more}.`;
+}

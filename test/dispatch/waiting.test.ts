@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { sql } from 'kysely';
+import { randomName } from '../../src/lib/random-name.ts';
+import { version } from '../../src/protocol.ts';
+import type { Credentials, Fields, Record_ } from '../support/client.ts';
+import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { assertFields, assertRecent, assertRefused } from '../support/expect.ts';
+import { serve } from '../support/program.ts';
+import { registered } from '../support/registered.ts';
+import { describeService } from '../support/service.ts';
+import { archiveOf } from '../support/software.ts';
+import { Tab } from '../support/tab.ts';
+import type { User } from '../support/user.ts';
+
+const patient = new AbortController().signal;
+const nobody = 'no runner is connected';
+
+interface Health {
+  status: string;
+  runner: { state: string; connected: number; reason?: string };
+  queue: { waiting: number; running: number; oldest_seconds: number };
+}
+
+describeService('work that nobody can take', (service) => {
+  let operator: User;
+  let alice: User;
+  let project: Record_;
+  let request: string;
+  before(async () => {
+    operator = await service.user();
+    alice = await service.user();
+    project = await alice.createProject();
+    request = `/projects/${project.id}/build_requests/${(await alice.requestBuild(project)).id}`;
+  });
+  const reasonOf = async (path: string): Promise<unknown> => (await alice.get(path)).record.waiting_reason;
+  const health = async (): Promise<Health> => {
+    await pause(1001); // it looks once a second
+    return (await service.api.get('/healthz')).body as unknown as Health;
+  };
+  /** As if it had not come for a while. */
+  const leave = async (name: string): Promise<void> => {
+    const past = sql`update runner_visits set seen_at = seen_at - 60000 where holder like ${`% ${name} %`}`;
+    await service.store.db.transaction((trx) => past.execute(trx));
+  };
+  const runners = async (): Promise<Fields[]> => (await operator.get('/runners')).list;
+
+  test('says so, as do the list, the start page, /healthz and /metrics', async () => {
+    assert.equal(await reasonOf(request), nobody);
+    const [listed] = (await alice.get(`/projects/${project.id}/build_requests`)).list;
+    assert.equal(listed?.waiting_reason, nobody);
+    const dependency = await alice.createDependency();
+    await alice.upload(dependency, await archiveOf({ hello: 'hello\n' }));
+    assert.equal(await reasonOf(`/dependencies/${dependency.id}`), nobody);
+
+    const tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+    assert.match((await tab.get('/ui/')).text, /Builds wait: no runner is connected\./);
+
+    const { status, runner, queue } = await health();
+    assert.deepEqual([status, runner], ['ok', { state: 'none', connected: 0, reason: nobody }]);
+    assert.deepEqual([queue.waiting, queue.running], [2, 0]);
+    assert.ok(queue.oldest_seconds >= 1);
+    const { text } = await service.api.get('/metrics');
+    assert.match(text, /^headrace_queue_waiting 2$/m);
+    assert.match(text, /^headrace_queue_oldest_seconds [1-9]/m);
+    assert.match(text, /^headrace_queue_running\{kind="run_suite"\} 0$/m);
+    assert.match(text, /^headrace_runners\{state="idle"\} 0$/m);
+    assert.deepEqual(await runners(), []);
+  });
+
+  test('goes without a word when somebody is there, and says so again when they are away', async () => {
+    const far = await registered(service);
+    const order = await far.link.next(randomName(), patient);
+    assert.ok(order);
+    assert.equal(await reasonOf(request), undefined);
+    const [seen] = (await runners()).filter(({ name }) => name === far.name);
+    assert.ok(seen);
+    assertFields(seen, 'name kind state trouble version last_seen_at accounts work');
+    assertRecent(seen.last_seen_at);
+    const { id } = (await alice.get(request)).record;
+    const [work] = seen.work as Fields[];
+    assert.deepEqual([seen.kind, seen.state, seen.version, seen.accounts], ['remote', 'busy', version, []]);
+    assert.deepEqual(work, { kind: 'fetch_commit', id, id_str: String(id), account: alice.email });
+    assert.match((await service.api.get('/metrics')).text, /^headrace_runners\{state="busy"\} \d$/m);
+    const { runner, queue } = await health();
+    assert.deepEqual([runner, queue.running], [{ state: 'connected', connected: 1 }, 1]);
+
+    const other = `/projects/${project.id}/build_requests/${(await alice.requestBuild(project)).id}`;
+    assert.equal(await reasonOf(other), undefined, 'it is only not its turn');
+    await leave(far.name);
+    assert.equal(await reasonOf(other), nobody);
+    assert.equal(await reasonOf(request), undefined, 'this one was taken');
+    assert.equal((await runners()).find(({ name }) => name === far.name)?.state, 'away');
+    far.link.close();
+  });
+
+  test('says so where those who are there work for others', async () => {
+    const bob = await service.user();
+    const bound = await registered(service, [bob]);
+    await bound.link.key(randomName(), patient);
+    const waiting = `/projects/${project.id}/build_requests/${(await alice.requestBuild(project)).id}`;
+    assert.equal(await reasonOf(waiting), 'none of the runners that are connected works for this account');
+    const own = await bob.createProject();
+    const theirs = (await bob.requestBuild(own)).id;
+    assert.equal((await bob.get(`/projects/${own.id}/build_requests/${theirs}`)).record.waiting_reason, undefined);
+    bound.link.close();
+    await leave(bound.name);
+  });
+
+  test('is for its owners to see; who the runners are, for operators alone', async () => {
+    assertRefused(await alice.get('/runners'), 401, { generic: ['unauthorized'] });
+    assert.doesNotMatch((await service.api.get('/healthz')).text, /example\.org/);
+  });
+});
+
+describe('a runner that cannot start', () => {
+  onEveryDatabase((database) => {
+    test('is told of by /healthz, requests and the list of runners, until it can', { timeout: 120_000 }, async () => {
+      const folder = temporaryFolder();
+      database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
+      writeFileSync(join(folder, 'runner'), 'a file where its folder is to be');
+      const env: Record<string, string> =
+        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const server = await serve(database, folder, env, { runner: true });
+      const as: Credentials = { email: 'admin@localhost', api_key: /API key\s+(\S+)/.exec(server.output)?.[1] ?? '' };
+      const state = async (): Promise<Health['runner']> =>
+        ((await server.api.get('/healthz')).body as unknown as Health).runner;
+      const until = async (holds: (runner: Health['runner']) => boolean): Promise<Health['runner']> => {
+        for (;;) {
+          const seen = await state();
+          if (holds(seen)) return seen;
+          await pause(100);
+        }
+      };
+      const failing = await until(({ reason }) => /cannot do its work/.test(reason ?? ''));
+      assert.deepEqual([failing.state, failing.connected], ['none', 0]);
+      const project = (await server.api.post('/projects', { as, form: { name: 'a', repository_url: 'a@b:c' } })).record;
+      const requests = `/projects/${project.id}/build_requests`;
+      const { id } = (await server.api.post(requests, { as, form: { commit_ref: 'main' } })).record;
+      const reason = async (): Promise<unknown> =>
+        (await server.api.get(`${requests}/${id}`, { as })).record.waiting_reason;
+      assert.match(String(await reason()), /^no runner is connected: there is one that cannot do its work/);
+      const [local] = (await server.api.get('/runners', { as })).list;
+      assert.deepEqual([local?.kind, local?.state], ['local', 'failing']);
+      assert.match(String(local?.trouble), /EEXIST/);
+      assert.match((await server.api.get('/metrics')).text, /^headrace_runners\{state="failing"\} 1$/m);
+      rmSync(join(folder, 'runner'));
+      await until(({ state: now }) => now === 'connected');
+      assert.equal(await reason(), undefined);
+      server.api.close();
+      server.process.kill('SIGTERM');
+      await server.exited;
+    });
+  });
+});
