@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import { unreadableRequest } from './bare-answers.ts';
 import { largestBody, parseForm, readBodies } from './bodies.ts';
 import { challengesFor } from './challenges.ts';
 import {
@@ -20,7 +19,9 @@ import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
+import { hearOut } from './unread-bodies.ts';
 import { withRawBodies } from './uploads.ts';
+import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -65,9 +66,18 @@ export function createServer(options: ServerOptions): FastifyInstance {
   // What else is too slow, `guardConnections` sees to. There is no limit to how long a whole request may take: a large
   // archive takes its time on a slow line.
   const slowness = { headersTimeout: times.headMs, connectionsCheckingInterval: lookEvery(times) };
+  // What is wrong with a request, it is told by us: Node and Fastify would do so in forms of their own.
+  const wire = { ...slowness, requireHostHeader: false };
+  const answerWireError = wireErrors(
+    () => server.connections,
+    options.isStrict ? { 'strict-transport-security': strictTransport } : {},
+  );
+  const faultOfHead = headJudge();
+  let isStopping = false;
   const markAnswer = answerMarker(options.isStrict ?? false);
   const server = Fastify({
-    ...(options.tls ? { https: { ...options.tls, minVersion: 'TLSv1.2', ...slowness } } : { http: slowness }),
+    ...(options.tls ? { https: { ...options.tls, minVersion: 'TLSv1.2', ...wire } } : { http: wire }),
+    return503OnClosing: false,
     // Fastify would make a logger for each request, which costs more than many requests: what is logged here carries the
     // identifier itself.
     logger: false,
@@ -82,13 +92,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
       // Not the error itself: it holds the bytes that came, and with them whatever credentials stood there.
       options.log.debug({ code: error.code }, 'unreadable request');
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
-      // Where there was no handshake nothing can be said, and to somebody who has gone silent there is nothing to say.
-      if (socket.writable && error.code.startsWith('HPE_')) {
-        socket.write(unreadableRequest(options.isStrict ? { 'strict-transport-security': strictTransport } : {}));
-        socket.destroySoon(); // whether they have heard it or not
-      } else {
-        socket.destroy();
-      }
+      answerWireError(error.code, socket);
     },
     // Comes before any hook: a path that cannot even be decoded.
     frameworkErrors(_error, request, reply) {
@@ -104,7 +108,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   server.addHook('onRequest', (request, reply, done) => {
     markAnswer(request, reply);
-    if (request.query === unreadableQuery) done(unreadable());
+    const fault = faultOfHead(request.raw);
+    if (fault) done(fault);
+    else if (isStopping) done(ApiError.ofHttp(503, 'resource_temporary_unavailable'));
+    else if (request.query === unreadableQuery) done(unreadable());
     else done();
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {
@@ -117,17 +124,26 @@ export function createServer(options: ServerOptions): FastifyInstance {
     });
   }
 
-  server.setNotFoundHandler((request, reply) => {
+  server.setNotFoundHandler(async (request, reply) => {
     takeCallback(request);
+    await hearOut(request, reply);
     return answerError(new ApiError('api_does_not_exists'), request, reply);
   });
-  server.setErrorHandler((error, request, reply) => {
+  server.setErrorHandler(async (error, request, reply) => {
+    await hearOut(request, reply);
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
+    // A body is looked at before it is clear that there is nothing to be done with it.
+    if (known?.status === 403 && request.is404) return answerError(new ApiError('api_does_not_exists'), request, reply);
     if (known) return answerError(known, request, reply);
     options.log.error({ id: request.id, err: error }, 'a request failed');
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
+  takeOddRequests(server.server);
+  server.addHook('preClose', (done) => {
+    isStopping = true;
+    done();
+  });
   server.decorate('connections', guardConnections(server, { hasTls: options.tls !== undefined, times, ...guard }));
   const streams = createStreams(server, options.log, options.streamPauseMs);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
@@ -247,7 +263,7 @@ function sendJson(json: string, { callback, server }: FastifyRequest, reply: Fas
 /** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
 function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
   const [path = '/'] = request.url.split('?', 1);
-  const url = new URL(path, baseUrl ?? `${request.protocol}://${request.host}`);
+  const url = new URL(path, baseUrl ?? `${request.protocol}://${request.headers.host ?? 'localhost'}`);
   for (const name of ['limit', ...Object.keys(endpoint.query ?? {})]) {
     const value = (request.query as RawGroup)[name];
     if (typeof value === 'string') url.searchParams.set(name, value);
@@ -281,6 +297,7 @@ function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: Fasti
 
 function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
+  reply.headers(error.headers);
   return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 
