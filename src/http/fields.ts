@@ -1,7 +1,7 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { parseId } from '../lib/ids.ts';
 import { isGroup, repeated, type Raw, type RawGroup } from './raw.ts';
-import type { JsonSchema } from './schema.ts';
+import { sentId, type JsonSchema } from './schema.ts';
 
 /** How one field is read. `parse` throws an ApiError whose code is then reported under the field's name. */
 export interface Field<T> {
@@ -144,7 +144,7 @@ export function flag(): Field<boolean> {
 }
 
 export function identifier(): Field<bigint | undefined> {
-  return optional<bigint | undefined>(undefined, { type: 'integer', format: 'int64' }, (raw) => {
+  return optional<bigint | undefined>(undefined, sentId, (raw) => {
     const id = typeof raw === 'string' ? parseId(raw) : undefined;
     if (id === undefined) throw invalid();
     return id;
@@ -157,7 +157,7 @@ export function requiredIdentifier(): Field<bigint> {
 
 /** A list of identifiers, in the order sent; blank entries (how a form empties a list) do not count. */
 export function identifiers(most: number): Field<bigint[]> {
-  const schema: JsonSchema = { type: 'array', items: { type: 'integer', format: 'int64' }, maxItems: most };
+  const schema: JsonSchema = { type: 'array', items: sentId, maxItems: most };
   return optional([], schema, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const ids = raw

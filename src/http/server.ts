@@ -3,6 +3,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRepl
 import { ApiError } from '../errors.ts';
 import { largestBody, parseForm, readBodies } from './bodies.ts';
 import { challengesFor } from './challenges.ts';
+import { sendPacked, worthPacking } from './compression.ts';
 import {
   guardConnections,
   lookEvery,
@@ -12,6 +13,8 @@ import {
   type ConnectionTimes,
   type ConnectionWatcher,
 } from './connections.ts';
+import { answerPreflights, openToOrigins } from './cors.ts';
+import { elapsed } from './elapsed.ts';
 import { readCallback, wrapInCallback } from './jsonp.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
@@ -24,6 +27,9 @@ import { withRawBodies } from './uploads.ts';
 import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    showsSecrets?: boolean;
+  }
   interface FastifyInstance {
     /** Counts an answer. A hook after each would cost as much as the rest of a short request. */
     answered(status: number, milliseconds: number): void;
@@ -32,6 +38,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The function that a JSON-P answer calls. */
     callback: string | undefined;
+    /** Whether that function is told the status, because a browser would not call it with any but 200. */
+    suppressesStatus: boolean;
     admitted: unknown;
   }
 }
@@ -97,13 +105,15 @@ export function createServer(options: ServerOptions): FastifyInstance {
     // Comes before any hook: a path that cannot even be decoded.
     frameworkErrors(_error, request, reply) {
       markAnswer(request, reply);
-      answerError(new ApiError('api_does_not_exists'), request, reply);
+      void answerError(new ApiError('api_does_not_exists'), request, reply);
     },
   }) as unknown as FastifyInstance;
 
   server.decorate('answered', (status, milliseconds) => options.onAnswered?.(status, milliseconds));
   readBodies(server);
   server.decorateRequest('callback', undefined);
+  server.decorateRequest('suppressesStatus', false);
+  server.decorateRequest('startedAt', 0);
   server.decorateRequest('admitted', undefined);
 
   server.addHook('onRequest', (request, reply, done) => {
@@ -148,6 +158,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const streams = createStreams(server, options.log, options.streamPauseMs);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
+  answerPreflights(server, options.endpoints);
   withRawBodies(server, (scope) => {
     for (const endpoint of options.endpoints.filter(({ uploads }) => uploads)) add(scope, endpoint);
   });
@@ -168,7 +179,9 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     method: endpoint.method,
     url: endpoint.path,
     schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
-    onRequest(request, _reply, done) {
+    config: { showsSecrets: endpoint.showsSecrets ?? false },
+    onRequest(request, reply, done) {
+      openToOrigins(request, reply);
       try {
         if (!endpoint.streams) takeCallback(request);
       } catch (error) {
@@ -184,7 +197,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     handler(request, reply) {
       if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
       const known = endpoint.recall?.(request as Incoming, request.admitted);
-      if (known === undefined || request.callback !== undefined) return answer(endpoint, baseUrl, request, reply);
+      if (known === undefined || !isPlain(request, known)) return answer(endpoint, baseUrl, request, reply);
       sendKnown(known, request, reply);
       return reply;
     },
@@ -193,7 +206,19 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
 
 /** JSON-P: only what is read can be wrapped in a call. */
 function takeCallback(request: FastifyRequest): void {
-  if (request.method === 'GET') request.callback = readCallback((request.query as RawGroup).callback);
+  if (request.method !== 'GET') return;
+  const { callback, suppress_status: suppressed } = request.query as RawGroup;
+  request.callback = readCallback(callback);
+  request.suppressesStatus = suppressed === 'true';
+}
+
+/** Whether a known answer can go out as it is: no call around it, for no other site's page, and too short to be packed. */
+function isPlain({ callback, headers }: FastifyRequest, known: string): boolean {
+  return (
+    callback === undefined &&
+    headers.origin === undefined &&
+    (known.length < worthPacking || headers['accept-encoding'] === undefined)
+  );
 }
 
 async function admitInTime(
@@ -242,9 +267,10 @@ async function answer(
 }
 
 /** Straight to the socket: nothing is left to be done about an answer that is known whole. */
-function sendKnown(json: string, { id, server }: FastifyRequest, reply: FastifyReply): void {
+function sendKnown(json: string, request: FastifyRequest, reply: FastifyReply): void {
+  const { id, server } = request;
   reply.hijack();
-  server.answered(200, reply.elapsedTime);
+  server.answered(200, elapsed(request));
   const headers = ['content-type', jsonType, 'content-length', String(Buffer.byteLength(json))];
   headers.push('x-request-id', id, 'cache-control', 'no-store');
   if (reply.hasHeader('strict-transport-security')) headers.push('strict-transport-security', strictTransport);
@@ -253,11 +279,24 @@ function sendKnown(json: string, { id, server }: FastifyRequest, reply: FastifyR
 }
 
 /** Sends JSON that is text already: as it is, or as the call that was asked for. */
-function sendJson(json: string, { callback, server }: FastifyRequest, reply: FastifyReply): FastifyReply {
-  server.answered(reply.statusCode, reply.elapsedTime);
-  if (callback === undefined) return reply.type(jsonType).send(json);
+function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply | Promise<FastifyReply> {
+  const { callback, suppressesStatus, server } = request;
+  server.answered(reply.statusCode, elapsed(request));
+  if (callback === undefined) return sendText(json, request, reply.type(jsonType));
   reply.type('application/javascript; charset=utf-8').header('x-content-type-options', 'nosniff');
-  return reply.send(wrapInCallback(callback, json));
+  if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
+  const link = JSON.stringify(reply.getHeader('link') ?? null);
+  const told = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;
+  return sendText(wrapInCallback(callback, told), request, reply.status(200));
+}
+
+function sendText(
+  text: string,
+  { method, headers, routeOptions }: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | Promise<FastifyReply> {
+  if (text.length < worthPacking || method !== 'GET' || routeOptions.config.showsSecrets) return reply.send(text);
+  return sendPacked(text, headers['accept-encoding'], reply);
 }
 
 /** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
@@ -290,12 +329,17 @@ function readQuery(text: string): Record<string, unknown> {
 /** What every answer carries. */
 function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: FastifyReply) => void {
   return (request, reply) => {
+    request.startedAt = performance.now();
     reply.header('x-request-id', request.id).header('cache-control', 'no-store');
     if (isStrict && !isLocalhost(request.hostname)) reply.header('strict-transport-security', strictTransport);
   };
 }
 
-function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function answerError(
+  error: ApiError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | Promise<FastifyReply> {
   if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
   reply.headers(error.headers);
   return sendJson(JSON.stringify(error.body), request, reply.status(error.status));

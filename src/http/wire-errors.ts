@@ -20,7 +20,10 @@ export function wireErrors(
     if (answered.has(socket)) return;
     answered.add(socket);
     // Where there was no handshake nothing can be said, and to somebody who has gone silent there is nothing to say.
-    if (!socket.writable || !code.startsWith('HPE_')) return void socket.destroy();
+    if (!socket.writable || !code.startsWith('HPE_')) {
+      socket.destroy();
+      return;
+    }
     const { request, response } = connections().underWay(socket) ?? {};
     const isWaited = response !== undefined && !response.writableFinished;
     if (isWaited && (request?.complete || response.headersSent)) {

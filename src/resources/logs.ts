@@ -3,6 +3,7 @@ import { projectRoute, type Route } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
+import { worthPacking } from '../http/compression.ts';
 import { wholeNumber } from '../http/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
@@ -126,7 +127,9 @@ export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint)
   }
   if (!range) {
     const length = complete ? { 'content-length': String(size) } : {};
-    return { contentType, headers: { ...headers, ...length }, body: read(0n, size) };
+    // Who asks for ranges counts bytes as they are.
+    const isWorthPacking = size >= BigInt(worthPacking) && call.headers.range === undefined;
+    return { contentType, headers: { ...headers, ...length }, body: read(0n, size), isWorthPacking };
   }
   const { from, to } = range;
   const part = {

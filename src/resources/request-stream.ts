@@ -1,5 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import {
+  endMark,
   lastWord,
   news,
   patience,
@@ -40,6 +41,8 @@ export interface Told {
   /** The build that it is about; the request itself where there is none. */
   buildId?: bigint;
   position: Position;
+  /** With the end: what a reader who has heard it comes back with. */
+  mark?: string;
 }
 
 interface Member {
@@ -74,7 +77,7 @@ export async function* followRequest(
     if (appeared.length > 0) continue;
     if (request.place.over && [...builds.values()].every(({ place }) => place.over)) {
       for (const event of lastWord(request.place)) yield { event, position };
-      yield { event: { type: 'end' }, position };
+      yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.place) };
       return;
     }
     await watch.changed(patience, signal);
