@@ -2,8 +2,6 @@ import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { largestBody, parseForm, readBodies } from './bodies.ts';
-import { challengesFor } from './challenges.ts';
-import { sendPacked, worthPacking } from './compression.ts';
 import {
   guardConnections,
   lookEvery,
@@ -14,8 +12,7 @@ import {
   type ConnectionWatcher,
 } from './connections.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
-import { elapsed } from './elapsed.ts';
-import { readCallback, wrapInCallback } from './jsonp.ts';
+import { answerError, isPlain, sendJson, sendKnown, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
@@ -27,19 +24,12 @@ import { withRawBodies } from './uploads.ts';
 import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
 
 declare module 'fastify' {
-  interface FastifyContextConfig {
-    showsSecrets?: boolean;
-  }
   interface FastifyInstance {
     /** Counts an answer. A hook after each would cost as much as the rest of a short request. */
     answered(status: number, milliseconds: number): void;
     connections: Connections;
   }
   interface FastifyRequest {
-    /** The function that a JSON-P answer calls. */
-    callback: string | undefined;
-    /** Whether that function is told the status, because a browser would not call it with any but 200. */
-    suppressesStatus: boolean;
     admitted: unknown;
   }
 }
@@ -172,8 +162,6 @@ function requestIds(): () => string {
   return () => `${start}-${(count += 1).toString(36)}`;
 }
 
-const jsonType = 'application/json; charset=utf-8';
-
 function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: string | undefined, streams: Streams): void {
   server.route({
     method: endpoint.method,
@@ -202,23 +190,6 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
       return reply;
     },
   });
-}
-
-/** JSON-P: only what is read can be wrapped in a call. */
-function takeCallback(request: FastifyRequest): void {
-  if (request.method !== 'GET') return;
-  const { callback, suppress_status: suppressed } = request.query as RawGroup;
-  request.callback = readCallback(callback);
-  request.suppressesStatus = suppressed === 'true';
-}
-
-/** Whether a known answer can go out as it is: no call around it, for no other site's page, and too short to be packed. */
-function isPlain({ callback, headers }: FastifyRequest, known: string): boolean {
-  return (
-    callback === undefined &&
-    headers.origin === undefined &&
-    (known.length < worthPacking || headers['accept-encoding'] === undefined)
-  );
 }
 
 async function admitInTime(
@@ -266,39 +237,6 @@ async function answer(
   return sendJson(text, request, reply);
 }
 
-/** Straight to the socket: nothing is left to be done about an answer that is known whole. */
-function sendKnown(json: string, request: FastifyRequest, reply: FastifyReply): void {
-  const { id, server } = request;
-  reply.hijack();
-  server.answered(200, elapsed(request));
-  const headers = ['content-type', jsonType, 'content-length', String(Buffer.byteLength(json))];
-  headers.push('x-request-id', id, 'cache-control', 'no-store');
-  if (reply.hasHeader('strict-transport-security')) headers.push('strict-transport-security', strictTransport);
-  reply.raw.writeHead(200, headers);
-  reply.raw.end(json);
-}
-
-/** Sends JSON that is text already: as it is, or as the call that was asked for. */
-function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply | Promise<FastifyReply> {
-  const { callback, suppressesStatus, server } = request;
-  server.answered(reply.statusCode, elapsed(request));
-  if (callback === undefined) return sendText(json, request, reply.type(jsonType));
-  reply.type('application/javascript; charset=utf-8').header('x-content-type-options', 'nosniff');
-  if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
-  const link = JSON.stringify(reply.getHeader('link') ?? null);
-  const told = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;
-  return sendText(wrapInCallback(callback, told), request, reply.status(200));
-}
-
-function sendText(
-  text: string,
-  { method, headers, routeOptions }: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply | Promise<FastifyReply> {
-  if (text.length < worthPacking || method !== 'GET' || routeOptions.config.showsSecrets) return reply.send(text);
-  return sendPacked(text, headers['accept-encoding'], reply);
-}
-
 /** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
 function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
   const [path = '/'] = request.url.split('?', 1);
@@ -333,16 +271,6 @@ function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: Fasti
     reply.header('x-request-id', request.id).header('cache-control', 'no-store');
     if (isStrict && !isLocalhost(request.hostname)) reply.header('strict-transport-security', strictTransport);
   };
-}
-
-function answerError(
-  error: ApiError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply | Promise<FastifyReply> {
-  if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
-  reply.headers(error.headers);
-  return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 
 /** Fastify found the body too large, cut short, or of no known kind. */
