@@ -20,12 +20,19 @@ export type FieldErrors = Record<string, ErrorCode[]>;
 export class ApiError extends Error {
   readonly status: number;
   readonly fields: FieldErrors;
+  /** What the answer says beside it. */
+  readonly headers: Readonly<Record<string, string>> = {};
 
   constructor(code: ErrorCode, field = 'generic') {
     super(`${field}: ${code}`);
     this.name = 'ApiError';
     this.fields = { [field]: [code] };
     this.status = errorStatus[code];
+  }
+
+  /** Something is wrong with the request as HTTP has it, where HTTP has a status of its own for that. */
+  static ofHttp(status: number, code: ErrorCode, field = 'generic', headers: Record<string, string> = {}): ApiError {
+    return Object.assign(new ApiError(code, field), { status, headers });
   }
 
   /** Several fields are wrong at once. */

@@ -5,7 +5,7 @@ import { ApiError, type FieldErrors } from '../errors.ts';
 import { tokenName, useResolution } from '../auth/tokens.ts';
 import type { Memory } from '../db/memory.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { readFields } from '../http/fields.ts';
+import { readFields, unknownFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
@@ -130,8 +130,10 @@ async function perform(
   const { values: query, errors: queryErrors } = readFields(route.query ?? {}, request.query, 'create');
   const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : {}, request.query, 'create');
   const purpose = route.method === 'PUT' ? 'change' : 'create';
-  const { values: input, errors: bodyErrors } = readFields(route.body ?? {}, request.body ?? emptyGroup(), purpose);
-  const errors = { ...queryErrors, ...pageErrors, ...bodyErrors };
+  const { body: fields = {} } = route;
+  const { values: input, errors: bodyErrors } = readFields(fields, request.body ?? emptyGroup(), purpose);
+  const unknown = request.body === undefined ? {} : unknownFields(fields, request.body);
+  const errors = { ...queryErrors, ...pageErrors, ...unknown, ...bodyErrors };
   const callOn = (db: Queries): AnyCall => ({
     ...services,
     database: services.db,

@@ -1,22 +1,51 @@
 import { randomUUID } from 'node:crypto';
+import { STATUS_CODES } from 'node:http';
 import { ApiError } from '../errors.ts';
 
 /** Answers to what did not get as far as being a request, in the API's form all the same. */
 
-/** To bytes that are not HTTP. */
-export function unreadableRequest(headers: Record<string, string> = {}): string {
-  return bareAnswer('400 Bad Request', new ApiError('api_does_not_exists').body, headers);
+/** To what Node's parser could not read, which says in a code of its own what it was. */
+export function unreadableRequest(code: string, headers: Record<string, string> = {}): string {
+  const { status, body } = faults[code] ?? notHttp;
+  return bareAnswer(status, body, headers);
+}
+
+/** To a body that does not come any more. */
+export function stoppedComing(): string {
+  return bareAnswer(408, new ApiError('invalid_format').body);
 }
 
 /** To a proxy that has more to pass on than there is room for. */
 export function noRoom(): string {
-  return bareAnswer('503 Service Unavailable', { error: { generic: [] } }, { 'retry-after': '1' });
+  return bareAnswer(503, { error: { generic: [] } }, { 'retry-after': '1' });
 }
 
-function bareAnswer(status: string, content: object, headers: Record<string, string>): string {
+/** No HTTP at all, or a method that nobody knows. */
+const notHttp = new ApiError('api_does_not_exists');
+const badLength = ApiError.ofHttp(400, 'invalid_format', 'content_length');
+const badHeader = ApiError.ofHttp(400, 'invalid_format', 'header');
+const badEncoding = ApiError.ofHttp(400, 'invalid_format', 'transfer_encoding');
+/** It begins as a request should, and its body cannot be read to its end. */
+const badBody = new ApiError('invalid_format');
+
+const faults: Record<string, ApiError> = {
+  HPE_INVALID_CONTENT_LENGTH: badLength,
+  HPE_UNEXPECTED_CONTENT_LENGTH: badLength,
+  HPE_INVALID_TRANSFER_ENCODING: badEncoding,
+  HPE_HEADER_OVERFLOW: ApiError.ofHttp(431, 'invalid_format', 'header'),
+  HPE_INVALID_HEADER_TOKEN: badHeader,
+  HPE_UNEXPECTED_SPACE: badHeader,
+  HPE_LF_EXPECTED: badHeader,
+  HPE_CR_EXPECTED: badHeader,
+  HPE_INVALID_CHUNK_SIZE: badBody,
+  HPE_STRICT: badBody,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: badBody,
+};
+
+function bareAnswer(status: number, content: object, headers: Record<string, string> = {}): string {
   const body = JSON.stringify(content);
   return [
-    `HTTP/1.1 ${status}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${randomUUID()}`,

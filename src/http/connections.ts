@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { isLoopback, networkOf } from '../lib/networks.ts';
-import { noRoom } from './bare-answers.ts';
+import { noRoom, stoppedComing } from './bare-answers.ts';
 
 /*
  * Who may be connected, and for how long without saying anything.
@@ -50,6 +51,8 @@ export interface ConnectionWatcher {
 
 export interface Connections {
   readonly size: number;
+  /** What was asked last on a connection, and its answer. */
+  underWay(socket: Duplex): { request: IncomingMessage | undefined; response: ServerResponse | undefined } | undefined;
 }
 
 interface Network {
@@ -88,7 +91,7 @@ export function guardConnections(
   /** In the order in which they came, as are the silent ones: those on which nobody has asked anything yet. */
   const all = new Set<Connection>();
   const silent = new Set<Connection>();
-  const bySocket = new WeakMap<Socket, Connection>();
+  const bySocket = new WeakMap<Duplex, Connection>();
   /** Over TLS what is asked is asked on a second socket, which comes from where the first did. */
   const byOrigin = new Map<string, Connection>();
   const networks = new Map<string, Network>();
@@ -203,7 +206,11 @@ export function guardConnections(
     }
     for (const connection of all) {
       noteAnswer(connection, pauseMs);
-      if (isTrickling(connection, times, pauseMs)) end(connection, 'body');
+      if (!isTrickling(connection, times, pauseMs)) continue;
+      const { socket, response } = connection;
+      // Who was not answered yet hears why it ends. There is room for that: nothing else was written.
+      if (response?.headersSent === false && socket.write(stoppedComing())) socket.end(() => end(connection, 'body'));
+      else end(connection, 'body');
     }
   };
   const looking = setInterval(look, pauseMs).unref();
@@ -223,6 +230,7 @@ export function guardConnections(
     get size() {
       return all.size;
     },
+    underWay: (socket) => bySocket.get(socket),
   };
 }
 

@@ -1,7 +1,7 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { parseId } from '../lib/ids.ts';
 import { isGroup, repeated, type Raw, type RawGroup } from './raw.ts';
-import type { JsonSchema } from './schema.ts';
+import { sentId, type JsonSchema } from './schema.ts';
 
 /** How one field is read. `parse` throws an ApiError whose code is then reported under the field's name. */
 export interface Field<T> {
@@ -50,6 +50,32 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
     }
   }
   return { values: values as Partial<ValuesOf<F>>, errors };
+}
+
+/**
+ * What was sent under names that none of the fields has, each under its own name. A value that was cut in two by an `&`
+ * that nobody encoded is found so, and what is left of it is not taken for the whole.
+ */
+export function unknownFields(fields: FieldSet, sent: RawGroup): FieldErrors {
+  const known = new Set(Object.keys(fields).map(fieldName));
+  const errors: FieldErrors = {};
+  for (const name of namesIn(sent, known)) errors[name] = ['invalid_format'];
+  return errors;
+}
+
+/** The names of all that was sent but for what is known: that is read as it is, whatever its shape. */
+function* namesIn(group: RawGroup, known: ReadonlySet<string>, within = ''): Generator<string> {
+  for (const [part, raw] of Object.entries(group)) {
+    const name = within === '' ? part : `${within}[${part}]`;
+    if (known.has(name)) continue;
+    if (isGroup(raw) && Object.keys(raw).length > 0) yield* namesIn(raw, known, name);
+    else if (!isGroupOf(known, name, raw)) yield name;
+  }
+}
+
+/** A group of known fields of which none was sent is nothing; one that was sent twice is told field by field. */
+function isGroupOf(known: ReadonlySet<string>, name: string, raw: Raw): boolean {
+  return (isGroup(raw) || raw === repeated) && [...known].some((one) => one.startsWith(`${name}[`));
 }
 
 /** Errors in a list are those of the list, whichever way it was spelled. */
@@ -118,7 +144,7 @@ export function flag(): Field<boolean> {
 }
 
 export function identifier(): Field<bigint | undefined> {
-  return optional<bigint | undefined>(undefined, { type: 'integer', format: 'int64' }, (raw) => {
+  return optional<bigint | undefined>(undefined, sentId, (raw) => {
     const id = typeof raw === 'string' ? parseId(raw) : undefined;
     if (id === undefined) throw invalid();
     return id;
@@ -131,7 +157,7 @@ export function requiredIdentifier(): Field<bigint> {
 
 /** A list of identifiers, in the order sent; blank entries (how a form empties a list) do not count. */
 export function identifiers(most: number): Field<bigint[]> {
-  const schema: JsonSchema = { type: 'array', items: { type: 'integer', format: 'int64' }, maxItems: most };
+  const schema: JsonSchema = { type: 'array', items: sentId, maxItems: most };
   return optional([], schema, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const ids = raw

@@ -3,7 +3,7 @@ import type { FieldSet } from './fields.ts';
 import { pageFields } from './paging.ts';
 import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
-import type { JsonSchema } from './schema.ts';
+import { idInPath, type JsonSchema } from './schema.ts';
 
 /** The OpenAPI 3.1 document, made of nothing but the routes themselves, and of where callers find them. */
 export function openApiDocument(routes: readonly RouteDescription[], baseUrl = '/'): object {
@@ -19,8 +19,10 @@ export function openApiDocument(routes: readonly RouteDescription[], baseUrl = '
       version: '1',
       summary: 'Continuous integration on your own machine',
       description:
-        'Identifiers are 64-bit integers; the twin with `_str` (in some answers `_ref`) holds the same as text. ' +
-        'Every GET that answers JSON takes `callback` and then answers as JSON-P. A POST that creates takes an `Idempotency-Key` header.',
+        'Identifiers are 64-bit integers; the twin with `_str` (in some answers `_ref`) holds the same as text, which is ' +
+        'what addresses are made of and what fields take as well. Every GET that answers JSON takes `callback` and then ' +
+        'answers as JSON-P, with `suppress_status` under status 200. A POST that creates takes an `Idempotency-Key` header. ' +
+        'A field in a body that is not described is refused.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: baseUrl }],
@@ -100,7 +102,7 @@ function pathParameters(path: string): object[] {
     name,
     in: 'path',
     required: true,
-    schema: { type: 'integer', format: 'int64' },
+    schema: idInPath,
   }));
 }
 
@@ -112,9 +114,13 @@ function queryParameters(route: RouteDescription): object[] {
     required: field.required,
     schema: field.schema,
   }));
-  const callback = { name: 'callback', in: 'query', required: false, schema: { type: 'string' } };
-  return route.method === 'GET' && !route.streams ? [...parameters, callback] : parameters;
+  return route.method === 'GET' && !route.streams ? [...parameters, ...wrapping] : parameters;
 }
+
+const wrapping = [
+  { name: 'callback', in: 'query', required: false, schema: { type: 'string' } },
+  { name: 'suppress_status', in: 'query', required: false, schema: { type: 'string', enum: ['true'] } },
+];
 
 function headerParameters(route: RouteDescription): object[] {
   if (route.method !== 'POST' || route.status !== 201) return [];
@@ -124,8 +130,8 @@ function headerParameters(route: RouteDescription): object[] {
 /** Fields are named as a form names them; JSON nests the same names. */
 function requestBody(route: RouteDescription): object {
   const isChange = route.method === 'PUT';
-  const form: JsonSchema = { type: 'object', properties: {}, required: [] };
-  const json: JsonSchema = { type: 'object', properties: {}, required: [] };
+  const form = nothingElse();
+  const json = nothingElse();
   for (const [name, field] of Object.entries(route.body ?? {})) {
     addProperty(form, name, field.schema, field.required && !isChange);
     let group = json;
@@ -143,6 +149,11 @@ function requestBody(route: RouteDescription): object {
   };
 }
 
+/** A group with the fields that are added to it: others are refused. */
+function nothingElse(): JsonSchema {
+  return { type: 'object', properties: {}, required: [], additionalProperties: false };
+}
+
 /** Bytes as they are: in OpenAPI 3.1 that is said by describing nothing. */
 function uploadedBody({ types, field }: NonNullable<RouteDescription['uploads']>): object {
   const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, {}]));
@@ -156,7 +167,7 @@ function addProperty(group: JsonSchema, name: string, schema: JsonSchema, isRequ
 }
 
 function subgroup(group: JsonSchema, name: string, isRequired: boolean): JsonSchema {
-  const present = group.properties?.[name] ?? { type: 'object', properties: {}, required: [] };
+  const present = group.properties?.[name] ?? nothingElse();
   addProperty(group, name, present, isRequired);
   return present;
 }

@@ -2,6 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isLoopback } from '../lib/networks.ts';
+import { packedOnce } from './compression.ts';
 import type { Metrics, WorkGauges } from './metrics.ts';
 
 export interface Operations {
@@ -22,8 +23,10 @@ export interface WorkOverview extends WorkGauges {
 
 /** The addresses for machines that look after the service. Their answers have no envelope. */
 export function addOperations(server: FastifyInstance, operations: Operations): void {
-  const document = JSON.stringify(operations.document);
-  server.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(document));
+  const sendDocument = packedOnce(JSON.stringify(operations.document));
+  server.get('/openapi.json', ({ headers }, reply) =>
+    sendDocument(headers['accept-encoding'], reply.type('application/json; charset=utf-8')),
+  );
 
   server.get('/healthz', async (_request, reply) => {
     const reason = await operations.trouble().catch(() => 'the service cannot look after itself');

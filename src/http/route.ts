@@ -51,6 +51,8 @@ export interface RouteDescription {
   status: 200 | 201;
   /** What stands under `response`. */
   answer: JsonSchema;
+  /** Whether secrets are shown in it: then it is never compressed. */
+  showsSecrets?: boolean;
 }
 
 /** A request as an endpoint sees it. */
@@ -73,8 +75,10 @@ interface StreamHead {
 
 /** An answer that is sent while it is made, and no faster than the caller takes it. */
 export type StreamAnswer =
+  /** The caller has everything: a browser that hears this does not come back for more. */
+  | { status: 204 }
   /** Left off when the caller goes. */
-  | (StreamHead & { body: AsyncIterable<string | Uint8Array> })
+  | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
   /** Tells what there is to be told, and is over when the promise is settled: for what many callers are told at once. */
   | (StreamHead & { tell: (outlet: Outlet) => Promise<void> });
 

@@ -21,6 +21,10 @@ export const string: JsonSchema = { type: 'string' };
 export const boolean: JsonSchema = { type: 'boolean' };
 export const integer: JsonSchema = { type: 'integer' };
 export const id: JsonSchema = { type: 'integer', format: 'int64' };
+/** As a caller sends one: as text where 64 bits are too many for a number, as in JavaScript. */
+export const sentId: JsonSchema = { type: ['string', 'integer'], format: 'int64', pattern: '^[0-9]{1,19}$' };
+/** As it stands in an address, which is text. */
+export const idInPath: JsonSchema = { type: 'string', pattern: '^[0-9]{1,19}$' };
 export const dateTime: JsonSchema = { type: 'string', format: 'date-time' };
 
 export function nullable(schema: JsonSchema): JsonSchema {

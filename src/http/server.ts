@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import { unreadableRequest } from './bare-answers.ts';
 import { largestBody, parseForm, readBodies } from './bodies.ts';
-import { challengesFor } from './challenges.ts';
 import {
   guardConnections,
   lookEvery,
@@ -13,14 +11,17 @@ import {
   type ConnectionTimes,
   type ConnectionWatcher,
 } from './connections.ts';
-import { readCallback, wrapInCallback } from './jsonp.ts';
+import { answerPreflights, openToOrigins } from './cors.ts';
+import { answerError, isPlain, sendJson, sendKnown, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
+import { hearOut } from './unread-bodies.ts';
 import { withRawBodies } from './uploads.ts';
+import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -29,8 +30,6 @@ declare module 'fastify' {
     connections: Connections;
   }
   interface FastifyRequest {
-    /** The function that a JSON-P answer calls. */
-    callback: string | undefined;
     admitted: unknown;
   }
 }
@@ -65,9 +64,18 @@ export function createServer(options: ServerOptions): FastifyInstance {
   // What else is too slow, `guardConnections` sees to. There is no limit to how long a whole request may take: a large
   // archive takes its time on a slow line.
   const slowness = { headersTimeout: times.headMs, connectionsCheckingInterval: lookEvery(times) };
+  // What is wrong with a request, it is told by us: Node and Fastify would do so in forms of their own.
+  const wire = { ...slowness, requireHostHeader: false };
+  const answerWireError = wireErrors(
+    () => server.connections,
+    options.isStrict ? { 'strict-transport-security': strictTransport } : {},
+  );
+  const faultOfHead = headJudge();
+  let isStopping = false;
   const markAnswer = answerMarker(options.isStrict ?? false);
   const server = Fastify({
-    ...(options.tls ? { https: { ...options.tls, minVersion: 'TLSv1.2', ...slowness } } : { http: slowness }),
+    ...(options.tls ? { https: { ...options.tls, minVersion: 'TLSv1.2', ...wire } } : { http: wire }),
+    return503OnClosing: false,
     // Fastify would make a logger for each request, which costs more than many requests: what is logged here carries the
     // identifier itself.
     logger: false,
@@ -82,29 +90,28 @@ export function createServer(options: ServerOptions): FastifyInstance {
       // Not the error itself: it holds the bytes that came, and with them whatever credentials stood there.
       options.log.debug({ code: error.code }, 'unreadable request');
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
-      // Where there was no handshake nothing can be said, and to somebody who has gone silent there is nothing to say.
-      if (socket.writable && error.code.startsWith('HPE_')) {
-        socket.write(unreadableRequest(options.isStrict ? { 'strict-transport-security': strictTransport } : {}));
-        socket.destroySoon(); // whether they have heard it or not
-      } else {
-        socket.destroy();
-      }
+      answerWireError(error.code, socket);
     },
     // Comes before any hook: a path that cannot even be decoded.
     frameworkErrors(_error, request, reply) {
       markAnswer(request, reply);
-      answerError(new ApiError('api_does_not_exists'), request, reply);
+      void answerError(new ApiError('api_does_not_exists'), request, reply);
     },
   }) as unknown as FastifyInstance;
 
   server.decorate('answered', (status, milliseconds) => options.onAnswered?.(status, milliseconds));
   readBodies(server);
   server.decorateRequest('callback', undefined);
+  server.decorateRequest('suppressesStatus', false);
+  server.decorateRequest('startedAt', 0);
   server.decorateRequest('admitted', undefined);
 
   server.addHook('onRequest', (request, reply, done) => {
     markAnswer(request, reply);
-    if (request.query === unreadableQuery) done(unreadable());
+    const fault = faultOfHead(request.raw);
+    if (fault) done(fault);
+    else if (isStopping) done(ApiError.ofHttp(503, 'resource_temporary_unavailable'));
+    else if (request.query === unreadableQuery) done(unreadable());
     else done();
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {
@@ -117,21 +124,31 @@ export function createServer(options: ServerOptions): FastifyInstance {
     });
   }
 
-  server.setNotFoundHandler((request, reply) => {
+  server.setNotFoundHandler(async (request, reply) => {
     takeCallback(request);
+    await hearOut(request, reply);
     return answerError(new ApiError('api_does_not_exists'), request, reply);
   });
-  server.setErrorHandler((error, request, reply) => {
+  server.setErrorHandler(async (error, request, reply) => {
+    await hearOut(request, reply);
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
+    // A body is looked at before it is clear that there is nothing to be done with it.
+    if (known?.status === 403 && request.is404) return answerError(new ApiError('api_does_not_exists'), request, reply);
     if (known) return answerError(known, request, reply);
     options.log.error({ id: request.id, err: error }, 'a request failed');
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
+  takeOddRequests(server.server);
+  server.addHook('preClose', (done) => {
+    isStopping = true;
+    done();
+  });
   server.decorate('connections', guardConnections(server, { hasTls: options.tls !== undefined, times, ...guard }));
   const streams = createStreams(server, options.log, options.streamPauseMs);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
+  answerPreflights(server, options.endpoints);
   withRawBodies(server, (scope) => {
     for (const endpoint of options.endpoints.filter(({ uploads }) => uploads)) add(scope, endpoint);
   });
@@ -145,14 +162,14 @@ function requestIds(): () => string {
   return () => `${start}-${(count += 1).toString(36)}`;
 }
 
-const jsonType = 'application/json; charset=utf-8';
-
 function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: string | undefined, streams: Streams): void {
   server.route({
     method: endpoint.method,
     url: endpoint.path,
     schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
-    onRequest(request, _reply, done) {
+    config: { showsSecrets: endpoint.showsSecrets ?? false },
+    onRequest(request, reply, done) {
+      openToOrigins(request, reply);
       try {
         if (!endpoint.streams) takeCallback(request);
       } catch (error) {
@@ -168,16 +185,11 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     handler(request, reply) {
       if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
       const known = endpoint.recall?.(request as Incoming, request.admitted);
-      if (known === undefined || request.callback !== undefined) return answer(endpoint, baseUrl, request, reply);
+      if (known === undefined || !isPlain(request, known)) return answer(endpoint, baseUrl, request, reply);
       sendKnown(known, request, reply);
       return reply;
     },
   });
-}
-
-/** JSON-P: only what is read can be wrapped in a call. */
-function takeCallback(request: FastifyRequest): void {
-  if (request.method === 'GET') request.callback = readCallback((request.query as RawGroup).callback);
 }
 
 async function admitInTime(
@@ -225,29 +237,10 @@ async function answer(
   return sendJson(text, request, reply);
 }
 
-/** Straight to the socket: nothing is left to be done about an answer that is known whole. */
-function sendKnown(json: string, { id, server }: FastifyRequest, reply: FastifyReply): void {
-  reply.hijack();
-  server.answered(200, reply.elapsedTime);
-  const headers = ['content-type', jsonType, 'content-length', String(Buffer.byteLength(json))];
-  headers.push('x-request-id', id, 'cache-control', 'no-store');
-  if (reply.hasHeader('strict-transport-security')) headers.push('strict-transport-security', strictTransport);
-  reply.raw.writeHead(200, headers);
-  reply.raw.end(json);
-}
-
-/** Sends JSON that is text already: as it is, or as the call that was asked for. */
-function sendJson(json: string, { callback, server }: FastifyRequest, reply: FastifyReply): FastifyReply {
-  server.answered(reply.statusCode, reply.elapsedTime);
-  if (callback === undefined) return reply.type(jsonType).send(json);
-  reply.type('application/javascript; charset=utf-8').header('x-content-type-options', 'nosniff');
-  return reply.send(wrapInCallback(callback, json));
-}
-
 /** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
 function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
   const [path = '/'] = request.url.split('?', 1);
-  const url = new URL(path, baseUrl ?? `${request.protocol}://${request.host}`);
+  const url = new URL(path, baseUrl ?? `${request.protocol}://${request.headers.host ?? 'localhost'}`);
   for (const name of ['limit', ...Object.keys(endpoint.query ?? {})]) {
     const value = (request.query as RawGroup)[name];
     if (typeof value === 'string') url.searchParams.set(name, value);
@@ -274,14 +267,10 @@ function readQuery(text: string): Record<string, unknown> {
 /** What every answer carries. */
 function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: FastifyReply) => void {
   return (request, reply) => {
+    request.startedAt = performance.now();
     reply.header('x-request-id', request.id).header('cache-control', 'no-store');
     if (isStrict && !isLocalhost(request.hostname)) reply.header('strict-transport-security', strictTransport);
   };
-}
-
-function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
-  return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
 }
 
 /** Fastify found the body too large, cut short, or of no known kind. */

@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import type { Outlet } from '../lib/outlet.ts';
+import { encodingFor, packing } from './compression.ts';
+import { elapsed } from './elapsed.ts';
 import type { StreamAnswer } from './route.ts';
 
 /** Answers that go on for as long as somebody listens. */
@@ -63,11 +65,15 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       return stream.signal;
     },
     send(answer, request, reply) {
+      if (!('contentType' in answer)) {
+        server.answered(answer.status, elapsed(request));
+        return reply.status(answer.status).send();
+      }
       const { contentType, status = 200, headers = {} } = answer;
       const brokeOff = (error: unknown): void => {
         if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'a stream broke off');
       };
-      server.answered(status, reply.elapsedTime);
+      server.answered(status, elapsed(request));
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
       if ('tell' in answer) {
         tell(answer.tell, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
@@ -76,7 +82,15 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       // Bytes, not objects: so that the limit is one of memory, however long the pieces are.
       const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
       stream.once('error', brokeOff);
-      reply.send(stream);
+      const encoding = answer.isWorthPacking ? encodingFor(request.headers['accept-encoding']) : undefined;
+      if (answer.isWorthPacking) reply.header('vary', 'accept-encoding');
+      if (encoding === undefined) {
+        reply.send(stream);
+      } else {
+        // Ranges and lengths are those of what is packed, and nobody knows them.
+        reply.removeHeader('content-length').removeHeader('accept-ranges').header('content-encoding', encoding);
+        reply.send(pipeline(stream, packing(encoding), () => {}));
+      }
       // The caller learns at once that it is heard, also where the first word takes its time.
       reply.raw.flushHeaders();
       return reply;

@@ -6,6 +6,7 @@ import { parseForm } from '../http/bodies.ts';
 import { clientChallenge } from '../http/challenges.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
+import { hearOut } from '../http/unread-bodies.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { clientWithSecret, type Client } from './clients.ts';
 import { redeem } from './codes.ts';
@@ -32,7 +33,10 @@ export function addTokenEndpoint(server: FastifyInstance, services: TokenService
       { parseAs: 'string', bodyLimit: largestForm },
       async (_: FastifyRequest, body: string) => parseForm(body),
     );
-    endpoint.setErrorHandler((error, request, reply) => sendError(error, request, reply, services));
+    endpoint.setErrorHandler(async (error, request, reply) => {
+      await hearOut(request, reply);
+      return sendError(error, request, reply, services);
+    });
     endpoint.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
     endpoint.post<{ Body: RawGroup | undefined }>('/oauth2/access_token', async (request, reply) => {
       const sent = request.body ?? emptyGroup();

@@ -67,6 +67,7 @@ export const routes = [
     scope: 'suites',
     summary: 'List the environment variables of a suite, in clear',
     answer: schema.listOf(answer),
+    showsSecrets: true,
     load: loadSuite,
     async handle({ db, suite, vault }) {
       const query = db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id).orderBy('id');

@@ -10,20 +10,32 @@ import type { Outlet } from '../lib/outlet.ts';
 import { projectTopic } from '../lifecycle/life.ts';
 import { followTogether } from '../streams/crowd.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { patience, type Followed, type TailParts } from '../streams/tail.ts';
+import { isStillOver, patience, type Followed, type TailParts } from '../streams/tail.ts';
+import { followedRequest } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
 export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
 export const plainOffset = /^\d{1,15}$/;
 
-/** Where a reader who comes back goes on: what a browser says by itself counts more than what stands in the address. */
-function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): string | undefined {
-  const last = call.headers['last-event-id'];
-  if (last === undefined) return call.query.offset === '' ? undefined : call.query.offset;
-  if (!form.test(String(last))) throw new ApiError('invalid_format', 'last_event_id');
-  return String(last);
+interface Resumption {
+  /** From where on the reader wants to hear. */
+  from: string | undefined;
+  /** The last state of the record, for a reader who was told the end. */
+  ended?: bigint;
 }
+
+/** Where a reader who comes back goes on: what a browser says by itself counts more than what stands in the address. */
+function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): Resumption {
+  const last = call.headers['last-event-id'];
+  if (last === undefined) return { from: call.query.offset === '' ? undefined : call.query.offset };
+  const [, from = '', ended] = /^([^;]*)(?:;(\d{1,18}))?$/.exec(String(last)) ?? [];
+  if (!form.test(from)) throw new ApiError('invalid_format', 'last_event_id');
+  return ended === undefined ? { from } : { from, ended: BigInt(ended) };
+}
+
+/** Said to a browser that has everything, which would come back for ever otherwise. */
+const nothingMore = { status: 204 } as const;
 
 function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string>): StreamAnswer {
   return { contentType, body: withKeepAlive(texts, keepAlive) };
@@ -50,10 +62,11 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
 type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
 
 /** A record's states and its log, from where the caller left off. */
-export function tailOf(call: Following, subject: Followed): StreamAnswer {
-  const from = BigInt(resumption(call, plainOffset) ?? 0);
+export async function tailOf(call: Following, subject: Followed): Promise<StreamAnswer> {
+  const { from = 0, ended } = resumption(call, plainOffset);
+  if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  const tell = (outlet: Outlet) => followTogether(call, subject, wire, from, outlet);
+  const tell = (outlet: Outlet) => followTogether(call, subject, wire, BigInt(from), outlet);
   return { contentType: wire.contentType, tell };
 }
 
@@ -71,7 +84,9 @@ export function requestFirehose(logged: Logged): Route {
     answer: schema.string,
     async handle(call) {
       const id = await loggedId(call, logged);
-      const position = readPosition(resumption(call, formOfPosition) ?? '0');
+      const { from = '0', ended } = resumption(call, formOfPosition);
+      if (ended !== undefined && (await isStillOver(followedRequest(call.db, id), ended))) return nothingMore;
+      const position = readPosition(from);
       const wire = wireFor(call.headers.accept);
       const events = followRequest(call, id, position, call.signal);
       return streamed(wire, writtenOfRequest(events, wire));
@@ -80,9 +95,9 @@ export function requestFirehose(logged: Logged): Route {
 }
 
 async function* writtenOfRequest(events: ReturnType<typeof followRequest>, wire: Wire): AsyncGenerator<string> {
-  for await (const { event, buildId, position } of events) {
+  for await (const { event, buildId, position, mark } of events) {
     const labels: Record<string, string> = buildId === undefined ? {} : { build_id_str: String(buildId) };
-    yield wire.encode(event, labels, event.type === 'log' ? writePosition(position) : undefined);
+    yield wire.encode(event, labels, event.type === 'log' ? writePosition(position) : mark);
   }
 }
 
@@ -97,7 +112,7 @@ export const projectFirehose = projectRoute({
   answer: schema.string,
   async handle(call) {
     const { db, project } = call;
-    const from = resumption(call, plainOffset);
+    const { from } = resumption(call, plainOffset);
     const wire = wireFor(call.headers.accept);
     const start = from === undefined ? ((await lastEvent(db, project.id)) ?? 0n) : BigInt(from);
     return streamed(wire, projectEvents(call, project.id, start, wire));

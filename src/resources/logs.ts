@@ -2,6 +2,8 @@ import type { Call, WithProject } from '../api/call.ts';
 import { projectRoute, type Route } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
+import { worthPacking } from '../http/compression.ts';
 import { wholeNumber } from '../http/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
@@ -121,12 +123,13 @@ export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint)
   const read = (from: bigint, to: bigint) => readLog(call.db, call.blobs, id, from, to);
   const range = readRange(call.headers, size);
   if (range === 'unsatisfiable') {
-    const refused = { ...headers, 'content-range': `bytes */${size}`, 'content-length': '0' };
-    return { contentType, status: 416, headers: refused, body: read(0n, 0n) };
+    throw ApiError.ofHttp(416, 'invalid_format', 'range', { 'content-range': `bytes */${size}` });
   }
   if (!range) {
     const length = complete ? { 'content-length': String(size) } : {};
-    return { contentType, headers: { ...headers, ...length }, body: read(0n, size) };
+    // Who asks for ranges counts bytes as they are.
+    const isWorthPacking = size >= BigInt(worthPacking) && call.headers.range === undefined;
+    return { contentType, headers: { ...headers, ...length }, body: read(0n, size), isWorthPacking };
   }
   const { from, to } = range;
   const part = {

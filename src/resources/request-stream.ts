@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import {
+  endMark,
   lastWord,
   news,
   patience,
@@ -41,6 +42,8 @@ export interface Told {
   /** The build that it is about; the request itself where there is none. */
   buildId?: bigint;
   position: Position;
+  /** With the end: what a reader who has heard it comes back with. */
+  mark?: string;
 }
 
 interface Member {
@@ -78,7 +81,7 @@ export async function* followRequest(
       if (appeared.length > 0) continue;
       if (request.place.over && [...builds.values()].every(({ isTold }) => isTold)) {
         for (const event of lastWord(request.place)) yield { event, position };
-        yield { event: { type: 'end' }, position };
+        yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.place) };
         return;
       }
     } catch (error) {

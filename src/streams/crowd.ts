@@ -2,7 +2,7 @@ import type { Hub, Watch } from '../db/hub.ts';
 import { whereAvailable } from '../db/unavailable.ts';
 import type { Outlet } from '../lib/outlet.ts';
 import type { Wire } from './firehose.ts';
-import { lastWord, news, patience, topicsOf } from './tail.ts';
+import { endMark, lastWord, news, patience, topicsOf } from './tail.ts';
 import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
 
 /**
@@ -28,7 +28,7 @@ export async function followTogether(
     try {
       const isTold = await whereAvailable(async () => {
         for await (const event of news(parts, subject, place)) {
-          outlet.write(written(event, wire));
+          outlet.write(written(event, wire, place));
           if (outlet.isFull) await outlet.drained();
           if (signal.aborted) return;
         }
@@ -46,7 +46,7 @@ export async function followTogether(
     let crowd = crowds.get(name);
     if (place.over || crowd) watch[Symbol.dispose]();
     if (place.over) {
-      for (const event of ending(place)) outlet.write(written(event, wire));
+      for (const event of ending(place)) outlet.write(written(event, wire, place));
       return;
     }
     if (!crowd) {
@@ -68,8 +68,14 @@ function* ending(place: Place): Generator<StreamEvent> {
   yield { type: 'end' };
 }
 
-function written(event: StreamEvent, wire: Wire): Buffer {
-  return Buffer.from(wire.encode(event, {}, event.type === 'log' ? String(event.next) : undefined));
+function written(event: StreamEvent, wire: Wire, place: Place): Buffer {
+  return Buffer.from(wire.encode(event, {}, nameOf(event, place)));
+}
+
+/** What a reader who has heard it, and comes back, says. */
+function nameOf(event: StreamEvent, place: Place): string | undefined {
+  if (event.type === 'log') return String(event.next);
+  return event.type === 'end' ? endMark(place.at, place) : undefined;
 }
 
 /** The crowds of a server, which live as long as what tells it of news. */
@@ -150,12 +156,12 @@ class Crowd {
       this.#idle = false;
       const isTold = await whereAvailable(async () => {
         for await (const event of news(parts, subject, this.#place)) {
-          say(written(event, wire));
+          say(written(event, wire, this.#place));
           if (event.type === 'log') this.#letSlowOnesGo(); // not between states: a place says nothing of those
         }
       });
       if (isTold && this.#place.over) {
-        for (const event of ending(this.#place)) say(written(event, wire));
+        for (const event of ending(this.#place)) say(written(event, wire, this.#place));
         return;
       }
       if (Date.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));

@@ -21,7 +21,9 @@ const serverSentEvents: Wire = {
 const jsonLines: Wire = {
   contentType: 'application/x-ndjson; charset=utf-8',
   encode(event, labels, id) {
-    return `${exactJson({ event: event.type, ...(id === undefined ? {} : { id }), ...dataOf(event), ...labels })}\n`;
+    // Nobody comes back by themselves for lines of JSON.
+    const name = id === undefined || event.type === 'end' ? {} : { id };
+    return `${exactJson({ event: event.type, ...name, ...dataOf(event), ...labels })}\n`;
   },
   keepAlive: '\n',
 };

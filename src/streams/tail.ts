@@ -75,6 +75,20 @@ export async function* news(
   }
 }
 
+/**
+ * What a reader who was told the end comes back with: how far the logs were told, and the last state of the record.
+ * Who was told all of the log and then lost the connection does not have it, and is told the rest.
+ */
+export function endMark(at: bigint | string, { seen = 0n }: Place): string {
+  return `${at};${seen}`;
+}
+
+/** Whether nothing has happened to a record since a reader was told its end. */
+export async function isStillOver(subject: Followed, seen: bigint): Promise<boolean> {
+  const last = (await subject.states(undefined))?.at(-1);
+  return last !== undefined && last.sequence === seen && subject.isFinal(last.state);
+}
+
 /** The final state, unless it was told already. */
 export function* lastWord(place: Place): Generator<StreamEvent> {
   const state = place.over?.state;

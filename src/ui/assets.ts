@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { packedOnce } from '../http/compression.ts';
 
 /** What pages are dressed in. The digest in the name changes with the content, so browsers may keep each for ever. */
 export interface Asset {
@@ -21,8 +22,9 @@ export const icon = asset('icon.svg', 'image/svg+xml');
 
 export function addAssets(server: FastifyInstance): void {
   for (const { path, type, content } of [stylesheet, icon]) {
-    server.get(path, (_request, reply) =>
-      reply.type(type).header('cache-control', 'public, max-age=31536000, immutable').send(content),
+    const send = packedOnce(content);
+    server.get(path, ({ headers }, reply) =>
+      send(headers['accept-encoding'], reply.type(type).header('cache-control', 'public, max-age=31536000, immutable')),
     );
   }
 }

@@ -6,6 +6,7 @@ import { isUnavailable } from '../db/unavailable.ts';
 import { parseForm } from '../http/bodies.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
+import { hearOut } from '../http/unread-bodies.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { problem, render, type Page, type Viewer } from './layout.ts';
 import { createCookies, fitsFormKey, isFromOurPages, type Cookies, type Visitor } from './visitor.ts';
@@ -86,7 +87,10 @@ export function addSite(server: FastifyInstance, places: readonly Place[], servi
       { parseAs: 'string', bodyLimit: largestForm },
       async (_: FastifyRequest, body: string) => parseForm(body),
     );
-    site.setErrorHandler((error, request, reply) => sendError(error, request, reply, services));
+    site.setErrorHandler(async (error, request, reply) => {
+      await hearOut(request, reply);
+      return sendError(error, request, reply, services);
+    });
     site.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
     for (const place of places) {
       site.route({

@@ -42,6 +42,48 @@ describeService('JSON-P', (service) => {
     assert.deepEqual([missing.status, missing.text], [404, 'f({"error":{"generic":["not_found"]}})']);
   });
 
+  test('hides the status from the browser where that is asked for, and tells the call', async () => {
+    const project = await alice.createProject();
+    const requests = `/projects/${project.id}/build_requests`;
+    for (let made = 0; made < 3; made += 1) await alice.post(requests, { commit_ref: 'main' });
+    const told = async (path: string): Promise<unknown[]> => {
+      const answer = await alice.get(path);
+      assert.deepEqual([answer.status, answer.headers['content-type']], [200, javascript]);
+      const [, call = ''] = /^f\((.*)\)$/s.exec(answer.text) ?? [];
+      return exactValue(`[${call}]`) as unknown[];
+    };
+    const quiet = 'callback=f&suppress_status=true';
+    const plain = await alice.get(`/projects/${project.id}`);
+    const nothing = { status: 200, link: null };
+    // The second time the answer is known already.
+    for (let round = 0; round < 2; round += 1) {
+      assert.deepEqual(await told(`/projects/${project.id}?${quiet}`), [plain.body, nothing]);
+    }
+    const exact = await service.api.get(`/ping?${quiet}`);
+    assert.equal(exact.text, 'f({"response":"pong"}, {"status": 200, "link": null})');
+    const missing = { error: { generic: ['not_found'] } };
+    assert.deepEqual(await told(`/projects/1?${quiet}`), [missing, { status: 404, link: null }]);
+    const unknown = { error: { generic: ['api_does_not_exists'] } };
+    assert.deepEqual(await told(`/nothing?${quiet}`), [unknown, { status: 400, link: null }]);
+    const wrong = { error: { limit: ['invalid_format'] } };
+    assert.deepEqual(await told(`${requests}?limit=0&${quiet}`), [wrong, { status: 403, link: null }]);
+    const stranger = await service.api.get(`/whoami?${quiet}`);
+    const refused = 'f({"error":{"generic":["unauthorized"]}}, {"status": 401, "link": null})';
+    assert.deepEqual([stranger.status, stranger.text], [200, refused]);
+
+    const first = await alice.get(`${requests}?limit=1&${quiet}`);
+    const [page, { link }] = (await told(`${requests}?limit=1&${quiet}`)) as [
+      { response: unknown[] },
+      { link: string },
+    ];
+    assert.equal(page.response.length, 1);
+    assert.match(link, /^<https:\/\/[^>]*[?&]before=\d+[^>]*>; rel="next"$/);
+    assert.equal(first.headers.link, link);
+    assert.equal((await alice.get(`/projects/1?callback=f&suppress_status=false`)).status, 404);
+    assert.equal((await alice.get(`/projects/1?suppress_status=true`)).status, 404);
+    assertWrongFields(await alice.get('/projects?callback=1&suppress_status=true'), { callback: 'invalid_format' });
+  });
+
   test('refuses what is not a name', async () => {
     const bad = ['', ' ', '1a', 'a b', 'a;b', 'a(', 'a..b', '.a', 'a.', 'alert(1)//', 'a[0]', 'new', 'a\n', '<script>'];
     for (const callback of [...bad, 'a'.repeat(257)]) {

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import { followedBuild } from '../../src/resources/followed.ts';
 import { packLog } from '../../src/streams/logs.ts';
 import { lastWord, news, type Place } from '../../src/streams/tail.ts';
+import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
 import { ScriptedRunner } from '../support/runner.ts';
@@ -33,10 +34,53 @@ describeService('the firehose', (service) => {
     await task.say('after\n');
     assert.deepEqual(await listener.next(), { event: 'log', id: '13', data: { offset: 7, text: 'after\n' } });
     await task.exit(1);
-    assert.deepEqual(await listener.rest(), [
-      { event: 'state', data: { state: 'failed' } },
-      { event: 'end', data: {} },
-    ]);
+    const [failed, end, ...more] = await listener.rest();
+    assert.deepEqual(failed, { event: 'state', data: { state: 'failed' } });
+    assert.deepEqual([end?.event, end?.data, more], ['end', {}, []]);
+  });
+
+  test('of what is over has nothing more for who was told its end, and the rest for who was not', async () => {
+    const { task, path, request, project } = await runningBuild(alice, runner);
+    const silent = await runningBuild(alice, runner);
+    await task.say('word\n');
+    const whole = `/projects/${project.id}/build_requests/${request.id}`;
+    const [build, all] = [
+      await Listener.open(alice, `${path}/firehose`),
+      await Listener.open(alice, `${whole}/firehose`),
+    ];
+    await task.exit(0);
+    await silent.task.exit(0);
+    const again = (url: string, last: string | undefined): Promise<Answer> =>
+      service.api.get(`${url}/firehose`, {
+        as: alice.credentials,
+        headers: { 'last-event-id': last ?? '', accept: 'application/x-ndjson' },
+      });
+    const quiet = await Listener.open(alice, `${silent.path}/firehose`);
+    for (const [url, listener] of [
+      [path, build],
+      [whole, all],
+      [silent.path, quiet],
+    ] as const) {
+      const end = (await listener.rest()).at(-1);
+      assert.equal(end?.event, 'end');
+      const nothing = await again(url, end?.id);
+      assert.deepEqual([nothing.status, nothing.text, nothing.headers['content-type']], [204, '', undefined]);
+    }
+    // The connection was lost between the last of the log and what came of it.
+    const rest = await again(path, '5');
+    assert.deepEqual(rest.text.trimEnd().split('\n'), ['{"event":"state","state":"passed"}', '{"event":"end"}']);
+    assert.equal((await again(path, '5;0')).status, 200, 'an end that was another');
+    for (const wrong of [';', '5;', '5;x', '5;1;2', ';7']) {
+      assertRefused(await again(path, wrong), 403, { last_event_id: ['invalid_format'] });
+    }
+    const { id: last } = (await (await Listener.open(alice, `${whole}/firehose`)).rest()).at(-1) ?? {};
+    await alice.post(`${whole}/rerun`);
+    const more = await Listener.open(alice, `${whole}/firehose`, { 'last-event-id': last ?? '' });
+    const next = await runner.take('run_suite');
+    await next.say('again\n');
+    await next.exit(0);
+    const told = await more.rest();
+    assert.deepEqual([logOf(told), statesOf(told).at(-1)], ['again\n', 'passed']);
   });
 
   test('never cuts a character, wherever chunks are cut', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { packLog } from '../../src/streams/logs.ts';
 import type { Answer } from '../support/client.ts';
-import { assertWrongFields } from '../support/expect.ts';
+import { assertRefused, assertWrongFields } from '../support/expect.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { describeService } from '../support/service.ts';
@@ -95,7 +95,8 @@ describeService('the log of a build', (service) => {
       }
       for (const asked of [`${whole.length}-`, '-0']) {
         const none = await range(build, asked);
-        assert.deepEqual([none.status, none.headers['content-range'], none.text], [416, `bytes */${whole.length}`, '']);
+        assertRefused(none, 416, { range: ['invalid_format'] });
+        assert.equal(none.headers['content-range'], `bytes */${whole.length}`);
       }
       for (const asked of ['5-2', 'x-y', '-', '0-1,5-6']) assert.equal((await range(build, asked)).status, 200, asked);
       assert.equal((await range(build, '0-1', { 'if-range': '"other"' })).status, 200);

@@ -1,0 +1,93 @@
+import type { Transform } from 'node:stream';
+import { promisify } from 'node:util';
+import {
+  brotliCompress,
+  constants,
+  createBrotliCompress,
+  createGzip,
+  createZstdCompress,
+  gzip,
+  zstdCompress,
+} from 'node:zlib';
+import type { FastifyReply } from 'fastify';
+
+/*
+ * Answers are compressed where that pays: long ones, for those who can unpack them. The levels are the quick ones: what
+ * is answered is made for one caller, and nothing of it is kept.
+ *
+ * Never compressed is what holds a secret: how long it is then would say how much of it was guessed by whoever has a
+ * word in the same answer (BREACH). Nor are streams of events, which would come late or in pieces that are worth nothing.
+ */
+
+export type Encoding = 'zstd' | 'br' | 'gzip';
+
+/** Shorter ones fit into a packet or two as they are. */
+export const worthPacking = 2048;
+
+const zstdOptions = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
+const brotliOptions = {
+  params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT },
+};
+const gzipOptions = { level: 4 };
+
+const ways: Record<Encoding, { whole(bytes: Buffer): Promise<Buffer>; stream(): Transform }> = {
+  zstd: {
+    whole: (bytes) => promisify(zstdCompress)(bytes, zstdOptions),
+    stream: () => createZstdCompress(zstdOptions),
+  },
+  br: {
+    whole: (bytes) => promisify(brotliCompress)(bytes, brotliOptions),
+    stream: () => createBrotliCompress(brotliOptions),
+  },
+  gzip: {
+    whole: (bytes) => promisify(gzip)(bytes, gzipOptions),
+    stream: () => createGzip(gzipOptions),
+  },
+};
+
+/** What the caller can unpack and likes best (RFC 9110 12.5.3); of what it likes the same, what packs best for its time. */
+export function encodingFor(accepted: string | string[] | undefined): Encoding | undefined {
+  if (accepted === undefined) return undefined;
+  const likings = new Map<string, number>();
+  for (const one of String(accepted).toLowerCase().split(',')) {
+    const [name = '', ...parameters] = one.split(';').map((part) => part.trim());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
+    likings.set(name, weight === undefined ? 1 : Number(weight));
+  }
+  let [best, liking]: [Encoding | undefined, number] = [undefined, 0];
+  for (const name of Object.keys(ways) as Encoding[]) {
+    const its = likings.get(name) ?? likings.get('*') ?? 0;
+    if (its > liking) [best, liking] = [name, its];
+  }
+  return best;
+}
+
+/** Sends a long text as the caller can take it. */
+export async function sendPacked(
+  text: string,
+  accepted: string | undefined,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const encoding = encodingFor(accepted);
+  reply.header('vary', 'accept-encoding');
+  if (encoding === undefined) return reply.send(text);
+  const bytes = await ways[encoding].whole(Buffer.from(text));
+  return reply.header('content-encoding', encoding).send(bytes);
+}
+
+/** What is always the same is packed once for each way. */
+export function packedOnce(text: string): (accepted: string | undefined, reply: FastifyReply) => Promise<FastifyReply> {
+  const packed = new Map<Encoding, Promise<Buffer>>();
+  return async (accepted, reply) => {
+    const encoding = encodingFor(accepted);
+    reply.header('vary', 'accept-encoding');
+    if (encoding === undefined) return reply.send(text);
+    const bytes = packed.get(encoding) ?? ways[encoding].whole(Buffer.from(text));
+    packed.set(encoding, bytes);
+    return reply.header('content-encoding', encoding).send(await bytes);
+  };
+}
+
+export function packing(encoding: Encoding): Transform {
+  return ways[encoding].stream();
+}

@@ -1,0 +1,87 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ApiError } from '../errors.ts';
+import { challengesFor } from './challenges.ts';
+import { sendPacked, worthPacking } from './compression.ts';
+import { elapsed } from './elapsed.ts';
+import { readCallback, wrapInCallback } from './jsonp.ts';
+import type { RawGroup } from './raw.ts';
+import { strictTransport } from './strict-transport.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Then the answer is never compressed. */
+    showsSecrets?: boolean;
+  }
+  interface FastifyRequest {
+    /** The function that a JSON-P answer calls. */
+    callback: string | undefined;
+    /** Whether that function is told the status, because a browser would not call it with any but 200. */
+    suppressesStatus: boolean;
+  }
+}
+
+const jsonType = 'application/json; charset=utf-8';
+
+/** JSON-P: only what is read can be wrapped in a call. */
+export function takeCallback(request: FastifyRequest): void {
+  if (request.method !== 'GET') return;
+  const { callback, suppress_status: suppressed } = request.query as RawGroup;
+  request.callback = readCallback(callback);
+  request.suppressesStatus = suppressed === 'true';
+}
+
+/** Whether a known answer can go out as it is: no call around it, for no other site's page, and too short to be packed. */
+export function isPlain({ callback, headers }: FastifyRequest, known: string): boolean {
+  return (
+    callback === undefined &&
+    headers.origin === undefined &&
+    (known.length < worthPacking || headers['accept-encoding'] === undefined)
+  );
+}
+
+/** Straight to the socket: nothing is left to be done about an answer that is known whole. */
+export function sendKnown(json: string, request: FastifyRequest, reply: FastifyReply): void {
+  const { id, server } = request;
+  reply.hijack();
+  server.answered(200, elapsed(request));
+  const headers = ['content-type', jsonType, 'content-length', String(Buffer.byteLength(json))];
+  headers.push('x-request-id', id, 'cache-control', 'no-store');
+  if (reply.hasHeader('strict-transport-security')) headers.push('strict-transport-security', strictTransport);
+  reply.raw.writeHead(200, headers);
+  reply.raw.end(json);
+}
+
+/** Sends JSON that is text already: as it is, or as the call that was asked for. */
+export function sendJson(
+  json: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | Promise<FastifyReply> {
+  const { callback, suppressesStatus, server } = request;
+  server.answered(reply.statusCode, elapsed(request));
+  if (callback === undefined) return sendText(json, request, reply.type(jsonType));
+  reply.type('application/javascript; charset=utf-8').header('x-content-type-options', 'nosniff');
+  if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
+  const link = JSON.stringify(reply.getHeader('link') ?? null);
+  const told = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;
+  return sendText(wrapInCallback(callback, told), request, reply.status(200));
+}
+
+function sendText(
+  text: string,
+  { method, headers, routeOptions }: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | Promise<FastifyReply> {
+  if (text.length < worthPacking || method !== 'GET' || routeOptions.config.showsSecrets) return reply.send(text);
+  return sendPacked(text, headers['accept-encoding'], reply);
+}
+
+export function answerError(
+  error: ApiError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | Promise<FastifyReply> {
+  if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
+  reply.headers(error.headers);
+  return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
+}
