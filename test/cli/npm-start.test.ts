@@ -26,7 +26,6 @@ describe('npm start', () => {
   };
   const moments: Record<string, (folder: string, npm: number) => Promise<void>> = {
     'has just begun': begun,
-    'opens its database': (folder) => untilCreated(folder, 'headrace.db'),
     'has its runner': (folder) => untilCreated(folder, 'runner.sock'),
   };
 
@@ -60,6 +59,6 @@ describe('npm start', () => {
   }
 
   test('leaves no server behind when npm is killed', limit, async () => {
-    for (const moment of Object.keys(moments)) await leavesNothing('SIGKILL', 'npm', moment);
+    await Promise.all(Object.keys(moments).map((moment) => leavesNothing('SIGKILL', 'npm', moment)));
   });
 });
