@@ -108,7 +108,8 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
       stop.abort();
       await over.catch(() => {});
     };
-    const ssh = ['-F', `${files}.conf`, '-S', files];
+    // Where the master is gone, ssh would connect by itself, without the key, and be refused for that.
+    const ssh = ['-F', `${files}.conf`, '-S', files, '-o', 'ProxyCommand=exec false'];
     const joinableUntil = performance.now() + options.connectionMs;
     return {
       ssh,

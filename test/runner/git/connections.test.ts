@@ -33,6 +33,16 @@ test('a connection that broke since is made anew without a word of failure', asy
   assert.equal(host.logins(), 4);
 });
 
+test('a connection whose door is gone is not taken for a key that is refused', async (t) => {
+  const { host, repository, fetch, dir } = await workplace(t);
+  const sha = await repository.commit();
+  await fetch('main');
+  const [mine = ''] = await readdir(join(dir, 'run'));
+  await rm(join(dir, 'run', mine, 'connection-1'));
+  assert.equal((await fetch('main')).sha, sha);
+  assert.equal(host.logins(), 2);
+});
+
 test('a connection that nobody uses is ended', async (t) => {
   const { repository, fetch, dir } = await workplace(t, { connectionMs: 1 });
   await repository.commit();
