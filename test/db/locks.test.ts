@@ -16,8 +16,8 @@ import type { CommitReport, Order } from '../../src/protocol.ts';
  * restarts, deploys, deliveries, and a project that is deleted in the middle of it. Whoever takes locks in another order
  * than the others ends in a circle here, which PostgreSQL breaks after a moment and counts.
  */
-const askers = 8;
-const asksEach = 8;
+const askers = 6;
+const asksEach = 6;
 const suites = 3;
 const refs = ['main', 'next', shaOf('known')];
 
