@@ -188,7 +188,8 @@ async function assertInLine({ store }: Service, owner: User, { id }: Record_): P
     sequences.map((_, at) => at + 1),
   );
   const commits = (await owner.get(`/projects/${id}/commits`)).list;
-  for (const commit of commits) assert.ok(over.has(String(commit.build_state)), `a commit stays ${commit.build_state}`);
+  for (const commit of commits)
+    assert.ok(over.has(String(commit.build_state)), `a commit stays ${String(commit.build_state)}`);
   const { build_state: state } = (await owner.get(`/projects/${id}`)).record;
   assert.equal(state, commits[0]?.build_state ?? 'new');
 }
