@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Transaction } from '../db/open.ts';
-import { prepared, preparedWrite } from '../db/prepared.ts';
+import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 import { mostOf, type Serving } from './accounts.ts';
 import { forKinds, laneIsFree } from './statements.ts';
@@ -33,8 +33,8 @@ interface Values {
 
 type Value = <Name extends keyof Values>(name: Name) => Values[Name];
 
-/** What was taken, if anything, and the first of the accounts that something waits for. */
-type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null };
+/** What was taken, if anything, the first of the accounts that something waits for, and how many there are. */
+type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null; accounts: bigint };
 
 /** Where others hold the first accounts, the next ones are tried. */
 const mostTried = 16;
@@ -60,8 +60,10 @@ export async function takeNext(
   const values = { ...clock, most: mostOf(mostRunning), runner: boundAs ?? 0n, claim: name, holder, turn };
   const [taken] = await take(trx, values);
   if (!taken || taken.first === null) return undefined;
-  const { first, ...job } = taken;
+  const { first, accounts, ...job } = taken;
   if (job.id === null) {
+    // What waits for the one account there is, others are just taking. Were it more, it would have been found.
+    if (!isBounded && accounts === 1n) return undefined;
     if (isBounded) await waitForTurn(trx, { account: first });
     return 'overtaken';
   }
@@ -81,12 +83,9 @@ async function isAlone(trx: Transaction, lane: string, id: bigint): Promise<bool
   return (await others.where('id', '!=', id).executeTakeFirst()) === undefined;
 }
 
-/** Held with empty hands, and let go at once: who waited begins anew. */
-const waitForTurn = preparedWrite<{ account: bigint }>((db, value) =>
-  db
-    .updateTable('queue_turns')
-    .set((of) => ({ turn: of.ref('turn') }))
-    .where('account_id', '=', value('account')),
+/** With empty hands, together with all others who wait, and let go at once: who waited begins anew. */
+const waitForTurn = prepared<{ account: bigint }, { turn: bigint }>((db, value) =>
+  db.selectFrom('queue_turns').select('turn').where('account_id', '=', value('account')).forShare(),
 );
 
 /*
@@ -144,6 +143,7 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
       update queue_turns set turn = ${value('turn')} from held
       where queue_turns.account_id = held.account_id and exists (select 1 from job)
     )
-    select taken.*, (select account_id from candidates order by place limit 1) as first
+    select taken.*, (select account_id from candidates order by place limit 1) as first,
+      (select count(*) from candidates) as accounts
     from (select 1) as one left join taken on true`;
 }
