@@ -58,6 +58,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     sshConfig: options.sshConfig,
     timeoutMs: options.fetchTimeoutMs,
     checkoutBytes: options.checkoutBytes,
+    disk,
     log,
   });
   const checkouts = await openCheckouts(places.checkouts, mirrors, log);

@@ -1,9 +1,9 @@
-import { readdir, rmdir, stat } from 'node:fs/promises';
+import { rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLockFile } from '../../lib/file-lock.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { expectSuccess } from './git.ts';
-import { mirrorAt, packsOf, writeTo, type Mirror } from './mirror.ts';
+import { mirrorAt, namesIn, packsOf, writeTo, type Mirror } from './mirror.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -77,8 +77,4 @@ async function tidy(session: Session): Promise<void> {
   // Geometric: the large old packs stay as they are, and objects that no ref leads to are kept.
   expectSuccess('packing', await session.git(['repack', '--geometric=2', '-d', '--quiet']));
   expectSuccess('packing refs', await session.git(['pack-refs', '--all']));
-}
-
-async function namesIn(folder: string): Promise<string[]> {
-  return readdir(folder).catch(() => []);
 }

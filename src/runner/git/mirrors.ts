@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
+import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { checkout, type CheckoutRequest } from './checkout.ts';
 import { collect, type Collected } from './collect.ts';
@@ -33,6 +34,8 @@ export interface MirrorsOptions {
   checkoutBytes?: number;
   /** How much memory git may have for one repository. */
   memoryBytes?: number;
+  /** What is fetched stays above its reserve. */
+  disk?: Pick<DiskReserve, 'room'>;
   log?: (message: string) => void;
 }
 
@@ -67,7 +70,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const folder = run.path;
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, lingerMs });
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
-  const sessions = openSessions({ sandboxes, isolation, folder, limits });
+  const sessions = openSessions({ sandboxes, isolation, folder, limits, disk: options.disk });
   const workshop: Workshop = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
   const cache = commitCache();
   return {
