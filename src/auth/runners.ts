@@ -143,7 +143,7 @@ const visitResolution = 30_000n;
 
 async function noteVisit(db: Database, { id, last_seen_at: last }: Pick<RunnerRow, 'id' | 'last_seen_at'>) {
   const now = BigInt(Date.now());
-  if (last !== null && last > now - visitResolution) return;
+  if (last !== null && last > now - visitResolution && last <= now) return; // later than now: the clock was set back
   await db.transaction((trx) => trx.updateTable('runners').set({ last_seen_at: now }).where('id', '=', id).execute());
 }
 

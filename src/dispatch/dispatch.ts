@@ -3,12 +3,13 @@ import type { Services } from '../api/call.ts';
 import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Hub } from '../db/hub.ts';
-import { isDatabaseFull, isUniqueViolation, type Transaction } from '../db/open.ts';
+import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import * as protocol from '../protocol.ts';
 import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
+import { watchClaims, type LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine, findLog, packLog } from '../streams/logs.ts';
@@ -66,6 +67,9 @@ const mostOvertaken = 20;
 /** How work of every kind can end. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
 const smallLog = 64n * 1024n;
+const packKind = 'pack_log';
+/** Longer than it ever takes. */
+const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, hub, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
@@ -74,21 +78,18 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
 
-  // Nobody could extend a claim while no server was there. On a full disk it is done before any of them may lapse.
-  const renewClaims = (): Promise<void> => queue.renewAll(db, protocol.claimSeconds + protocol.holdSeconds);
-  let areRenewed = await renewClaims().then(
-    () => true,
-    (error: unknown) => {
-      if (isDatabaseFull(error)) return false;
-      throw error;
-    },
-  );
+  const claims = watchClaims(db, {
+    patience: (kind) => (kind === packKind ? packSeconds : protocol.claimSeconds) * 1000,
+    atStart: protocol.holdSeconds * 1000,
+    everyMs: sweepEvery,
+  });
+  await claims.look();
 
   /** Packing is work of its own: it is in the queue, so that a crash does not leave a log unpacked for ever. */
   const pack = async (): Promise<void> => {
     for (;;) {
       const job = await db.transaction((trx) =>
-        queue.claim(db, trx, { holder: 'server', kinds: ['pack_log'], seconds: 600, turn: ids.next() }),
+        queue.claim(db, trx, { holder: 'server', kinds: [packKind], seconds: packSeconds, turn: ids.next() }),
       );
       if (job === 'overtaken') continue;
       if (!job) return;
@@ -173,10 +174,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
     const size = (await findLog(trx, job.subject_id))?.size ?? 0n;
     if (size <= smallLog) return;
-    await queue.enqueue(db, trx, ids, { kind: 'pack_log', subjectId: job.subject_id, accountId: job.account_id });
+    await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
   };
 
-  const lose = async (lost: ClaimedJob): Promise<void> => {
+  const lose = async (lost: LapsedClaim): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.jobOf(trx, lost.claim);
       if (job) await giveUp(trx, job);
@@ -217,15 +218,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   const sweep = async (): Promise<void> => {
-    if (!areRenewed) await renewClaims();
-    areRenewed = true;
-    for (const job of await queue.lapsed(db)) {
+    for (const job of await claims.look()) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
-    if (packing.size === 0 && (await queue.isWaiting(db, { kinds: ['pack_log'] }))) packSoon();
+    if (packing.size === 0 && (await queue.isWaiting(db, { kinds: [packKind] }))) packSoon();
   };
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
@@ -240,14 +239,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     async next(runner, claim, signal) {
       using watch = hub.watchEarly(queue.queueTopic);
       using asking = held.hold(runner.holder);
-      const deadline = Date.now() + protocol.holdSeconds * 1000;
+      const deadline = performance.now() + protocol.holdSeconds * 1000;
       // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
       for (let isComing = false; ;) {
         if (isComing || (await queue.jobOf(db.read, claim)) || (await queue.isWaiting(db, servingOf(runner)))) {
           const order = await orderNow(runner, claim, () => !asking.isOver);
           if (order) return order;
         }
-        const left = deadline - Date.now();
+        const left = deadline - performance.now();
         if (left <= 0 || signal.aborted || asking.isOver) return undefined;
         isComing = await watch.changed(Math.min(left, lookEvery), signal);
         if (signal.aborted) return undefined;
@@ -260,12 +259,12 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     async extend(runner, claims, signal) {
       const { holder } = runner;
       using watch = hub.watch(queue.claimsTopic);
-      const deadline = Date.now() + protocol.holdSeconds * 1000;
+      const deadline = performance.now() + protocol.holdSeconds * 1000;
       const extending = { holder, claims, seconds: protocol.claimSeconds };
       if (claims.length > 0) await db.transaction((trx) => queue.extend(db, trx, extending));
       for (;;) {
         const words = wordsOn(claims, await queue.heldBy(db, holder));
-        const left = deadline - Date.now();
+        const left = deadline - performance.now();
         if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
         await watch.changed(Math.min(left, lookEvery), signal);
         await checkRunner(db.read, runner);

@@ -115,6 +115,20 @@ export async function nextErrandAt(db: Queries): Promise<number | undefined> {
   return next && Number(next.run_after);
 }
 
+/** Errands that wait for longer than anything is put off: the clock was set back since. They are due now. */
+export async function hurryStranded(db: Database, longestWait: number): Promise<void> {
+  const now = Date.now();
+  await db.transaction((trx) =>
+    trx
+      .updateTable('jobs')
+      .set({ run_after: BigInt(now) })
+      .where('kind', '=', sql.lit(kind))
+      .where('claim', 'is', null)
+      .where('run_after', '>', BigInt(Math.ceil(now + longestWait)))
+      .execute(),
+  );
+}
+
 /** Keeps an errand for another while, and everybody else's hands off it until the transaction ends; false when it is lost. */
 export async function holdErrand(
   db: Database,

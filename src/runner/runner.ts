@@ -33,7 +33,7 @@ export interface Runner {
   done: Promise<void>;
   /** Whether it has work at the moment. */
   isBusy(): boolean;
-  /** When a server was last heard of. */
+  /** When a server was last heard of, by the process's own clock. */
   heardAt(): number;
   /** Takes no more work, gives up what it has, and leaves nothing behind. */
   stop(): Promise<void>;
@@ -63,7 +63,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Map<string, AbortController>();
-  let heardAt = Date.now();
+  let heardAt = performance.now();
   let changed = Promise.withResolvers<void>();
   const touch = (): void => {
     changed.resolve();
@@ -71,7 +71,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
   let trouble = '';
   const heard = <T>(answer: T): T => {
-    heardAt = Date.now();
+    heardAt = performance.now();
     trouble = '';
     return answer;
   };

@@ -24,11 +24,11 @@ export async function tidyMirrors({
   log,
   lookEveryMs = minute,
 }: UpkeepOptions): Promise<void> {
-  let due = Date.now();
+  let due = performance.now();
   for (;;) {
     await pause(lookEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const now = Date.now();
+    const now = performance.now();
     if (now < due || (isBusy() && now < due + day)) continue;
     try {
       await mirrors.collect(undefined, signal);

@@ -13,7 +13,7 @@ import { takeErrands } from '../queue/errand-takers.ts';
 import * as errands from '../queue/errands.ts';
 import type { ClaimedErrand } from '../queue/errands.ts';
 import { letterFor } from './letter.ts';
-import { waitAfter, type Patience } from './patience.ts';
+import { longestOf, waitAfter, type Patience } from './patience.ts';
 import { post, type Postage } from './post.ts';
 
 /**
@@ -124,7 +124,9 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
   let looking: Promise<void> | undefined;
   let again = false;
 
+  const hasBeenSetBack = watchForSetBack();
   const lookOnce = async (): Promise<number> => {
+    if (hasBeenSetBack()) await errands.hurryStranded(db, longestOf(patience));
     const room = mostAtOnce - underWay.size;
     if (room <= 0) return lookEvery; // the first that is done looks again
     const dueAt = await errands.nextErrandAt(db.read);
@@ -198,6 +200,16 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
       await looking;
       await Promise.all(underWay);
     },
+  };
+}
+
+/** Whether the machine's clock went back since the last call; the first time nobody knows, so it may have. */
+function watchForSetBack(): () => boolean {
+  let ahead = Infinity;
+  return () => {
+    const before = ahead;
+    ahead = Date.now() - performance.now();
+    return ahead < before - 1000;
   };
 }
 
