@@ -37,6 +37,8 @@ export const runner: Command = {
       link,
       sshConfig: config.ssh_config,
       network: config.build_network,
+      buildAllow: config.build_allow,
+      buildPaths: config.build_paths,
       shelfBytes: config.dependency_cache * 1024 * 1024,
       fetchTimeoutMs: config.fetch_timeout * 1000,
       checkoutBytes: config.checkout_size * 1024 * 1024,

@@ -16,6 +16,9 @@ export interface WorkshopOptions {
   concurrency: number;
   sshConfig?: string | undefined;
   network: Network;
+  /** Private ranges that builds may reach, and directories of the machine that they see. */
+  buildAllow?: readonly string[];
+  buildPaths?: readonly string[];
   isolation: 'required' | 'off';
   link: Link;
   /** How much compiled software is kept unpacked. */
@@ -41,7 +44,14 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     // Logs and blobs are stopped first: a build must not be ended because another talks too much.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };
-  const sandboxes = await openSandboxes({ ...own, stateDir: places.sandboxes, network, log });
+  const sandboxes = await openSandboxes({
+    ...own,
+    stateDir: places.sandboxes,
+    network,
+    allow: options.buildAllow ?? [],
+    paths: options.buildPaths ?? [],
+    log,
+  });
   // What git is given by strangers gets a place without a network; ssh stays outside.
   const forGit = (message: string): void => log(`git: ${message}`);
   const gitSandboxes = await openSandboxes({

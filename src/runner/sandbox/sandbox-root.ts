@@ -19,7 +19,8 @@ export interface SandboxRoot {
   readonly made: Promise<void>;
 }
 
-export function makeSandboxRoot(helper: RunHelper): SandboxRoot {
+/** `paths` are shown as they are on the machine, and only to be read. */
+export function makeSandboxRoot(helper: RunHelper, paths: readonly string[]): SandboxRoot {
   const path = join(HELPER_DIRECTORY, 'root');
   const { directories, links } = ofTheMachine();
   const own = ['/etc', '/dev', '/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
@@ -27,7 +28,10 @@ export function makeSandboxRoot(helper: RunHelper): SandboxRoot {
     directories: [...own, join(PLACES.workspace, NO_WORKSPACE), ...directories],
     links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
   });
-  return { path, at: (place) => join(path, place), made };
+  const at = (place: string): string => join(path, place);
+  // Outer ones before those inside them.
+  const shown = paths.toSorted((a, b) => a.length - b.length).map((one) => helper.bind(one, at(one), 'ro'));
+  return { path, at, made: Promise.all([made, ...shown]).then(() => {}) };
 }
 
 /** Where the machine has its programs and libraries. */

@@ -51,7 +51,7 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       entrances: cgroup?.entrances ?? [],
     });
     undo.push(() => helper.close());
-    const root = makeSandboxRoot(helper);
+    const root = makeSandboxRoot(helper, machine.paths);
     const etc = helper.bind(machine.etc, join(HELPER_DIRECTORY, 'etc'), 'ro');
     const directories = openRunDirectories({ folder, helper, owner: machine.users.files, root });
     const outside = machine.connect?.(helper.pid);
