@@ -15,6 +15,11 @@ export interface Blobs {
    * than that ever takes. Answers how many were removed.
    */
   collect(age: number, referredTo: (digests: string[]) => Promise<Set<string>>): Promise<number>;
+  /**
+   * Removes one blob at once, unless it is wanted. It is out of the way before the last look: what is stored under the
+   * same name from then on is another file. So whoever stores one has to be among those who want it by then.
+   */
+  remove(digest: string, isWanted: () => Promise<boolean>): Promise<'removed' | 'wanted'>;
   close(): Promise<void>;
 }
 
@@ -73,6 +78,20 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
         }
       }
       return removed;
+    },
+    async remove(digest, isWanted) {
+      if (await isWanted()) return 'wanted';
+      const aside = await incoming.file();
+      try {
+        await rename(pathOf(digest), aside);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'removed';
+        throw error;
+      }
+      const wanted = await isWanted();
+      if (wanted) await rename(aside, pathOf(digest));
+      else await rm(aside);
+      return wanted ? 'wanted' : 'removed';
     },
     close: () => incoming.close(),
   };

@@ -15,6 +15,7 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine, findLog, packLog } from '../streams/logs.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
+import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
 import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
 import { logIntake, wordsFor } from './log-intake.ts';
@@ -53,6 +54,8 @@ export interface Dispatch extends RunnerBlobs {
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
+  /** Of these projects, those that the runner has no more business with. */
+  goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
   /** Everything a holder had is lost, and known to be. */
   gone(holder: string): Promise<void>;
   close(): Promise<void>;
@@ -283,6 +286,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
+
+    goneProjects: (runner, projects) => goneProjects(db, runner, projects),
 
     async gone(holder) {
       held.end(holder);

@@ -1,5 +1,5 @@
 import type { Blobs } from '../db/blobs.ts';
-import type { Database } from '../db/open.ts';
+import type { Database, Transaction } from '../db/open.ts';
 
 /** What is stored is referred to within moments; this leaves room for a server that stops in between. */
 const hour = 60 * 60 * 1000;
@@ -17,6 +17,46 @@ export async function collectBlobs(db: Database, blobs: Blobs, age = hour): Prom
     }
     return wanted;
   });
+}
+
+/** Notes the blobs of a project's logs in the transaction that deletes it. */
+export async function doomBlobs(trx: Transaction, projectId: bigint): Promise<void> {
+  const logs = trx.selectFrom('logs').select('blob').distinct().where('project_id', '=', projectId);
+  await trx
+    .insertInto('doomed_blobs')
+    .columns(['digest'])
+    .expression(logs.where('blob', 'is not', null).$castTo<{ digest: string }>())
+    .onConflict((conflict) => conflict.column('digest').doNothing())
+    .execute();
+}
+
+const atOnce = 100;
+
+/**
+ * Removes the blobs of what was deleted. The same log may have been said elsewhere, so those that something refers to
+ * stay. Somebody may also be packing one at this moment, which refers to its blob a moment after it is stored: until
+ * nobody is, all wait.
+ */
+export async function removeDoomedBlobs(db: Database, blobs: Blobs): Promise<number> {
+  const doomed = await db.read.selectFrom('doomed_blobs').select('digest').limit(atOnce).execute();
+  let removed = 0;
+  for (const { digest } of doomed) {
+    let isReferredTo = false;
+    const isWanted = async (): Promise<boolean> => {
+      if (await isPacking(db)) return true;
+      isReferredTo = (await referredTo(db, [digest])).length > 0;
+      return isReferredTo;
+    };
+    if ((await blobs.remove(digest, isWanted)) === 'removed') removed += 1;
+    else if (!isReferredTo) continue; // it is looked at again
+    await db.transaction((trx) => trx.deleteFrom('doomed_blobs').where('digest', '=', digest).execute());
+  }
+  return removed;
+}
+
+async function isPacking({ read }: Database): Promise<boolean> {
+  const packing = read.selectFrom('jobs').select('id').where('kind', '=', 'pack_log').where('claim', 'is not', null);
+  return (await packing.limit(1).executeTakeFirst()) !== undefined;
 }
 
 async function referredTo({ read }: Database, digests: string[]): Promise<string[]> {

@@ -61,6 +61,9 @@ export function openLink(place: ServerPlace): Link & { close(): void } {
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
     },
+    async gone(projects, signal) {
+      return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
+    },
     ...blobCalls((method, path, more, signal) => {
       const options = { ...target, agent, method, path: `${target.path ?? ''}${path}`, signal };
       return send({ ...options, headers: { ...headers, ...more } });

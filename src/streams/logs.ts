@@ -23,6 +23,7 @@ const insertLog = preparedWrite<{ id: bigint; project: bigint | null }>((db, val
       size: sql.lit(0n),
       complete: sql.lit(0),
       blob: sql.lit(null),
+      completed_at: sql.lit(null),
     })
     .onConflict((conflict) => conflict.column('id').doNothing()),
 );
@@ -94,15 +95,15 @@ async function insertRows(trx: Transaction, id: bigint, start: bigint, bytes: Ui
   await trx.insertInto('log_chunks').values(rows).execute();
 }
 
-const endLog = preparedWrite<{ id: bigint }>((db, value) =>
+const endLog = preparedWrite<{ id: bigint; now: bigint }>((db, value) =>
   db
     .updateTable('logs')
-    .set({ complete: sql.lit(1) })
+    .set({ complete: sql.lit(1), completed_at: value('now') })
     .where('id', '=', value('id')),
 );
 
 export async function completeLog(db: Database, trx: Transaction, id: bigint): Promise<void> {
-  await endLog(trx, { id });
+  await endLog(trx, { id, now: BigInt(Date.now()) });
   await db.announce(trx, logTopic(id));
 }
 
@@ -116,7 +117,7 @@ export async function addLine(db: Database, trx: Transaction, id: bigint, senten
 
 /** More is to come in a log that was not packed. */
 export async function reopenLog(trx: Transaction, id: bigint): Promise<void> {
-  await trx.updateTable('logs').set({ complete: 0 }).where('id', '=', id).execute();
+  await trx.updateTable('logs').set({ complete: 0, completed_at: null }).where('id', '=', id).execute();
 }
 
 /** Begins a log anew: what an earlier piece of work on the same record said is gone. */

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { collectBlobs } from '../../src/lifecycle/collect.ts';
+import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
+import { claim, enqueue, remove } from '../../src/queue/queue.ts';
 import { forgetTurns } from '../../src/queue/turns.ts';
 import { packLog } from '../../src/streams/logs.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
@@ -52,6 +53,32 @@ describeService('what nobody refers to', (service) => {
     assertDestroyed(await alice.delete(`/projects/${project.id}`));
     assert.equal(await collect(), 1);
     assert.deepEqual(blobs(), []);
+  });
+
+  test('goes with a deleted project at once, but for what another log says too', async () => {
+    const { db, blobs: store } = service.store;
+    const packed = async (said: string) => {
+      const { project, task, id } = await runningBuild(alice, runner);
+      await task.say(said);
+      await task.exit(0);
+      await packLog(db, store, id);
+      return { path: `/projects/${project.id}`, id };
+    };
+    const [first, second, alone] = [await packed('the same\n'), await packed('the same\n'), await packed('alone\n')];
+    assert.equal(blobs().length, 2);
+    for (const { path } of [first, alone]) assertDestroyed(await alice.delete(path));
+    assert.equal(await removeDoomedBlobs(db, store), 1);
+    assert.equal(blobs().length, 1);
+    const pack = { kind: 'pack_log', subjectId: second.id, accountId: 1n };
+    await db.transaction((trx) => enqueue(db, trx, service.store.ids, pack));
+    const claiming = { holder: 'another server', kinds: ['pack_log'], seconds: 60, turn: 1n };
+    const job = await db.transaction((trx) => claim(db, trx, claiming));
+    assertDestroyed(await alice.delete(second.path));
+    assert.equal(await removeDoomedBlobs(db, store), 0, 'somebody may be about to refer to it');
+    assert.ok(typeof job === 'object' && (await db.transaction((trx) => remove(trx, job))));
+    assert.equal(await removeDoomedBlobs(db, store), 1);
+    assert.deepEqual(blobs(), []);
+    assert.deepEqual(await db.read.selectFrom('doomed_blobs').selectAll().execute(), []);
   });
 
   test('stays while it is young: somebody may be about to refer to it', async () => {

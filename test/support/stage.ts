@@ -75,7 +75,8 @@ export class Stage {
   }
 
   #workshop(): Workshop {
-    const mirrors: Pick<Mirrors, 'fetch' | 'collect'> = {
+    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects'> = {
+      projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
       fetch: async ({ commitRef, projectId, say, signal }) => {
         await say(`looking for ${commitRef}\n`);
@@ -89,7 +90,7 @@ export class Stage {
     };
     return {
       mirrors: mirrors as Mirrors,
-      checkouts: { of: async () => ({ path: '/nowhere', [Symbol.dispose]: () => {} }) },
+      checkouts: { of: async () => ({ path: '/nowhere', [Symbol.dispose]: () => {} }), forget: async () => {} },
       sandboxes: {
         owner: { uid: 0, gid: 0 },
         run: (job) => this.#play(job),

@@ -9,6 +9,7 @@ import { shorterWays } from './0007-shorter-ways.ts';
 import { runners } from './0008-runners.ts';
 import { audit } from './0009-audit.ts';
 import { pinnedDependencies } from './0010-pinned-dependencies.ts';
+import { retention } from './0015-retention.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -22,4 +23,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0008-runners', apply: runners },
   { name: '0009-audit', apply: audit },
   { name: '0010-pinned-dependencies', apply: pinnedDependencies },
+  { name: '0015-retention', apply: retention },
 ];

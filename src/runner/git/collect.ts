@@ -46,6 +46,21 @@ export async function collect(
   return collected;
 }
 
+/** Removes the mirrors of one project, but for those that are in use. */
+export async function forget(dir: string, projectId: string): Promise<void> {
+  const folder = join(dir, 'mirrors', projectId);
+  for (const name of await namesIn(folder)) {
+    const lock = await tryLockFile(join(folder, name, 'lock'), 'exclusive');
+    if (lock === undefined) continue;
+    try {
+      await removeTree(join(folder, name));
+    } finally {
+      await lock.release();
+    }
+  }
+  await rmdir(folder).catch(() => {}); // not empty: one is in use
+}
+
 async function collectOne(
   sessions: Sessions,
   mirror: Mirror,
