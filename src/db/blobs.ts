@@ -33,6 +33,8 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
   const incoming = openIncoming(incomingFolder(folder));
   await mkdir(incomingFolder(folder), { recursive: true, mode: 0o700 });
   await incoming.sweep();
+  /** What this process stored, and when by its own clock: the files' own times are by one that may be set. */
+  const stored = new Map<string, number>();
   const pathOf = (digest: string): string => {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
     return join(folder, digest.slice(0, 2), digest);
@@ -45,6 +47,7 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
         const path = pathOf(digest);
         await mkdir(dirname(path), { recursive: true, mode: 0o700 });
         await rename(temporary, path);
+        stored.set(digest, performance.now());
         await flushFolder(dirname(path));
         return { digest, size };
       } catch (error) {
@@ -64,13 +67,14 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
     },
     async collect(age, referredTo) {
       await incoming.sweep();
+      for (const [digest, at] of stored) if (performance.now() - at > age) stored.delete(digest);
       let removed = 0;
       for (const shelf of await readdir(folder)) {
         if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
         const before = Date.now() - age;
         const old: string[] = [];
         for (const digest of await readdir(join(folder, shelf)))
-          if (await isOlder(join(folder, shelf, digest), before)) old.push(digest);
+          if (!stored.has(digest) && (await isOlder(join(folder, shelf, digest), before))) old.push(digest);
         if (old.length === 0) continue;
         const wanted = await referredTo(old);
         for (const digest of old) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before, mock, test } from 'node:test';
 import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import { claim, enqueue, remove } from '../../src/queue/queue.ts';
 import { forgetTurns } from '../../src/queue/turns.ts';
@@ -88,6 +88,9 @@ describeService('what nobody refers to', (service) => {
     }
     const { digest } = await store.put(content());
     assert.equal(await collectBlobs(db, store), 0);
+    const real = Date.now.bind(Date);
+    const clock = mock.method(Date, 'now', () => real() + 5 * 3_600_000);
+    assert.equal(await collectBlobs(db, store).finally(() => clock.mock.restore()), 0, 'also when the clock was set');
     assert.deepEqual(blobs(), [digest]);
     assert.equal(await collect(), 1);
   });
