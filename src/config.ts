@@ -120,10 +120,10 @@ function readPaths(value: string): string[] | undefined {
 }
 
 /** What a sandbox has itself. A directory of the machine can stand neither there, nor below, nor above. */
-const sandboxPlaces = [
-  ...['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc', '/proc', '/sys', '/dev'],
-  ...['/tmp', '/run', '/build', '/home/build', '/var/run', '/var/tmp'],
-];
+const sandboxPlaces =
+  '/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /proc /sys /dev /tmp /run /build /home/build /var/run /var/tmp'.split(
+    ' ',
+  );
 
 /** Why builds cannot be shown a directory; undefined when they can. By its name and by where that leads. */
 function whyNotShown(path: string, config: Config): string | undefined {

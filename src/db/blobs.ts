@@ -19,7 +19,7 @@ export interface Blobs {
    * Removes one blob at once, unless it is wanted. It is out of the way before the last look: what is stored under the
    * same name from then on is another file. So whoever stores one has to be among those who want it by then.
    */
-  remove(digest: string, isWanted: () => Promise<boolean>): Promise<'removed' | 'wanted'>;
+  remove(digest: string, isWanted: () => Promise<boolean>): Promise<'removed' | 'missing' | 'wanted'>;
   close(): Promise<void>;
 }
 
@@ -89,7 +89,7 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
       try {
         await rename(pathOf(digest), aside);
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'removed';
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'missing';
         throw error;
       }
       const wanted = await isWanted();

@@ -1,5 +1,6 @@
 import type { Blobs } from '../db/blobs.ts';
-import type { Database, Transaction } from '../db/open.ts';
+import { spareBlob } from '../db/doomed-blobs.ts';
+import type { Database } from '../db/open.ts';
 
 /** What is stored is referred to within moments; this leaves room for a server that stops in between. */
 const hour = 60 * 60 * 1000;
@@ -19,17 +20,6 @@ export async function collectBlobs(db: Database, blobs: Blobs, age = hour): Prom
   });
 }
 
-/** Notes the blobs of a project's logs in the transaction that deletes it. */
-export async function doomBlobs(trx: Transaction, projectId: bigint): Promise<void> {
-  const logs = trx.selectFrom('logs').select('blob').distinct().where('project_id', '=', projectId);
-  await trx
-    .insertInto('doomed_blobs')
-    .columns(['digest'])
-    .expression(logs.where('blob', 'is not', null).$castTo<{ digest: string }>())
-    .onConflict((conflict) => conflict.column('digest').doNothing())
-    .execute();
-}
-
 const atOnce = 100;
 
 /**
@@ -47,9 +37,10 @@ export async function removeDoomedBlobs(db: Database, blobs: Blobs): Promise<num
       isReferredTo = (await referredTo(db, [digest])).length > 0;
       return isReferredTo;
     };
-    if ((await blobs.remove(digest, isWanted)) === 'removed') removed += 1;
-    else if (!isReferredTo) continue; // it is looked at again
-    await db.transaction((trx) => trx.deleteFrom('doomed_blobs').where('digest', '=', digest).execute());
+    const fate = await blobs.remove(digest, isWanted);
+    if (fate === 'removed') removed += 1;
+    if (fate === 'wanted' && !isReferredTo) continue; // it is looked at again
+    await db.transaction((trx) => spareBlob(trx, digest));
   }
   return removed;
 }

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
+import { doomLogsOf } from '../db/doomed-blobs.ts';
 import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRuleRow } from '../db/schema.ts';
 import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuild, cancelBuild } from './builds.ts';
-import { doomBlobs } from './collect.ts';
 import { happened, holdProject, projectTopic, type Life } from './life.ts';
 import type { FetchProgress } from './rollup.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
@@ -177,7 +177,7 @@ export async function dropWork(life: Life, projectId: bigint): Promise<void> {
   for (const table of ['build_requests', 'builds', 'deploys', 'notifications'] as const) {
     await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
   }
-  await doomBlobs(trx, projectId);
+  await doomLogsOf(trx, projectId);
   await db.announce(trx, projectTopic(projectId));
 }
 

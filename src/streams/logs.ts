@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
+import { doomBlob } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
@@ -186,7 +187,7 @@ export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<v
     const packed = trx.updateTable('logs').set({ blob: digest }).where('id', '=', id);
     // In between it may have been opened or begun again; then what was packed is not all of it, or of another.
     const same = packed.where('complete', '=', 1).where('size', '=', log.size).where('blob', 'is', null);
-    if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return;
+    if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return doomBlob(trx, digest);
     await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
   });
 }

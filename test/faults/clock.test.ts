@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { settableClock, type SettableClock } from '../support/clock.ts';
 import { onEveryDatabase } from '../support/databases.ts';
-import { startInstallation, type Installation } from '../support/installation.ts';
+import { startInstallation, type Caller, type Installation } from '../support/installation.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 
 const fiveHours = 5 * 3600;
@@ -19,10 +19,10 @@ onEveryDatabase((database) => {
 
   test('the clock of the machine is set by five hours, and nobody is refused or lost', async (t) => {
     await using receiver = await Receiver.start(reply(500, 'not now'));
-    const { api } = installation;
+    const api = (): Caller => installation.api();
     const project = await installation.project();
     const suite = await project.suite(t, 'long', 'echo begun; sleep 10; echo done');
-    const notification = { name: 'hook', notifiable_type: 'build', url: receiver.url };
+    const notification = { name: 'webhook', notifiable_type: 'build', 'options[url]': receiver.url };
     await api().post(`${project.path}/notifications`, notification);
     const serverTime = async (): Promise<number> => Date.parse(String((await somethingNew()).created_at));
     const somethingNew = () => api().post(`${project.path}/build_requests`, { commit_ref: 'no such branch' });

@@ -138,13 +138,11 @@ async function loadRules([program, ...enter]: Command, input: string): Promise<v
 const CLOSED_RANGES = ['0.0.0.0/8', '10.0.2.0/24', '127.0.0.0/8', '168.63.129.16/32', '169.254.0.0/16', '224.0.0.0/3'];
 
 function rules(own: readonly string[], allowed: readonly string[]): string {
-  const set = (name: string, ranges: readonly string[]): string =>
-    `set ${name} { type ipv4_addr; flags interval; auto-merge; elements = { ${ranges.join(', ')} } }`;
   return `
     table inet sandbox {
-      ${set('closed', [...CLOSED_RANGES, ...own])}
-      ${allowed.length > 0 ? set('allowed', allowed) : ''}
-      ${set('refused', REFUSED_IPV4_RANGES)}
+      ${setOf('closed', [...CLOSED_RANGES, ...own])}
+      ${allowed.length > 0 ? setOf('allowed', allowed) : ''}
+      ${setOf('refused', REFUSED_IPV4_RANGES)}
       chain output {
         type filter hook output priority filter; policy accept;
         oifname "lo" accept
@@ -155,6 +153,10 @@ function rules(own: readonly string[], allowed: readonly string[]): string {
         meta nfproto ipv6 reject with icmpx type admin-prohibited
       }
     }`;
+}
+
+function setOf(name: string, ranges: readonly string[]): string {
+  return `set ${name} { type ipv4_addr; flags interval; auto-merge; elements = { ${ranges.join(', ')} } }`;
 }
 
 function refuse(addresses: readonly string[]): string {

@@ -16,7 +16,7 @@ export interface SandboxRoot {
   /** Where the helper has a place of the sandbox. */
   at(place: string): string;
   /** Settles when it is there. */
-  readonly made: Promise<void>;
+  readonly made: Promise<unknown>;
 }
 
 /** `paths` are shown as they are on the machine, and only to be read. */
@@ -31,7 +31,7 @@ export function makeSandboxRoot(helper: RunHelper, paths: readonly string[]): Sa
   const at = (place: string): string => join(path, place);
   // Outer ones before those inside them.
   const shown = paths.toSorted((a, b) => a.length - b.length).map((one) => helper.bind(one, at(one), 'ro'));
-  return { path, at, made: Promise.all([made, ...shown]).then(() => {}) };
+  return { path, at, made: Promise.all([made, ...shown]) };
 }
 
 /** Where the machine has its programs and libraries. */

@@ -103,10 +103,11 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   }
 }
 
+const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
+
 /** Where software stands inside a directory of the machine that runs see, or around it, both are mounted anew. */
 function withPaths(mounts: readonly Mount[], { paths, overlay }: Machine): Mount[] {
-  const lieInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
-  const touched = paths.filter((path) => mounts.some(({ at }) => lieInside(at, path) || lieInside(path, at)));
+  const touched = paths.filter((path) => mounts.some(({ at }) => isInside(at, path) || isInside(path, at)));
   const [inTheWay] = touched;
   if (inTheWay !== undefined && !overlay)
     throw new CannotMountError(
