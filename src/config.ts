@@ -1,7 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { cpus, totalmem } from 'node:os';
-import { join, resolve } from 'node:path';
+import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 
 /**
@@ -78,10 +78,13 @@ const settings = {
   webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   sandbox: choice('on', ['on', 'off']),
   build_network: choice('internet', ['none', 'internet', 'host']),
+  build_allow: setting<string[]>([], 'a list of IPv4 ranges as CIDR, such as 10.1.0.0/16', readIPv4Ranges),
+  build_paths: setting<string[]>([], 'a list of absolute paths, such as /opt,/srv/tools', readPaths),
   build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
   build_processes: whole(4096, 8, 4_000_000),
   build_timeout: whole(3600, 1, 30 * 24 * 3600),
   log_size: whole(512, 1, megabyte),
+  log_days: whole(0, 0, 36_500),
   disk_reserve: optionalWhole(0, 1024 * megabyte),
   fetch_timeout: whole(900, 1, 30 * 24 * 3600),
   checkout_size: whole(20 * 1024, 1, 16 * megabyte),
@@ -102,6 +105,48 @@ export interface Config extends Values {
 function readRanges(value: string): string[] | undefined {
   const ranges = value.split(/[\s,]+/).filter((range) => range !== '');
   return ranges.every(isRange) ? ranges : undefined;
+}
+
+/** Builds have no way out over IPv6. */
+function readIPv4Ranges(value: string): string[] | undefined {
+  const ranges = readRanges(value);
+  return ranges?.every((range) => !range.includes(':')) ? ranges : undefined;
+}
+
+function readPaths(value: string): string[] | undefined {
+  const paths = value.split(/[,:]/).map((path) => path.trim());
+  const named = paths.filter((path) => path !== '').map((path) => (path === '/' ? path : path.replace(/\/+$/, '')));
+  return named.every((path) => isAbsolute(path) && normalize(path) === path) ? [...new Set(named)] : undefined;
+}
+
+/** What a sandbox has itself. A directory of the machine can stand neither there, nor below, nor above. */
+const sandboxPlaces =
+  '/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /proc /sys /dev /tmp /run /build /home/build /var/run /var/tmp'.split(
+    ' ',
+  );
+
+/** Why builds cannot be shown a directory; undefined when they can. By its name and by where that leads. */
+function whyNotShown(path: string, config: Config): string | undefined {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'there is no such directory';
+  if (/["\\]/.test(path)) return 'its name has a quote or a backslash in it';
+  const meant = realpathSync(path);
+  const taken = sandboxPlaces.find((place) =>
+    [path, meant].some((one) => isWithin(one, place) || isWithin(place, one)),
+  );
+  if (taken !== undefined) return `builds have ${taken} of their own, or see it anyway`;
+  const blobs = config.blob_url?.replace(/^file:\/\//, '');
+  for (const secret of [config.data_dir, blobs, config.master_key_file, config.tls_key, config.ssh_config]) {
+    if (secret === undefined) continue;
+    const place = resolve(secret);
+    const real = existsSync(place) ? realpathSync(place) : place;
+    if ([place, real].some((one) => isWithin(one, meant) || isWithin(one, path) || isWithin(meant, one)))
+      return `${secret} lies there, which builds must not see`;
+  }
+  return undefined;
+}
+
+function isWithin(inner: string, outer: string): boolean {
+  return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
 }
 
 function isRange(range: string): boolean {
@@ -184,6 +229,10 @@ function fromFile(file: string): [string, Source][] {
 }
 
 function refuseContradictions(config: Config): void {
+  for (const path of config.build_paths) {
+    const why = whyNotShown(path, config);
+    if (why !== undefined) throw new ConfigError(`build_paths: builds cannot be shown ${path}: ${why}`);
+  }
   if ((config.tls_cert === undefined) !== (config.tls_key === undefined)) {
     throw new ConfigError('tls_cert and tls_key belong together: one of them is missing');
   }

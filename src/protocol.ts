@@ -40,6 +40,9 @@ import packageJson from '../package.json' with { type: 'json' };
  * So what a version adds to a message, the one before it does without: who reads it takes its absence for what was so
  * before, and what a reader does not know it leaves out. test/dispatch/versions.test.ts has the messages of older ones.
  *
+ * A runner keeps what it fetched for the next time. Every few seconds it asks which projects are *gone* of those that it
+ * has something of, and removes what it has of these.
+ *
  * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
  * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
  */
@@ -59,6 +62,9 @@ export function understandEachOther(one: string, other: string): boolean {
 export const claimSeconds = 15;
 /** How long the server holds a request for the next order, and for a word about claims. */
 export const holdSeconds = 5;
+
+/** So many projects are asked about at a time. */
+export const mostProjects = 1000;
 
 export const workKinds = ['fetch_commit', 'run_suite', 'compile_dependency', 'push_deploy'] as const;
 export type WorkKind = (typeof workKinds)[number];
@@ -244,6 +250,8 @@ export interface Link {
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
   /** The private key that opens the repository of a suite that this claim is for; undefined when it is not held any more. */
   key(claim: string, signal: AbortSignal): Promise<string | undefined>;
+  /** Of these projects, of which the runner keeps something, those that it need not keep anything of any more. */
+  gone(projects: string[], signal: AbortSignal): Promise<string[]>;
 }
 
 /** What became of a blob: it lies with the server under this name, is not wanted any more, or there is no room for it. */

@@ -29,13 +29,14 @@ import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { hasOwnName } from './http/strict-transport.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
-import { collectBlobs } from './lifecycle/collect.ts';
+import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { addTokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
 import { addressJudge } from './lib/public-addresses.ts';
+import { forgetOldLogs } from './streams/retention.ts';
 import { startCourier } from './webhooks/courier.ts';
 import { forgetOldDeliveries } from './webhooks/retention.ts';
 import { patience, type Patience } from './webhooks/patience.ts';
@@ -67,6 +68,7 @@ export interface ServerParts {
 }
 
 const hour = 60 * 60 * 1000;
+const removeEvery = 2000;
 /** What the database, the runner's door and what is being read and written need at the least. */
 const filesApart = 128;
 
@@ -138,9 +140,17 @@ export async function startServer({
   opened.defer(() => server.close());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
-    tidy(store).catch((error: unknown) => log.error({ err: error }, 'what nobody needs any more was not removed'));
+    tidy(store, config.log_days).catch((error: unknown) =>
+      log.error({ err: error }, 'what nobody needs any more was not removed'),
+    );
   }, hour);
   opened.defer(() => clearInterval(sweep));
+  const removing = repeatedly(
+    removeEvery,
+    () => removeDoomedBlobs(store.db, store.blobs),
+    (error) => log.error({ err: error }, 'the blobs of what was deleted were not removed'),
+  );
+  opened.defer(() => removing.stop());
 
   const local = localVisits(store.db, localHolder(config));
   const unnoted = (error: unknown): void => log.error({ err: error }, 'what became of the local runner was not noted');
@@ -159,13 +169,29 @@ export async function startServer({
   };
 }
 
+/** Does something now and then, one after the other; who stops it waits for what is under way. */
+function repeatedly(everyMs: number, work: () => Promise<unknown>, onTrouble: (error: unknown) => void) {
+  let working: Promise<unknown> | undefined;
+  const timer = setInterval(() => {
+    working ??= work()
+      .catch(onTrouble)
+      .finally(() => (working = undefined));
+  }, everyMs);
+  return {
+    async stop(): Promise<void> {
+      clearInterval(timer);
+      await working;
+    },
+  };
+}
+
 /** Servers that share a database each have a runner of their own; the next server on the same folder takes it over. */
 function localHolder({ data_dir: dataDir }: Config): string {
   return `local ${hostname()} ${dataDir}`;
 }
 
 /** Removes what nobody needs any more. Other servers do the same; twice does no harm. */
-async function tidy({ db, blobs }: Services): Promise<void> {
+async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetOldKeys(db);
   await forgetOldCodes(db);
   await forgetOldSessions(db);
@@ -173,6 +199,7 @@ async function tidy({ db, blobs }: Services): Promise<void> {
   await forgetOldVisits(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
+  await forgetOldLogs(db, logDays);
   await collectBlobs(db, blobs);
 }
 

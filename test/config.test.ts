@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { ConfigError, readConfig } from '../src/config.ts';
 import { temporaryFolder } from './support/databases.ts';
+
+const isRoot = process.getuid?.() === 0;
 
 describe('the configuration', () => {
   const folders: string[] = [];
@@ -34,6 +36,55 @@ describe('the configuration', () => {
     assert.deepEqual([port, host, level, tls], [1001, '127.0.0.2', 'warn', 'on']);
     const { port: standard, host: local } = read();
     assert.deepEqual([standard, local], [8443, '127.0.0.1']);
+  });
+
+  test(
+    'shows builds directories of the machine, but none that hides their own places or holds secrets',
+    { skip: !isRoot && 'what others can write is among what builds have of their own' },
+    () => {
+      const shown = mkdtempSync('/opt/headrace-test-');
+      const link = join(shown, 'link');
+      symlinkSync('/proc', link);
+      folders.push(shown);
+      const paths = (value: string): Parameters<typeof read>[0] => ({ env: { HEADRACE_BUILD_PATHS: value } });
+      assert.deepEqual(read(paths(`${shown}/, /opt:${shown}`)).build_paths, [shown, '/opt']);
+      assert.deepEqual(read({ file: `build_paths = ["${shown}", "/opt"]` }).build_paths, [shown, '/opt']);
+      assert.deepEqual(read(paths('')).build_paths, []);
+      refused(paths('opt'), /^HEADRACE_BUILD_PATHS must be a list of absolute paths/);
+      refused(paths(`${shown}/../opt`), /^HEADRACE_BUILD_PATHS must be a list of absolute paths/);
+      refused(paths(`${shown}/missing`), /\/missing: there is no such directory/);
+      for (const path of [
+        '/',
+        '/proc',
+        '/proc/sys',
+        '/sys/kernel',
+        '/dev',
+        '/etc',
+        '/usr/share',
+        '/tmp',
+        '/home',
+        '/var',
+      ])
+        refused(paths(path), /builds cannot be shown .*: builds have \/.* of their own, or see it anyway/);
+      refused(paths(link), /builds have \/proc of their own/);
+      const data = join(shown, 'deep', 'data');
+      const key = join(shown, 'master.key');
+      for (const path of [shown, data]) {
+        mkdirSync(data, { recursive: true });
+        const flags = { data_dir: data };
+        refused({ ...paths(path), flags }, /deep\/data lies there, which builds must not see/);
+      }
+      const env = { ...paths(shown)?.env, HEADRACE_MASTER_KEY_FILE: key };
+      refused({ env }, /master\.key lies there/);
+    },
+  );
+
+  test('opens private ranges to builds, of the only kind that they have a way to', () => {
+    const allow = (value: string): Parameters<typeof read>[0] => ({ env: { HEADRACE_BUILD_ALLOW: value } });
+    assert.deepEqual(read(allow('10.1.0.0/16, 192.168.7.9/32')).build_allow, ['10.1.0.0/16', '192.168.7.9/32']);
+    assert.deepEqual(read(allow('')).build_allow, []);
+    for (const value of ['10.1.0.0', '10.1.0.0/33', 'mirror.example', 'fd00::/8', '10.1.0.0/16; drop'])
+      refused(allow(value), /^HEADRACE_BUILD_ALLOW must be a list of IPv4 ranges/);
   });
 
   test('takes the data folder from its flag, else the environment', () => {

@@ -74,7 +74,9 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
     .executeTakeFirstOrThrow();
   // Only now: who waited for another's attempt to be counted would come from before it.
   const now = BigInt(Date.now());
-  if (counted.refused_until > now) return Number(counted.refused_until - now);
+  const left = Number(counted.refused_until - now);
+  // More than anybody has to wait means that the clock was set back since.
+  if (left > 0 && left <= limits[kind].longestWait) return left;
   const sinceLast = Math.max(0, Number(now - counted.last_at));
   const failures = Math.max(1, counted.failures - Math.floor(sinceLast / limits[kind].forgiveness));
   const wait = waitAfter(kind, failures);
@@ -141,7 +143,7 @@ async function isNews(trx: Transaction, subject: string): Promise<boolean> {
     .updateTable('sign_in_failures')
     .set({ noted_at: now })
     .where('subject', '=', subject)
-    .where('noted_at', '<', now - BigInt(hour))
+    .where((where) => where.or([where('noted_at', '<', now - BigInt(hour)), where('noted_at', '>', now)]))
     .executeTakeFirst();
   return numUpdatedRows === 1n;
 }

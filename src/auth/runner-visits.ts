@@ -81,8 +81,9 @@ export async function forgetOldVisits(db: Database): Promise<void> {
   await db.transaction((trx) => trx.deleteFrom('runner_visits').where('runner_id', 'is', null).where(old).execute());
 }
 
+/** Who came later than now came before the clock was set back. */
 const isThere = ({ clock }: Pick<Database, 'clock'>) =>
-  sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)}`;
+  sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and visit.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
 const findTakers = new Map<Database['kind'], ReturnType<typeof makeFindTakers>>();
 

@@ -1,14 +1,16 @@
-import { statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { recordAudit } from '../auth/audit.ts';
 import { checkMasterKey } from '../db/canary.ts';
+import { diskReserveBytes, type Config } from '../config.ts';
 import { dumpTables } from '../db/dump.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase } from '../db/open.ts';
 import { openSnapshot, type Snapshot } from '../db/snapshot.ts';
 import { lockUpkeep } from '../db/upkeep-lock.ts';
 import { writeArchive } from '../lib/archive.ts';
+import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { fileLines, filesToKeep } from './backup-files.ts';
 import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
@@ -41,7 +43,7 @@ export const backup: Command = {
       if (withKeys) await refuseForeignKey(url, masterKeyFile(config));
       const snapshot = await openSnapshot(url);
       try {
-        await writeArchive(file, lines(snapshot));
+        await writeArchive(file, whileThereIsRoom(lines(snapshot), roomFor(file, config)));
       } finally {
         await snapshot.close();
       }
@@ -92,6 +94,20 @@ async function noteBackup(url: string, file: string, withKeys: boolean): Promise
     await lease.close();
   } finally {
     await db.close();
+  }
+}
+
+/** A backup beside the data must not take the room that the server lives on; one on another disk may fill it. */
+function roomFor(file: string, config: Config): DiskReserve | undefined {
+  const folder = dirname(file);
+  const isBeside = existsSync(folder) && statSync(folder).dev === statSync(config.data_dir).dev;
+  return isBeside ? keepReserve({ folders: [folder], bytes: diskReserveBytes(config) }) : undefined;
+}
+
+async function* whileThereIsRoom(lines: AsyncIterable<string>, disk: DiskReserve | undefined): AsyncGenerator<string> {
+  for await (const line of lines) {
+    await disk?.take(line.length);
+    yield line;
   }
 }
 

@@ -137,6 +137,8 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
     HEADRACE_LOG_LEVEL: config.log_level,
     HEADRACE_SANDBOX: config.sandbox,
     HEADRACE_BUILD_NETWORK: config.build_network,
+    HEADRACE_BUILD_ALLOW: config.build_allow.join(','),
+    HEADRACE_BUILD_PATHS: config.build_paths.join(','),
     HEADRACE_FETCH_TIMEOUT: String(config.fetch_timeout),
     HEADRACE_CHECKOUT_SIZE: String(config.checkout_size),
     HEADRACE_DEPENDENCY_CACHE: String(config.dependency_cache),

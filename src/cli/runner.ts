@@ -37,6 +37,8 @@ export const runner: Command = {
       link,
       sshConfig: config.ssh_config,
       network: config.build_network,
+      buildAllow: config.build_allow,
+      buildPaths: config.build_paths,
       shelfBytes: config.dependency_cache * 1024 * 1024,
       fetchTimeoutMs: config.fetch_timeout * 1000,
       checkoutBytes: config.checkout_size * 1024 * 1024,
@@ -111,7 +113,7 @@ const forgottenAfter = 60_000;
 /** A server that died and does not come back leaves its runner alone: without work and without a server, it goes too. */
 function endWhenForgotten(config: Config, running: Runner, stop: () => void): void {
   const timer = setInterval(() => {
-    const isForgotten = !running.isBusy() && Date.now() - running.heardAt() > forgottenAfter;
+    const isForgotten = !running.isBusy() && performance.now() - running.heardAt() > forgottenAfter;
     if (isForgotten || !existsSync(config.data_dir)) stop();
   }, 2000);
   timer.unref();

@@ -15,6 +15,11 @@ export interface Blobs {
    * than that ever takes. Answers how many were removed.
    */
   collect(age: number, referredTo: (digests: string[]) => Promise<Set<string>>): Promise<number>;
+  /**
+   * Removes one blob at once, unless it is wanted. It is out of the way before the last look: what is stored under the
+   * same name from then on is another file. So whoever stores one has to be among those who want it by then.
+   */
+  remove(digest: string, isWanted: () => Promise<boolean>): Promise<'removed' | 'missing' | 'wanted'>;
   close(): Promise<void>;
 }
 
@@ -28,6 +33,8 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
   const incoming = openIncoming(incomingFolder(folder));
   await mkdir(incomingFolder(folder), { recursive: true, mode: 0o700 });
   await incoming.sweep();
+  /** What this process stored, and when by its own clock: the files' own times are by one that may be set. */
+  const stored = new Map<string, number>();
   const pathOf = (digest: string): string => {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
     return join(folder, digest.slice(0, 2), digest);
@@ -40,6 +47,7 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
         const path = pathOf(digest);
         await mkdir(dirname(path), { recursive: true, mode: 0o700 });
         await rename(temporary, path);
+        stored.set(digest, performance.now());
         await flushFolder(dirname(path));
         return { digest, size };
       } catch (error) {
@@ -59,13 +67,14 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
     },
     async collect(age, referredTo) {
       await incoming.sweep();
+      for (const [digest, at] of stored) if (performance.now() - at > age) stored.delete(digest);
       let removed = 0;
       for (const shelf of await readdir(folder)) {
         if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
         const before = Date.now() - age;
         const old: string[] = [];
         for (const digest of await readdir(join(folder, shelf)))
-          if (await isOlder(join(folder, shelf, digest), before)) old.push(digest);
+          if (!stored.has(digest) && (await isOlder(join(folder, shelf, digest), before))) old.push(digest);
         if (old.length === 0) continue;
         const wanted = await referredTo(old);
         for (const digest of old) {
@@ -73,6 +82,20 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
         }
       }
       return removed;
+    },
+    async remove(digest, isWanted) {
+      if (await isWanted()) return 'wanted';
+      const aside = await incoming.file();
+      try {
+        await rename(pathOf(digest), aside);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'missing';
+        throw error;
+      }
+      const wanted = await isWanted();
+      if (wanted) await rename(aside, pathOf(digest));
+      else await rm(aside);
+      return wanted ? 'wanted' : 'removed';
     },
     close: () => incoming.close(),
   };

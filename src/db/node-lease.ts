@@ -10,6 +10,9 @@ import { isDatabaseFull, type Database } from './open.ts';
  * identifiers. Whoever takes it over starts above that mark, so a clock that was wrong, or that differs
  * between machines, cannot make an identifier twice. The lease is renewed at a third of its length; a process
  * that was stopped for longer finds it lapsed and makes no identifier until it holds one again.
+ *
+ * The machine's clock may be set while we live, by hours. So it is read when the lease is taken or renewed, with a mark
+ * that allows for it, and in between identifiers go by the process's own clock, which nobody sets.
  */
 export interface NodeLease {
   readonly ids: IdSource;
@@ -32,8 +35,9 @@ interface Terms {
   usedUntil: number;
   /** How far into the future identifiers may reach: what the row promises to the next holder. */
   mark: number;
-  /** On this process's monotonic clock. */
-  lapsesAt: number;
+  /** What the machine's clock said when the process's own stood at `at`. */
+  time: number;
+  at: number;
 }
 
 export async function leaseNode(db: Database, onTrouble: (error: unknown) => void): Promise<NodeLease> {
@@ -90,18 +94,27 @@ export async function leaseNode(db: Database, onTrouble: (error: unknown) => voi
 
 function idsUnder(terms: () => Terms): NodeIds {
   const { node, usedUntil } = terms();
-  return createIds({
-    node,
-    usedUntil,
-    mayUse(time) {
-      if (performance.now() > terms().lapsesAt || time > terms().mark) throw new LeaseLapsedError();
+  const held = (): number => performance.now() - terms().at;
+  return createIds(
+    {
+      node,
+      usedUntil,
+      mayUse(time) {
+        if (held() > leaseLength || time > terms().mark) throw new LeaseLapsedError();
+      },
     },
-  });
+    () => Math.floor(terms().time + held()),
+  );
+}
+
+/** Both clocks in one moment. */
+function moment(): Pick<Terms, 'time' | 'at'> {
+  return { time: Date.now(), at: performance.now() };
 }
 
 async function take(db: Database, holder: string): Promise<Terms> {
   for (;;) {
-    const lapsesAt = performance.now() + leaseLength;
+    const now = moment();
     const terms = await db.transaction(async (trx) => {
       const rows = await trx
         .selectFrom('id_nodes')
@@ -110,7 +123,7 @@ async function take(db: Database, holder: string): Promise<Terms> {
         .execute();
       const choice = chooseNode(rows);
       const usedUntil = Number(choice.row?.used_until ?? 0n);
-      const mark = Math.max(Date.now(), usedUntil) + 2 * leaseLength;
+      const mark = Math.max(now.time, usedUntil) + 2 * leaseLength;
       const values = { holder, used_until: BigInt(mark), leased_until: leaseEnd(db) };
       // Between two who want the same number, the second finds the row changed and looks again.
       const { numInsertedOrUpdatedRows: changed } = await trx
@@ -123,7 +136,7 @@ async function take(db: Database, holder: string): Promise<Terms> {
             .where('id_nodes.leased_until', '=', choice.row?.leased_until ?? -1n),
         )
         .executeTakeFirst();
-      return changed === 1n ? { node: choice.node, usedUntil, mark, lapsesAt } : undefined;
+      return changed === 1n ? { node: choice.node, usedUntil, mark, ...now } : undefined;
     });
     if (terms) return terms;
   }
@@ -142,8 +155,8 @@ function chooseNode(rows: NodeRow[]): { node: number; row?: NodeRow } {
 }
 
 async function extend(db: Database, holder: string, { node, usedUntil, mark }: Terms): Promise<Terms | undefined> {
-  const lapsesAt = performance.now() + leaseLength;
-  const farther = Math.max(mark, Date.now() + 2 * leaseLength);
+  const now = moment();
+  const farther = Math.max(mark, now.time + 2 * leaseLength);
   const { numUpdatedRows } = await db.transaction((trx) =>
     trx
       .updateTable('id_nodes')
@@ -152,7 +165,7 @@ async function extend(db: Database, holder: string, { node, usedUntil, mark }: T
       .where('holder', '=', holder)
       .executeTakeFirst(),
   );
-  return numUpdatedRows === 1n ? { node, usedUntil, mark: farther, lapsesAt } : undefined;
+  return numUpdatedRows === 1n ? { node, usedUntil, mark: farther, ...now } : undefined;
 }
 
 function leaseEnd(db: Database): RawBuilder<bigint> {

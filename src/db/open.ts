@@ -189,13 +189,14 @@ export function isLockTimeout(error: unknown): boolean {
 
 /** There is no room for what was to be written. */
 export function isDatabaseFull(error: unknown): boolean {
-  return codeOf(error) === '53100' || (sqliteMessage(error) !== '' && sqliteCode(error) === sqliteFull);
+  return codeOf(error) === '53100' || (sqliteMessage(error) !== '' && sqliteFull.has(sqliteCode(error)));
 }
 
-const sqliteFull = 13;
+/** The database has no room, or what it shares with its readers has none (SQLITE_FULL, SQLITE_IOERR_SHMSIZE). */
+const sqliteFull = new Set([13, 4874]);
 
 function sqliteCode(error: unknown): number {
-  return error instanceof Error && 'errcode' in error ? Number(error.errcode) % 256 : 0;
+  return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0;
 }
 
 function codeOf(error: unknown): string {

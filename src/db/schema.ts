@@ -27,6 +27,7 @@ export interface Schema {
   queue_turns: QueueTurnRow;
   events: EventRow;
   logs: LogRow;
+  doomed_blobs: DoomedBlobRow;
   log_chunks: LogChunkRow;
   built_refs: BuiltRefRow;
   runners: RunnerRow;
@@ -331,12 +332,19 @@ export interface LogRow {
   complete: number;
   /** Where it lies once it is complete and packed. */
   blob: string | null;
+  /** When it was completed; null while more is to come, and once what it said is gone. */
+  completed_at: bigint | null;
 }
 
 export interface LogChunkRow {
   log_id: bigint;
   start: bigint;
   bytes: Uint8Array;
+}
+
+/** Referred to by what was deleted: it goes, unless something else refers to it. */
+export interface DoomedBlobRow {
+  digest: string;
 }
 
 /** Which commit a branch or tag pointed to when it was last built. */

@@ -23,13 +23,13 @@ export function openForWriting(file: string): DatabaseSync {
  * and does not wait when another process is doing the same: the waiting for programs that start together is ours.
  */
 function enterWalMode(database: DatabaseSync): void {
-  const givenUp = Date.now() + patience;
+  const givenUp = performance.now() + patience;
   for (;;) {
     try {
       database.exec('pragma journal_mode = wal');
       return;
     } catch (error) {
-      if (!isBusy(error) || Date.now() > givenUp) throw error;
+      if (!isBusy(error) || performance.now() > givenUp) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pause);
     }
   }

@@ -3,18 +3,22 @@ import type { Services } from '../api/call.ts';
 import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Hub } from '../db/hub.ts';
-import { isDatabaseFull, isUniqueViolation, type Transaction } from '../db/open.ts';
+import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
+import { watchForSetBack } from '../lib/set-back.ts';
 import * as protocol from '../protocol.ts';
 import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
+import { watchClaims, type LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
+import { hurryStranded } from '../queue/stranded.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine, findLog, packLog } from '../streams/logs.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
+import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
 import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
 import { logIntake, wordsFor } from './log-intake.ts';
@@ -53,14 +57,14 @@ export interface Dispatch extends RunnerBlobs {
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
+  /** Of these projects, those that the runner has no more business with. */
+  goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
   /** Everything a holder had is lost, and known to be. */
   gone(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
 const sweepEvery = 2000;
-/** Shorter than what is left of a claim that was extended in time. */
-const longWithoutSweep = 4 * sweepEvery;
 /** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
 const lookEvery = 1000;
 /** Whoever is overtaken so often leaves it to those who are quicker, and looks again later. */
@@ -73,6 +77,9 @@ const mostPutOff = 500;
 /** How work of every kind can end. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
 const smallLog = 64n * 1024n;
+const packKind = 'pack_log';
+/** Longer than it ever takes. */
+const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, hub, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
@@ -81,21 +88,18 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
 
-  // Nobody could extend a claim while no server was there. On a full disk it is done before any of them may lapse.
-  const renewClaims = (): Promise<void> => queue.renewAll(db, protocol.claimSeconds + protocol.holdSeconds);
-  let areRenewed = await renewClaims().then(
-    () => true,
-    (error: unknown) => {
-      if (isDatabaseFull(error)) return false;
-      throw error;
-    },
-  );
+  const claims = watchClaims(db, {
+    patience: (kind) => (kind === packKind ? packSeconds : protocol.claimSeconds) * 1000,
+    atStart: protocol.holdSeconds * 1000,
+    everyMs: sweepEvery,
+  });
+  await claims.look();
 
   /** Packing is work of its own: it is in the queue, so that a crash does not leave a log unpacked for ever. */
   const pack = async (): Promise<void> => {
     for (;;) {
       const job = await db.transaction((trx) =>
-        queue.claimAny(db, trx, { holder: 'server', kind: 'pack_log', seconds: 600 }),
+        queue.claimAny(db, trx, { holder: 'server', kind: packKind, seconds: packSeconds }),
       );
       if (!job) return;
       await packLog(db, blobs, job.subject_id);
@@ -184,10 +188,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
     const size = (await findLog(trx, job.subject_id))?.size ?? 0n;
     if (size <= smallLog) return;
-    await queue.enqueue(db, trx, ids, { kind: 'pack_log', subjectId: job.subject_id, accountId: job.account_id });
+    await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
   };
 
-  const lose = async (lost: ClaimedJob): Promise<void> => {
+  const lose = async (lost: LapsedClaim): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.holdJob(db, trx, lost.claim);
       if (job) await giveUp(trx, job);
@@ -227,20 +231,17 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     return { taken: true };
   };
 
+  const hasBeenSetBack = watchForSetBack();
   const sweep = async (): Promise<void> => {
-    // While the database was away, or this process stood still, nobody could extend a claim either.
-    if (!areRenewed || performance.now() - sweptAt > longWithoutSweep) await renewClaims();
-    areRenewed = true;
-    for (const job of await queue.lapsed(db)) {
+    if (hasBeenSetBack()) await hurryStranded(db, { kinds: Object.keys(kinds), longestWait: laterMs });
+    for (const job of await claims.look()) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
     }
-    if (packing.size === 0 && (await queue.isAnyWaiting(db, ['pack_log']))) packSoon();
-    sweptAt = performance.now();
+    if (packing.size === 0 && (await queue.isAnyWaiting(db, [packKind]))) packSoon();
   };
-  let sweptAt = performance.now();
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
     sweeping ??= sweep()
@@ -254,7 +255,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     async next(runner, claim, signal) {
       using watch = hub.watchEarly(queue.queueTopic);
       using asking = held.hold(runner.holder);
-      const deadline = Date.now() + protocol.holdSeconds * 1000;
+      const deadline = performance.now() + protocol.holdSeconds * 1000;
       // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
       // It may have been given already, to a request whose answer was lost.
       for (let isComing = (await queue.jobOf(db.read, claim)) !== undefined; ;) {
@@ -262,7 +263,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
           const order = await orderNow(runner, claim, () => !asking.isOver);
           if (order) return order;
         }
-        const left = deadline - Date.now();
+        const left = deadline - performance.now();
         if (left <= 0 || signal.aborted || asking.isOver) return undefined;
         isComing = await watch.changed(Math.min(left, lookEvery), signal);
         if (signal.aborted) return undefined;
@@ -275,12 +276,12 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     async extend(runner, claims, signal) {
       const { holder } = runner;
       using watch = hub.watch(queue.claimsTopic);
-      const deadline = Date.now() + protocol.holdSeconds * 1000;
+      const deadline = performance.now() + protocol.holdSeconds * 1000;
       const extending = { holder, claims, seconds: protocol.claimSeconds };
       if (claims.length > 0) await db.transaction((trx) => queue.extend(db, trx, extending));
       for (;;) {
         const words = wordsOn(claims, await queue.heldBy(db, holder));
-        const left = deadline - Date.now();
+        const left = deadline - performance.now();
         if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
         await watch.changed(Math.min(left, lookEvery), signal);
         await checkRunner(db.read, runner);
@@ -299,6 +300,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
+
+    goneProjects: (runner, projects) => goneProjects(db, runner, projects),
 
     async gone(holder) {
       held.end(holder);

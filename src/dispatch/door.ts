@@ -9,7 +9,7 @@ import { understandEachOther, unnamedVersion, version, type Receipt } from '../p
 import { addBlobDoor } from './blob-door.ts';
 import { createChunkMemory, type HeldChunk } from './chunk-memory.ts';
 import type { Dispatch } from './dispatch.ts';
-import { readClaim, readClaimHeader, readClaims, readOffsetHeader, readReport } from './messages.ts';
+import { readClaim, readClaimHeader, readClaims, readOffsetHeader, readProjects, readReport } from './messages.ts';
 
 /** A chunk of log is at most this long. */
 export const largestChunk = 1024 * 1024;
@@ -87,6 +87,10 @@ export function addDoor(server: FastifyInstance, { dispatch, identify, note }: D
     door.post('/runner/key', short, async (request, reply) => {
       const privateKey = await dispatch.key(runnerOf(request), readClaim(request.body));
       return reply.send(privateKey === undefined ? { gone: true } : { privateKey });
+    });
+
+    door.post('/runner/gone', { bodyLimit: 64 * 1024 }, async (request, reply) => {
+      return reply.send({ gone: await dispatch.goneProjects(runnerOf(request), readProjects(request.body)) });
     });
 
     addBlobDoor(door, dispatch, runnerOf);

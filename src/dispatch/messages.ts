@@ -1,5 +1,12 @@
 import { ApiError } from '../errors.ts';
-import type { CommitReport, CutReason, FinishReport, Outcome, TrunkNews } from '../protocol.ts';
+import {
+  mostProjects,
+  type CommitReport,
+  type CutReason,
+  type FinishReport,
+  type Outcome,
+  type TrunkNews,
+} from '../protocol.ts';
 
 /**
  * What runners send, read strictly: a runner is a machine elsewhere, and whoever has taken it over speaks for it. What
@@ -75,6 +82,11 @@ export function readClaim(body: unknown): string {
 
 export function readClaims(body: unknown): string[] {
   return [...new Set(list(mostClaims, claim)(group(body, 'generic').claims, 'claims'))];
+}
+
+/** Their numbers, in decimal. */
+export function readProjects(body: unknown): string[] {
+  return list(mostProjects, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
 }
 
 type Headers = Record<string, unknown>;

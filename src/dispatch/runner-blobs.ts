@@ -83,10 +83,10 @@ async function opened(blobs: Blobs, digest: string): Promise<Blob | undefined> {
 }
 
 function everyNow(look: () => Promise<void>): () => Promise<void> {
-  let lookedAt = Date.now();
+  let lookedAt = performance.now();
   return async () => {
-    if (Date.now() - lookedAt < lookEvery) return;
+    if (performance.now() - lookedAt < lookEvery) return;
     await look();
-    lookedAt = Date.now();
+    lookedAt = performance.now();
   };
 }

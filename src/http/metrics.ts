@@ -102,14 +102,15 @@ function ofWork({ waiting, oldestSeconds, running, runners }: WorkGauges): strin
 function by(label: string, counts: Record<string, number>): string[] {
   return Object.entries(counts).map(([name, count]) => `{${label}="${name}"} ${count}`);
 }
+/** Once: the machine's clock may be set, and the start stays where it was. */
+const startedAt = Date.now() / 1000 - process.uptime();
 
 function ofProcess(): string[] {
   const { user, system } = process.cpuUsage();
-  const started = Date.now() / 1000 - process.uptime();
   return [
     family('process_cpu_seconds_total', 'counter', 'Processor time used', [` ${(user + system) / 1e6}`]),
     family('process_resident_memory_bytes', 'gauge', 'Memory in use', [` ${process.memoryUsage.rss()}`]),
-    family('process_start_time_seconds', 'gauge', 'When the process started', [` ${started.toFixed(3)}`]),
+    family('process_start_time_seconds', 'gauge', 'When the process started', [` ${startedAt.toFixed(3)}`]),
   ];
 }
 

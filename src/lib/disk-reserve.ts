@@ -10,6 +10,8 @@ import { setTimeout as pause } from 'node:timers/promises';
  * while before it is told that there is no room.
  */
 export interface DiskReserve {
+  /** How much more may be written at this moment; less than nothing where the reserve is touched already. */
+  room(share?: Share): Promise<number>;
   /** Whether so much more may be written at this moment. */
   allows(bytes: number, share?: Share): Promise<boolean>;
   /** Resolves when so much more may be written; rejects with a DiskFullError when there was no room for a while. */
@@ -83,6 +85,14 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
   };
   return {
     allows,
+    async room(share = 'large') {
+      await look();
+      const left = rooms.map(({ free, reserve, lacksFiles }) => {
+        if (share === 'large' && lacksFiles) return 0;
+        return free - (share === 'small' ? reserve / 2 : reserve);
+      });
+      return Math.min(Infinity, ...left);
+    },
     async take(bytes, share) {
       const givenUp = performance.now() + (options.patienceMs ?? patienceMs);
       while (!(await allows(bytes, share))) {

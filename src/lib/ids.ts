@@ -32,7 +32,7 @@ export interface NodeIds extends IdSource {
   lastUsed(): number;
 }
 
-export function createIds(terms: NodeTerms, now: () => number = Date.now): NodeIds {
+export function createIds(terms: NodeTerms, now: () => number): NodeIds {
   const node = BigInt(terms.node) << sequenceBits;
   let time = terms.usedUntil;
   let sequence = lastSequence;

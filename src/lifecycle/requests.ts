@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { doomLogsOf } from '../db/doomed-blobs.ts';
 import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRuleRow } from '../db/schema.ts';
 import { dropErrand } from '../queue/errands.ts';
@@ -226,6 +227,7 @@ export async function dropWork({ db, trx }: Life, projectId: bigint): Promise<vo
   await db.locked(project, 'projects').execute();
   const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
   for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropErrand(trx, id);
+  await doomLogsOf(trx, projectId);
   await db.announce(trx, projectTopic(projectId));
 }
 

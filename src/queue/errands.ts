@@ -4,6 +4,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import { taken, takerOf } from './errand-takers.ts';
 import type { ClaimedJob } from './queue.ts';
+import { hurryStranded } from './stranded.ts';
 
 /**
  * Errands: jobs of which a subject has one at most. News for a subject makes sure that its errand is in the queue, and
@@ -113,6 +114,11 @@ export async function nextErrandAt(db: Queries): Promise<number | undefined> {
     .limit(1)
     .executeTakeFirst();
   return next && Number(next.run_after);
+}
+
+/** The clock was set back: errands that wait for longer than anything is put off are due now. */
+export function hurryErrands(db: Database, longestWait: number): Promise<void> {
+  return hurryStranded(db, { kinds: [kind], longestWait });
 }
 
 /** Keeps an errand for another while, and everybody else's hands off it until the transaction ends; false when it is lost. */

@@ -5,6 +5,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import { nextAccount, type Serving } from './accounts.ts';
 import { takeNext } from './claiming.ts';
+import { nobodys } from './lapses.ts';
 import {
   deleteClaimed,
   findClaimed,
@@ -227,20 +228,8 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
   return jobs.map(({ id }) => id);
 }
 
-/** Jobs whose claims have lapsed, for whoever settles what was lost. */
-export async function lapsed(db: Database): Promise<ClaimedJob[]> {
-  const rows = await db.read
-    .selectFrom('jobs')
-    .selectAll()
-    .where('claim', 'is not', null)
-    .where('claimed_until', '<', db.clock)
-    .limit(100)
-    .execute();
-  return rows.flatMap((row) => (row.claim === null ? [] : [{ ...row, claim: row.claim }]));
-}
-
 /** Lets a job be claimed again: the last holder is gone, or gave it back. */
-export async function release(db: Database, trx: Transaction, job: ClaimedJob): Promise<boolean> {
+export async function release(db: Database, trx: Transaction, job: Pick<ClaimedJob, 'id' | 'claim'>): Promise<boolean> {
   const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
   if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
@@ -259,18 +248,9 @@ export async function putOff(trx: Transaction, { id, claim: held, tries }: Claim
  * then on, so that what it sends at this very moment neither counts nor keeps them.
  */
 export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
-  const nobodys = { claimed_until: 0n, holder: `lost: ${holder}` };
+  const lost = { claimed_until: nobodys, holder: `lost: ${holder}` };
   await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
-  await trx.updateTable('jobs').set(nobodys).where('claim', 'is not', null).where('holder', '=', holder).execute();
+  await trx.updateTable('jobs').set(lost).where('claim', 'is not', null).where('holder', '=', holder).execute();
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic);
-}
-
-/** All claims start anew: those who hold them could not extend them while no server was there. */
-export async function renewAll(db: Database, seconds: number): Promise<void> {
-  const until = sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}`;
-  await db.transaction(async (trx) => {
-    await hold(db, trx, (all) => all.where('claim', 'is not', null));
-    await trx.updateTable('jobs').set({ claimed_until: until }).where('claim', 'is not', null).execute();
-  });
 }

@@ -15,6 +15,8 @@ import type { KeySource } from './git/obtain.ts';
 export interface Checkouts {
   /** A work tree that stays as long as the answer is not disposed of. */
   of(source: PlaceWithKey, sha: string, say: Say, signal: AbortSignal): Promise<Checkout>;
+  /** Removes the work trees of a project that nobody uses. */
+  forget(projectId: string): Promise<void>;
 }
 
 export interface PlaceWithKey extends Place {
@@ -34,6 +36,7 @@ interface Entry {
   path: string;
   ready: Promise<Misses>;
   users: number;
+  projectId: string;
 }
 
 export async function openCheckouts(
@@ -59,6 +62,13 @@ export async function openCheckouts(
   };
 
   return {
+    async forget(projectId) {
+      for (const [name, entry] of entries) {
+        if (entry.users > 0 || entry.projectId !== projectId) continue;
+        entries.delete(name);
+        await remove(entry.path);
+      }
+    },
     async of(source, sha, say, signal) {
       const name = `${source.projectId}-${sha}`;
       let entry = entries.get(name);
@@ -66,7 +76,7 @@ export async function openCheckouts(
         const path = join(folder, `${name}-${randomName()}`);
         const { projectId, repositoryUrl, privateKey } = source;
         const request = { projectId, repositoryUrl, privateKey, sha, into: path, say, signal };
-        entry = { path, ready: mirrors.checkout(request), users: 0 };
+        entry = { path, ready: mirrors.checkout(request), users: 0, projectId };
         entries.set(name, entry);
         entry.ready.catch(() => entries.delete(name));
       } else {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
+import { sweepMirrors } from './git/mirror.ts';
 import { sweepShelf } from './shelf.ts';
 
 /** The parts of a runner's folder. */
@@ -29,8 +30,9 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * cannot be removed stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { checkouts, scratch, spool, software } = placesOf(folder);
+  const { git, checkouts, scratch, spool, software } = placesOf(folder);
   for (const path of [spool, scratch, checkouts]) await sweepTree(path, log);
+  await sweepMirrors(git, log);
   await sweepShelf(software, log);
 }
 

@@ -69,6 +69,9 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
     },
+    async gone(projects, signal) {
+      return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
+    },
     ...blobCalls((method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } })),
     close: () => agent.destroy(),
   };

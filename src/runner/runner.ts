@@ -11,7 +11,7 @@ import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
-import { tidyMirrors } from './upkeep.ts';
+import { forgetProjects, tidyMirrors } from './upkeep.ts';
 import type { Task, Workshop } from './work.ts';
 
 export interface RunnerOptions {
@@ -33,7 +33,7 @@ export interface Runner {
   done: Promise<void>;
   /** Whether it has work at the moment. */
   isBusy(): boolean;
-  /** When a server was last heard of. */
+  /** When a server was last heard of, by the process's own clock. */
   heardAt(): number;
   /** Takes no more work, gives up what it has, and leaves nothing behind. */
   stop(): Promise<void>;
@@ -63,7 +63,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Map<string, AbortController>();
-  let heardAt = Date.now();
+  let heardAt = performance.now();
   let changed = Promise.withResolvers<void>();
   const touch = (): void => {
     changed.resolve();
@@ -71,7 +71,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
   let trouble = '';
   const heard = <T>(answer: T): T => {
-    heardAt = Date.now();
+    heardAt = performance.now();
     trouble = '';
     return answer;
   };
@@ -153,6 +153,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const attending = attend().catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
   const isBusy = (): boolean => claims.size > 0;
   const tidying = tidyMirrors({ mirrors: workshop.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
+  const forgetting = forgetProjects({ ...workshop, link, signal, log, everyMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
@@ -160,6 +161,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     touch();
     await attending;
     await tidying;
+    await forgetting;
     await workshop.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;

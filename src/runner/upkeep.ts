@@ -1,4 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { mostProjects, type Link } from '../protocol.ts';
+import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 
 const minute = 60_000;
@@ -24,11 +26,11 @@ export async function tidyMirrors({
   log,
   lookEveryMs = minute,
 }: UpkeepOptions): Promise<void> {
-  let due = Date.now();
+  let due = performance.now();
   for (;;) {
     await pause(lookEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const now = Date.now();
+    const now = performance.now();
     if (now < due || (isBusy() && now < due + day)) continue;
     try {
       await mirrors.collect(undefined, signal);
@@ -36,5 +38,39 @@ export async function tidyMirrors({
       if (!signal.aborted) log(`mirrors were not tidied: ${error instanceof Error ? error.message : String(error)}`);
     }
     due = now + day;
+  }
+}
+
+export interface ForgettingOptions {
+  link: Pick<Link, 'gone'>;
+  mirrors: Pick<Mirrors, 'projects' | 'forget'>;
+  checkouts: Pick<Checkouts, 'forget'>;
+  signal: AbortSignal;
+  log: (message: string) => void;
+  everyMs?: number | undefined;
+}
+
+const askEveryMs = 5000;
+
+/**
+ * Removes what is kept of projects that are deleted: their source is nobody's any more. A server that does not answer is
+ * asked again the next time; what is in use goes then too.
+ */
+export async function forgetProjects(options: ForgettingOptions): Promise<void> {
+  const { link, mirrors, checkouts, signal, log } = options;
+  for (let from = 0; ;) {
+    await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    const kept = (await mirrors.projects()).filter((name) => /^[0-9]{1,18}$/.test(name));
+    if (from >= kept.length) from = 0;
+    const some = kept.slice(from, from + mostProjects);
+    from += some.length;
+    if (some.length === 0) continue;
+    const gone = await link.gone(some, signal).catch(() => []);
+    for (const project of gone.filter((name) => some.includes(name))) {
+      await Promise.all([mirrors.forget(project), checkouts.forget(project)]).catch((error: unknown) =>
+        log(`what was fetched for the deleted project ${project} stays: ${String(error)}`),
+      );
+    }
   }
 }

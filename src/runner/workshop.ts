@@ -16,6 +16,9 @@ export interface WorkshopOptions {
   concurrency: number;
   sshConfig?: string | undefined;
   network: Network;
+  /** Private ranges that builds may reach, and directories of the machine that they see. */
+  buildAllow?: readonly string[];
+  buildPaths?: readonly string[];
   isolation: 'required' | 'off';
   link: Link;
   /** How much compiled software is kept unpacked. */
@@ -25,8 +28,6 @@ export interface WorkshopOptions {
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
   checkoutBytes: number;
-  /** Private ranges that may be called for public submodules and large files: those that builds may reach. */
-  allowedAddresses?: readonly string[];
   log: (message: string) => void;
 }
 
@@ -43,7 +44,14 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     // Logs and blobs are stopped first: a build must not be ended because another talks too much.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };
-  const sandboxes = await openSandboxes({ ...own, stateDir: places.sandboxes, network, log });
+  const sandboxes = await openSandboxes({
+    ...own,
+    stateDir: places.sandboxes,
+    network,
+    allow: options.buildAllow ?? [],
+    paths: options.buildPaths ?? [],
+    log,
+  });
   // What git is given by strangers gets a place without a network; ssh stays outside.
   const forGit = (message: string): void => log(`git: ${message}`);
   const gitSandboxes = await openSandboxes({
@@ -61,7 +69,8 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     timeoutMs: options.fetchTimeoutMs,
     checkoutBytes: options.checkoutBytes,
     takeRoom: (bytes) => disk.take(bytes),
-    ...(options.allowedAddresses === undefined ? {} : { allowedAddresses: options.allowedAddresses }),
+    allowedAddresses: options.buildAllow ?? [],
+    disk,
     log,
   });
   const checkouts = await openCheckouts(places.checkouts, mirrors, log);

@@ -144,10 +144,10 @@ class Crowd {
 
   async #run(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): Promise<void> {
     const { signal } = this.#empty;
-    let spokeAt = Date.now();
+    let spokeAt = performance.now();
     const say = (bytes: Buffer): void => {
       for (const outlet of this.#members.keys()) outlet.write(bytes);
-      spokeAt = Date.now();
+      spokeAt = performance.now();
     };
     for (;;) {
       this.#settle();
@@ -164,7 +164,7 @@ class Crowd {
         for (const event of ending(this.#place)) say(written(event, wire, this.#place));
         return;
       }
-      if (Date.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
+      if (performance.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
     }
   }
 

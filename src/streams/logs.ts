@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
+import { doomBlob } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
@@ -23,6 +24,7 @@ const insertLog = preparedChange<{ id: bigint; project: bigint | null }>((db, va
       size: sql.lit(0n),
       complete: sql.lit(0),
       blob: sql.lit(null),
+      completed_at: sql.lit(null),
     })
     .onConflict((conflict) => conflict.column('id').doNothing()),
 );
@@ -35,7 +37,10 @@ const insertLogs = preparedInsert('logs');
 
 /** For records that are new. */
 export async function beginLogs(trx: Transaction, ids: readonly bigint[], projectId: bigint): Promise<void> {
-  await insertLogs(trx, ...ids.map((id) => ({ id, project_id: projectId, size: 0n, complete: 0, blob: null })));
+  await insertLogs(
+    trx,
+    ...ids.map((id) => ({ id, project_id: projectId, size: 0n, complete: 0, blob: null, completed_at: null })),
+  );
 }
 
 const findLogs = prepared<{ id: bigint }, LogRow>((db, value) =>
@@ -97,15 +102,15 @@ async function insertRows(trx: Transaction, id: bigint, start: bigint, bytes: Ui
   await insertChunks(trx, ...rows);
 }
 
-const endLog = preparedChange<{ id: bigint }>((db, value) =>
+const endLog = preparedChange<{ id: bigint; now: bigint }>((db, value) =>
   db
     .updateTable('logs')
-    .set({ complete: sql.lit(1) })
+    .set({ complete: sql.lit(1), completed_at: value('now') })
     .where('id', '=', value('id')),
 );
 
 export async function completeLog(db: Database, trx: Transaction, id: bigint): Promise<void> {
-  await endLog(trx, { id });
+  await endLog(trx, { id, now: BigInt(Date.now()) });
   await db.announce(trx, logTopic(id));
 }
 
@@ -119,7 +124,7 @@ export async function addLine(db: Database, trx: Transaction, id: bigint, senten
 
 /** More is to come in a log that was not packed. */
 export async function reopenLog(trx: Transaction, id: bigint): Promise<void> {
-  await trx.updateTable('logs').set({ complete: 0 }).where('id', '=', id).execute();
+  await trx.updateTable('logs').set({ complete: 0, completed_at: null }).where('id', '=', id).execute();
 }
 
 /** Begins a log anew: what an earlier piece of work on the same record said is gone. */
@@ -205,7 +210,7 @@ export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<v
     const packed = trx.updateTable('logs').set({ blob: digest }).where('id', '=', id);
     // In between it may have been opened or begun again; then what was packed is not all of it, or of another.
     const same = packed.where('complete', '=', 1).where('size', '=', log.size).where('blob', 'is', null);
-    if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return;
+    if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return doomBlob(trx, digest);
     await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
   });
 }

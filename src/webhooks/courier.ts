@@ -1,6 +1,7 @@
 import { isDatabaseFull, type Database } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
+import { watchForSetBack } from '../lib/set-back.ts';
 import {
   giveUpOn,
   headOfLine,
@@ -13,7 +14,7 @@ import { takeErrands } from '../queue/errand-takers.ts';
 import * as errands from '../queue/errands.ts';
 import type { ClaimedErrand } from '../queue/errands.ts';
 import { letterFor } from './letter.ts';
-import { waitAfter, type Patience } from './patience.ts';
+import { longestOf, waitAfter, type Patience } from './patience.ts';
 import { post, type Postage } from './post.ts';
 
 /**
@@ -126,7 +127,9 @@ export async function startCourier(parts: CourierParts): Promise<Courier> {
   let looking: Promise<void> | undefined;
   let again = false;
 
+  const hasBeenSetBack = watchForSetBack();
   const lookOnce = async (): Promise<number> => {
+    if (hasBeenSetBack()) await errands.hurryErrands(db, longestOf(patience));
     const room = mostAtOnce - underWay.size;
     if (room <= 0) return lookEvery; // the first that is done looks again
     const dueAt = await errands.nextErrandAt(db.read);

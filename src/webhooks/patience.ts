@@ -18,6 +18,11 @@ export const patience: Patience = {
   giveUpAfter: 24 * 60 * minute,
 };
 
+/** No wait is longer. */
+export function longestOf({ longestWait }: Patience): number {
+  return longestWait * 1.2;
+}
+
 /** The wait after so many failures in a row. A fifth more or less, so that what failed together does not come back together. */
 export function waitAfter(failures: number, { firstWait, longestWait }: Patience, random = Math.random): number {
   const doubled = Math.min(firstWait * 2 ** Math.max(0, failures - 1), longestWait);

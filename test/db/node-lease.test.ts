@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { before, describe, mock, test } from 'node:test';
 import { LeaseLapsedError, leaseNode } from '../../src/db/node-lease.ts';
 import type { Database } from '../../src/db/open.ts';
+import { timeOfId } from '../../src/lib/ids.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 
+const fiveHours = 5 * 3_600_000;
+const ascending = (a: bigint, b: bigint): number => (a < b ? -1 : 1);
 const fail = (error: unknown): never => {
   throw error;
 };
@@ -53,17 +56,29 @@ describe('a lease on a node number', () => {
       await lease.close();
     });
 
-    test('does not follow a clock that runs far ahead', async () => {
+    test('makes identifiers while the clock is set, and follows it when it is renewed', async () => {
       const real = Date.now.bind(Date);
       let ahead = 0;
       const clock = mock.method(Date, 'now', () => real() + ahead);
       try {
         const lease = await leaseNode(db, fail);
-        lease.ids.next();
-        ahead = 3_600_000;
-        assert.throws(() => lease.ids.next(), LeaseLapsedError);
-        ahead = 0;
-        lease.ids.next();
+        const made = [lease.ids.next()];
+        const before = timeOfId(made[0] ?? 0n);
+        ahead = fiveHours;
+        made.push(lease.ids.next());
+        assert.ok(timeOfId(made[1] ?? 0n) - before < 60_000, 'what others were promised is not overstepped');
+        await lease.renew();
+        made.push(lease.ids.next());
+        assert.ok(timeOfId(made[2] ?? 0n) - before >= fiveHours);
+        ahead = -fiveHours;
+        made.push(lease.ids.next());
+        await lease.renew();
+        made.push(lease.ids.next());
+        assert.deepEqual(made, made.toSorted(ascending));
+        assert.equal(new Set(made).size, made.length);
+        const beside = await leaseNode(db, fail);
+        assert.ok(!made.includes(beside.ids.next()));
+        await beside.close();
         await lease.close();
       } finally {
         clock.mock.restore();

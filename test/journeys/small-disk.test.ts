@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -91,14 +92,38 @@ describe('on a small disk', { skip: await noSmallDisk() }, () => {
     await installation.stop();
     for (const name of ['ballast', 'runner/spool', 'runner/scratch', 'blobs/incoming'])
       rmSync(join(folder, name), { recursive: true, force: true });
+    const mirror = 'runner/git/mirrors/1/killed';
     const rubbish = ['runner/spool/claim', 'runner/scratch/claim/source', 'runner/software/making-x/packed'];
-    for (const path of [...rubbish, 'blobs/incoming/killed/upload']) {
+    const halfAPack = `${mirror}/repository.git/objects/pack/tmp_pack_1`;
+    for (const path of [...rubbish, 'blobs/incoming/killed/upload', halfAPack]) {
       mkdirSync(join(folder, path, '..'), { recursive: true });
       writeFileSync(join(folder, path), Buffer.alloc(4 * megabyte, 'x'));
     }
+    for (const name of ['writing', 'lock']) writeFileSync(join(folder, mirror, name), '');
     disk.fillTo(0);
     await installation.startServer();
-    assert.ok(disk.freeBytes() > 8 * megabyte, `${disk.freeBytes()} bytes are free`);
+    assert.ok(disk.freeBytes() > 12 * megabyte, `${disk.freeBytes()} bytes are free`);
+    assert.ok(!existsSync(join(folder, halfAPack)));
+    disk.empty();
+  });
+
+  test('a repository that would fill it is refused in words, leaves nothing, and nobody else notices [promise: disk-reserve]', async (t) => {
+    await quiet.suite(t, 'quiet', 'echo one');
+    await loud.build('main');
+    const free = (reserve + 16) * megabyte;
+    disk.fillTo(free);
+    await loud.repository.commit({ files: { large: randomBytes(30 * megabyte) } });
+    const fetching = await loud.ask('main');
+    await passes(quiet);
+    assert.equal((await loud.end(fetching)).build_state, 'errored');
+    assert.match(await loud.fetchLog(fetching), /The disk of this runner is too small for the repository\./);
+    assert.ok(disk.freeBytes() > free - 4 * megabyte, `${disk.freeBytes()} bytes are left of ${free}`);
+    const mirrors = readdirSync(join(folder, 'runner/git/mirrors'), { recursive: true, encoding: 'utf8' });
+    assert.deepEqual(
+      mirrors.filter((name) => /tmp_|writing$/.test(name)),
+      [],
+    );
+    assert.deepEqual((await untilHealth(200)).body, { status: 'ok' });
     disk.empty();
   });
 

@@ -37,6 +37,7 @@ describe('a runner on a disk without room above its reserve', () => {
       })(),
     store: async () => ({ gone: true }),
     key: async () => undefined,
+    gone: async () => [],
   };
   before(async () => {
     folder = temporaryFolder();
@@ -77,7 +78,10 @@ describe('a runner on a disk without room above its reserve', () => {
       prefixes: [],
       launches: [],
     });
-    const checkouts = { of: async () => ({ path: folder, misses: [], [Symbol.dispose]: () => {} }) };
+    const checkouts = {
+      of: async () => ({ path: folder, misses: [], [Symbol.dispose]: () => {} }),
+      forget: async () => {},
+    };
     const runner = await startRunner({
       link,
       folder,

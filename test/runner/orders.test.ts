@@ -37,6 +37,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
+    gone: async () => [],
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
   const workshop = { mirrors, close: async () => {} } as Workshop;

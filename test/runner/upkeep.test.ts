@@ -47,6 +47,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
+    gone: async () => [],
   };
   const log = (message: string): void => void said.push(message);
   const workshop = await openWorkshop({

@@ -75,7 +75,8 @@ export class Stage {
   }
 
   #workshop(): Workshop {
-    const mirrors: Pick<Mirrors, 'fetch' | 'collect'> = {
+    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects'> = {
+      projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
       fetch: async ({ commitRef, projectId, say, signal }) => {
         await say(`looking for ${commitRef}\n`);
@@ -90,7 +91,10 @@ export class Stage {
     };
     return {
       mirrors: mirrors as Mirrors,
-      checkouts: { of: async () => ({ path: '/nowhere', misses: [], [Symbol.dispose]: () => {} }) },
+      checkouts: {
+        of: async () => ({ path: '/nowhere', misses: [], [Symbol.dispose]: () => {} }),
+        forget: async () => {},
+      },
       sandboxes: {
         owner: { uid: 0, gid: 0 },
         run: (job) => this.#play(job),

@@ -156,3 +156,14 @@ describe('backup', () => {
     assert.match(refused.stderr, /backup FILE \[--without-keys\]/);
   });
 });
+
+describe('a backup on the disk of the data', () => {
+  it('leaves the reserve alone, and nothing behind', async (t) => {
+    const { installation } = await preparedInstallation(t, 'sqlite');
+    writeFileSync(join(installation.folder, 'headrace.toml'), 'disk_reserve = 1000000000\n');
+    const file = join(installation.folder, 'backup');
+    const { status, stderr } = await installation.command('backup', file);
+    assert.deepEqual([status, stderr.trim()], [1, 'headrace: the disk is full']);
+    assert.deepEqual([existsSync(file), existsSync(`${file}.part`)], [false, false]);
+  });
+});

@@ -138,9 +138,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('events', { id: 1n, sequence: 1n, state: 'enqueued', ...event });
     await put('events', { id: 2n, sequence: 2n, state: 'failed', ...event });
     const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
-    await put('logs', { id: 1n, project_id: project, size: 512n, complete: 0, blob: null });
-    await put('logs', { id: 2n, project_id: null, size: 9n, complete: 1, blob: 'f'.repeat(64) });
+    await put('logs', { id: 1n, project_id: project, size: 512n, complete: 0, blob: null, completed_at: null });
+    await put('logs', { id: 2n, project_id: null, size: 9n, complete: 1, blob: 'f'.repeat(64), completed_at: 1n });
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
+    await put('doomed_blobs', { digest: 'd'.repeat(64) });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
     await put('runners', {

@@ -13,6 +13,7 @@ import { keyAndRunners } from './0011-key-and-runners.ts';
 import { plainVariables } from './0012-plain-variables.ts';
 import { defaultBranches } from './0013-default-branches.ts';
 import { quickerClaims } from './0014-quicker-claims.ts';
+import { retention } from './0015-retention.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -30,4 +31,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0012-plain-variables', apply: plainVariables },
   { name: '0013-default-branches', apply: defaultBranches },
   { name: '0014-quicker-claims', apply: quickerClaims },
+  { name: '0015-retention', apply: retention },
 ];

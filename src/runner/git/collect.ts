@@ -1,10 +1,10 @@
-import { readdir, rmdir, stat } from 'node:fs/promises';
+import { rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLockFile } from '../../lib/file-lock.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { expectSuccess } from './git.ts';
 import { forgetLargeFiles } from './large-files.ts';
-import { mirrorAt, packsOf, writeTo, type Mirror } from './mirror.ts';
+import { mirrorAt, namesIn, packsOf, writeTo, type Mirror } from './mirror.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -47,6 +47,21 @@ export async function collect(
   return collected;
 }
 
+/** Removes the mirrors of one project, but for those that are in use. */
+export async function forget(dir: string, projectId: string): Promise<void> {
+  const folder = join(dir, 'mirrors', projectId);
+  for (const name of await namesIn(folder)) {
+    const lock = await tryLockFile(join(folder, name, 'lock'), 'exclusive');
+    if (lock === undefined) continue;
+    try {
+      await removeTree(join(folder, name));
+    } finally {
+      await lock.release();
+    }
+  }
+  await rmdir(folder).catch(() => {}); // not empty: one is in use
+}
+
 async function collectOne(
   sessions: Sessions,
   mirror: Mirror,
@@ -79,8 +94,4 @@ async function tidy(session: Session): Promise<void> {
   // Geometric: the large old packs stay as they are, and objects that no ref leads to are kept.
   expectSuccess('packing', await session.git(['repack', '--geometric=2', '-d', '--quiet']));
   expectSuccess('packing refs', await session.git(['pack-refs', '--all']));
-}
-
-async function namesIn(folder: string): Promise<string[]> {
-  return readdir(folder).catch(() => []);
 }

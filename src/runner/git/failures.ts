@@ -110,8 +110,11 @@ const damage = [
   'missing commit',
 ];
 
+/** What git says when there is no room for what it writes; the last one where a file may not become larger. */
+export const noRoom = ['no space left on device', 'disk quota exceeded', 'file too large'];
+
 /** What git says when this machine has no more to give; the other side only suffers from that too. */
-const shortage = ['no space left on device', 'disk quota exceeded', 'out of memory', 'cannot allocate memory'];
+const shortage = [...noRoom, 'out of memory', 'cannot allocate memory'];
 
 /** More than that at the end is not looked at. */
 const mostLookedAt = 64 * 1024;

@@ -1,4 +1,5 @@
 import type { Said } from './session.ts';
+import { noRoom } from './failures.ts';
 import { says } from './words.ts';
 
 /*
@@ -79,7 +80,7 @@ export function gitEnvironment(relay: string): Record<string, string> {
 
 /** What git says when the machine has no more to give. */
 const shortages: Record<'out_of_disk' | 'out_of_memory', readonly string[]> = {
-  out_of_disk: ['no space left on device', 'disk quota exceeded'],
+  out_of_disk: noRoom,
   out_of_memory: ['out of memory', 'cannot allocate memory'],
 };
 

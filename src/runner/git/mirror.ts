@@ -1,6 +1,7 @@
 import { lchown, lstat, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
+import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, recognize, type RemoteFailure } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
@@ -100,7 +101,7 @@ export async function writeTo<W, T>(
   read: (session: Session, written: W) => Promise<T>,
 ): Promise<T> {
   const marker = join(mirror.folder, 'writing');
-  if (await isThere(marker)) await cleanUp(sessions, mirror);
+  if (await isThere(marker)) await cleanUp(mirror);
   await writeFile(marker, '');
   const isNew = await makeFolder(mirror.gitDir, sessions.owner);
   let isWritten = false;
@@ -114,7 +115,7 @@ export async function writeTo<W, T>(
     });
   } catch (error) {
     if (!isWritten) {
-      const gone = isNew ? removeTree(mirror.gitDir) : cleanUp(sessions, mirror);
+      const gone = isNew ? removeTree(mirror.gitDir) : cleanUp(mirror);
       await gone.then(() => rm(marker)).catch(() => {}); // then the marker stays, and the next one tries again
     }
     throw error;
@@ -217,16 +218,48 @@ export async function talk(session: Session, remote: Remote, service: Service, a
   }
 }
 
-/** Under the lock nobody else writes, so whatever locks and temporary files there are belong to nobody. */
-async function cleanUp(sessions: Sessions, mirror: Mirror): Promise<void> {
+/** Files that git has only while it writes. */
+const unfinished = ['*.lock', 'tmp_*', '*.keep'];
+
+/**
+ * Under the lock nobody else writes, so whatever locks and temporary files there are belong to nobody. What ran in the
+ * session is dead by then, so `find`, which follows no link, meets nobody who could put one in its way. It is not done in
+ * a session: to open one takes room on the disk, and this is what makes room on a full one.
+ */
+async function cleanUp(mirror: Mirror): Promise<void> {
   await Promise.all(['fresh.git', 'broken.git'].map((name) => removeTree(join(mirror.folder, name))));
-  if (!(await isThere(mirror.gitDir))) return;
-  // Also after what was cancelled: this has to be done whatever became of the one who wanted to write.
-  const { signal } = new AbortController();
-  await sessions.use({ directory: mirror.gitDir, access: 'write', signal }, async (session) => {
-    const leftovers = ['(', '-name', '*.lock', '-o', '-name', 'tmp_*', '-o', '-name', '*.keep', ')'];
-    await session.run(['find', session.directory, '-type', 'f', ...leftovers, '-delete']);
-  });
+  if (!(await isThere(mirror.gitDir, 'directory'))) return;
+  const names = unfinished.flatMap((name) => ['-o', '-name', name]).slice(1);
+  const how = ['-P', mirror.gitDir, '-xdev', '-type', 'f', '(', ...names, ')', '-delete'];
+  const { status, stderr } = await run('find', how, { maxOutput: 2000 });
+  if (status !== 0) throw new Error(`what git left in ${mirror.gitDir} was not removed: ${stderr.toString().trim()}`);
+}
+
+/** For a start: removes what writers left that died, in mirrors that nobody uses. */
+export async function sweepMirrors(dir: string, log: (message: string) => void): Promise<void> {
+  const root = join(dir, 'mirrors');
+  for (const project of await namesIn(root)) {
+    for (const name of await namesIn(join(root, project))) {
+      const mirror = mirrorAt(join(root, project, name));
+      if (!(await isThere(join(mirror.folder, 'writing')))) continue;
+      await sweepMirror(mirror).catch((error: unknown) => log(String(error))); // the next writer tries again
+    }
+  }
+}
+
+async function sweepMirror(mirror: Mirror): Promise<void> {
+  const lock = await tryLockFile(join(mirror.folder, 'lock'), 'exclusive');
+  if (lock === undefined) return;
+  try {
+    await cleanUp(mirror);
+    await rm(join(mirror.folder, 'writing'), { force: true });
+  } finally {
+    await lock.release();
+  }
+}
+
+export async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch(() => []);
 }
 
 /** True when it was made just now. */

@@ -1,14 +1,16 @@
 import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
+import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { addressJudge } from '../../lib/public-addresses.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
-import { collect, type Collected } from './collect.ts';
+import { collect, forget, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
+import { namesIn } from './mirror.ts';
 import type { Workshop } from './obtain.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
 import { openPublicHttps, type PublicHttpsOptions } from './public-https.ts';
@@ -42,6 +44,8 @@ export interface MirrorsOptions {
   https?: Partial<PublicHttpsOptions>;
   /** Resolves when so much more may be written to the disk. */
   takeRoom?: (bytes: number) => Promise<void>;
+  /** What is fetched stays above its reserve. */
+  disk?: Pick<DiskReserve, 'room'>;
   log?: (message: string) => void;
 }
 
@@ -53,6 +57,10 @@ export interface Mirrors {
   checkout(request: CheckoutRequest): Promise<Misses>;
   /** Pushes a commit to another repository, never by force. */
   push(request: PushRequest): Promise<PushOutcome>;
+  /** The projects that something is kept of. */
+  projects(): Promise<string[]>;
+  /** Removes what is kept of a project. What is in use at the moment stays, for the next time. */
+  forget(projectId: string): Promise<void>;
   /** Removes mirrors that were not used for so long (default: 30 days). */
   collect(unusedForMs?: number, signal?: AbortSignal): Promise<Collected>;
   /** Ends all connections. Work that is still going on should be cancelled before. */
@@ -77,7 +85,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const folder = run.path;
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs });
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
-  const sessions = openSessions({ sandboxes, isolation, folder, limits });
+  const sessions = openSessions({ sandboxes, isolation, folder, limits, disk: options.disk });
   const https = openPublicHttps({
     mayCall: addressJudge(options.allowedAddresses ?? []),
     resolve: createResolve(),
@@ -99,6 +107,8 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     fetch: (request) => fetch(workshop, cache, request),
     checkout: (request) => checkout(workshop, request),
     push: (request) => push(workshop, request),
+    projects: () => namesIn(join(dir, 'mirrors')),
+    forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {
       await Promise.all([connections.close(), sessions.close()]);

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
+import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import { randomName } from '../../lib/random-name.ts';
 import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';
 import { limitReached } from './failures.ts';
@@ -20,6 +21,8 @@ export interface SessionsOptions {
   /** For the pipes; nobody else may enter it. */
   folder: string;
   limits: Limits;
+  /** What is written stays above its reserve. */
+  disk?: Pick<DiskReserve, 'room'> | undefined;
 }
 
 export interface SessionRequest {
@@ -45,7 +48,7 @@ const source = (name: string): string => quote(readFileSync(new URL(name, import
 const sessionProgram = source('session.pl');
 const relayProgram = source('relay.pl');
 
-export function openSessions({ sandboxes, isolation, folder, limits }: SessionsOptions): Sessions {
+export function openSessions({ sandboxes, isolation, folder, limits, disk }: SessionsOptions): Sessions {
   const pipes = openPipeMaker(folder);
   const leaving = new Set<Promise<void>>();
 
@@ -68,6 +71,7 @@ export function openSessions({ sandboxes, isolation, folder, limits }: SessionsO
   async function use<T>(request: SessionRequest, work: (session: Session) => Promise<T>): Promise<T> {
     request.signal.throwIfAborted();
     await adopt(request.directory);
+    const bounds = request.access === 'write' ? boundsOn(await largestFile()) : '';
     const own = await pipes.take();
     const ending = new AbortController();
     const inside = placesFor(request, own);
@@ -76,7 +80,7 @@ export function openSessions({ sandboxes, isolation, folder, limits }: SessionsO
     const session = openSession({ pipes: own, directory: inside.directory, signal, end });
     const ended = sandboxes.run({
       id: randomName(),
-      steps: [{ name: 'git', command: `exec perl -e ${sessionProgram} ${quote(inside.pipes)} 2>/dev/null` }],
+      steps: [{ name: 'git', command: `${bounds}exec perl -e ${sessionProgram} ${quote(inside.pipes)} 2>/dev/null` }],
       environment: gitEnvironment(`exec perl -e ${relayProgram} ${quote(inside.pipes)}`),
       workspace: inside.workspace,
       ...(inside.mounts ? { mounts: inside.mounts } : {}),
@@ -105,6 +109,18 @@ export function openSessions({ sandboxes, isolation, folder, limits }: SessionsO
     }
   }
 
+  /**
+   * What arrives comes in one pack, which no look at the disk now and then could stop in time: so the kernel does. A
+   * disk that somebody else has filled has room for a small one all the same, that is what its reserve is for.
+   */
+  async function largestFile(): Promise<number> {
+    if (!disk) return Infinity;
+    const room = Math.max(await disk.room(), Math.min(smallFile, await disk.room('small')));
+    const tooLittle = room <= 0 ? limitReached('out_of_disk', limits) : undefined;
+    if (tooLittle) throw tooLittle;
+    return room;
+  }
+
   /** What an older runner made belongs to another user. */
   async function adopt(directory: string): Promise<void> {
     const { uid } = await lstat(directory);
@@ -112,6 +128,13 @@ export function openSessions({ sandboxes, isolation, folder, limits }: SessionsO
   }
 
   return { owner: sandboxes.owner, use, close: async () => void (await Promise.all([pipes.close(), ...leaving])) };
+}
+
+const smallFile = 16 * 1024 * 1024;
+
+/** For a shell, which counts in blocks of 512 bytes. Without the signal, who writes more lives to tell of it. */
+function boundsOn(bytes: number): string {
+  return bytes === Infinity ? '' : `trap '' XFSZ; ulimit -f ${Math.floor(bytes / 512)}; `;
 }
 
 interface Inside {

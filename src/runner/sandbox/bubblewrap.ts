@@ -103,9 +103,9 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   // By its first process, and not by bubblewrap's own outside: were that to die while it opens the sandbox, what it has
   // made by then would wait for it for ever.
   const kill = async (): Promise<void> => {
-    for (const deadline = Date.now() + GRACE_MS; ; await delay(1)) {
+    for (const deadline = performance.now() + GRACE_MS; ; await delay(1)) {
       if (isOver) return;
-      const first = init() ?? (Date.now() > deadline ? pid : null);
+      const first = init() ?? (performance.now() > deadline ? pid : null);
       if (first !== null) return signalAll([first], 'SIGKILL');
     }
   };

@@ -43,13 +43,14 @@ export async function openSandboxes(options: SandboxOptions): Promise<Sandboxes>
 async function openIsolated(options: SandboxOptions, state: State): Promise<Sandboxes> {
   const { network, log } = options;
   const root = process.getuid?.() === 0;
-  const outside = network === 'internet' ? openOutside({ root, log }) : undefined;
+  const outside = network === 'internet' ? openOutside({ root, allow: options.allow, log }) : undefined;
   const machine: Machine = {
     root,
     users: buildUsers(),
     mountHelper: await openMountHelper({ root }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
+    paths: options.paths ?? [],
     arguments: commonArguments(network),
     overlay: true,
     makeCgroup: await cgroupMaker(state, log),

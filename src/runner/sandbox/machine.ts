@@ -16,6 +16,8 @@ export interface Machine {
   stateDir: string;
   /** The folder that builds see as /etc. */
   etc: string;
+  /** Directories of the machine that runs see beside its programs. */
+  paths: readonly string[];
   /** bubblewrap's arguments that are the same for every run. */
   arguments: string[];
   /** Whether workspaces can be laid over a checkout; otherwise they are copies. */

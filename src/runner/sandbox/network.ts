@@ -17,7 +17,9 @@ import type { Command } from './types.ts';
  * What may be reached is decided inside the run's network namespace, by rules that a build cannot change: the
  * namespace belongs to the runner, and in it a build has no capability. Refused are the special and private
  * ranges, and the machine's own addresses, which are public on some machines: a service bound to all of them
- * would otherwise meet a build as if it came from the machine itself. A machine can gain addresses (a VPN, a new
+ * would otherwise meet a build as if it came from the machine itself. An operator can open private ranges
+ * (HEADRACE_BUILD_ALLOW), for instance where a company has a mirror; loopback, the neighbours on the link, where clouds tell
+ * machines their secrets, and the machine's own addresses stay closed also then. A machine can gain addresses (a VPN, a new
  * lease), so they are looked at again every second while there are sandboxes, and the rules of all of them follow.
  *
  * Names: slirp4netns answers on DNS_ADDRESS by asking the machine's resolver, also one on loopback or in a
@@ -39,7 +41,14 @@ export interface Outsides {
   close(): void;
 }
 
-export function openOutside({ root, log }: { root: boolean; log: (message: string) => void }): Outsides {
+interface OutsideOptions {
+  root: boolean;
+  /** Private ranges that may be reached. */
+  allow?: readonly string[] | undefined;
+  log: (message: string) => void;
+}
+
+export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides {
   const connected = new Map<Outside, NamespacePaths>();
   let known = ownAddresses();
   let looking: NodeJS.Timeout | undefined;
@@ -58,7 +67,7 @@ export function openOutside({ root, log }: { root: boolean; log: (message: strin
   return {
     connect: async (namespaces) => {
       look();
-      await loadRules(entrance(namespaces, root), rules(known));
+      await loadRules(entrance(namespaces, root), rules(known, allow));
       const outside = await startSlirp(namespaces, root);
       const own: Outside = {
         close: async () => {
@@ -126,23 +135,33 @@ async function loadRules([program, ...enter]: Command, input: string): Promise<v
     throw new Error(`nft refused the rules of a sandbox's network: ${loaded.stderr.toString().trim()}`);
 }
 
-function rules(own: readonly string[]): string {
-  const refused = [...REFUSED_IPV4_RANGES, ...own];
+/** Whatever is allowed: they mean this machine, its link, or the network that slirp4netns makes up. */
+const CLOSED_RANGES = ['0.0.0.0/8', '10.0.2.0/24', '127.0.0.0/8', '168.63.129.16/32', '169.254.0.0/16', '224.0.0.0/3'];
+
+function rules(own: readonly string[], allowed: readonly string[]): string {
   return `
     table inet sandbox {
-      set refused { type ipv4_addr; flags interval; auto-merge; elements = { ${refused.join(', ')} } }
+      ${setOf('closed', [...CLOSED_RANGES, ...own])}
+      ${allowed.length > 0 ? setOf('allowed', allowed) : ''}
+      ${setOf('refused', REFUSED_IPV4_RANGES)}
       chain output {
         type filter hook output priority filter; policy accept;
         oifname "lo" accept
         ip daddr ${DNS_ADDRESS} meta l4proto { tcp, udp } th dport 53 accept
+        ip daddr @closed reject with icmpx type admin-prohibited
+        ${allowed.length > 0 ? 'ip daddr @allowed accept' : ''}
         ip daddr @refused reject with icmpx type admin-prohibited
         meta nfproto ipv6 reject with icmpx type admin-prohibited
       }
     }`;
 }
 
+function setOf(name: string, ranges: readonly string[]): string {
+  return `set ${name} { type ipv4_addr; flags interval; auto-merge; elements = { ${ranges.join(', ')} } }`;
+}
+
 function refuse(addresses: readonly string[]): string {
-  return `add element inet sandbox refused { ${addresses.join(', ')} }`;
+  return `add element inet sandbox closed { ${addresses.join(', ')} }`;
 }
 
 /** Of the other family nothing gets out anyway. */

@@ -14,20 +14,24 @@ export interface SandboxRoot {
   /** Where a place of the sandbox is, in the namespaces of its run. */
   at(place: string): string;
   /** Settles when it is there. */
-  readonly made: Promise<void>;
+  readonly made: Promise<unknown>;
 }
 
 /** Where it is put together. */
 export const SANDBOX_ROOT = join(HELPER_DIRECTORY, 'root');
 
-export function makeSandboxRoot(namespaces: RunNamespaces): SandboxRoot {
+/** `paths` are shown as they are on the machine, and only to be read. */
+export function makeSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
   const { directories, links } = ofTheMachine();
   const own = ['/etc', '/dev', '/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
   const made = namespaces.root(SANDBOX_ROOT, {
     directories: [...own, join(PLACES.workspace, NO_WORKSPACE), ...directories],
     links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
   });
-  return { at: (place) => join(SANDBOX_ROOT, place), made };
+  const at = (place: string): string => join(SANDBOX_ROOT, place);
+  // Outer ones before those inside them.
+  const shown = paths.toSorted((a, b) => a.length - b.length).map((one) => namespaces.bind(one, at(one), 'ro'));
+  return { at, made: Promise.all([made, ...shown]) };
 }
 
 /** Where the machine has its programs and libraries. */

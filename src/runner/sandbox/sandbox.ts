@@ -55,7 +55,7 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
     });
     undo.push(() => namespaces.close());
     // All requests are made at once, and answered in their order.
-    const root = makeSandboxRoot(namespaces);
+    const root = makeSandboxRoot(namespaces, machine.paths);
     const etc = namespaces.bind(machine.etc, join(HELPER_DIRECTORY, 'etc'), 'ro');
     const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files, root });
     const started = holdBubblewrap(namespaces);

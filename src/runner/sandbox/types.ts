@@ -11,6 +11,10 @@ export interface SandboxOptions {
   log: (message: string) => void;
   /** `bare` holds no more than programs need to start; by default /etc has what builds and their tools read. */
   etc?: 'bare';
+  /** Private ranges that `internet` leads to as well, as CIDR. */
+  allow?: readonly string[];
+  /** Directories of the machine that runs see read-only, where they are; config.ts says which can be. */
+  paths?: readonly string[];
   /** How many sandboxes to prepare at once; more are made when they are needed. */
   prepare?: number;
   /** When less than this is free where workspaces lie, the run that fills the disk is ended. */
@@ -34,6 +38,8 @@ export interface Mount {
   at: string;
   /** Read-only directories, laid over each other, later ones on top. */
   layers?: string[];
+  /** The layers are the machine's own: they keep their owners, and may lie on any file system. */
+  isOfTheMachine?: true;
   /** One directory that the run writes to. Where there are layers too, it lies over them and takes all that is written. */
   writable?: string;
 }

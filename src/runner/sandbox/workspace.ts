@@ -5,7 +5,7 @@ import { run } from '../../lib/processes.ts';
 import type { Machine } from './machine.ts';
 import { HELPER_DIRECTORY } from './mount-helper.ts';
 import type { Sandbox } from './sandbox.ts';
-import { PLACES, type Job, type Mount } from './types.ts';
+import { CannotMountError, PLACES, type Job, type Mount } from './types.ts';
 
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
@@ -23,7 +23,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   };
   let bound = 0;
   await workspace(root.at(PLACES.workspace));
-  const mounts = (job.mounts ?? []).toSorted((a, b) => a.at.length - b.at.length); // outer ones before those inside them
+  const mounts = withPaths(job.mounts ?? [], machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones before those inside them
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
@@ -66,9 +66,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   }
 
   /** A directory as part of an overlay: under the owner that the run sees, and with a short name, because all of them have to fit into one page. */
-  function layer(path: string, mode: 'ro' | 'rw' = 'ro'): string {
+  function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: 'mapped' | undefined = 'mapped'): string {
     const place = join(HELPER_DIRECTORY, `l${bound++}`);
-    mounting(namespaces.bind(path, place, mode, 'mapped'));
+    mounting(namespaces.bind(path, place, mode, owners));
     return place;
   }
 
@@ -76,8 +76,10 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     const all = [...(below === null ? [] : [below]), ...(mount.layers ?? [])];
     const [only] = all;
     if (only === undefined) throw new Error(`nothing to mount at ${mount.at}`);
-    if (all.length === 1) mounting(namespaces.bind(only, target, 'ro', 'mapped'));
-    else if (machine.overlay) mounting(namespaces.overlay(target, { lower: all.map((path) => layer(path)) }));
+    const owners = mount.isOfTheMachine ? undefined : 'mapped';
+    if (all.length === 1) mounting(namespaces.bind(only, target, 'ro', owners));
+    else if (machine.overlay)
+      mounting(namespaces.overlay(target, { lower: all.map((path) => layer(path, 'ro', owners)) }));
     else {
       const merged = join(directories.make('layers'), `merged-${index}`);
       await mkdir(merged, { recursive: true });
@@ -100,6 +102,19 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if (!machine.overlay) return mounts.length > 0;
     return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
   }
+}
+
+const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
+
+/** Where software stands inside a directory of the machine that runs see, or around it, both are mounted anew. */
+function withPaths(mounts: readonly Mount[], { paths, overlay }: Machine): Mount[] {
+  const touched = paths.filter((path) => mounts.some(({ at }) => isInside(at, path) || isInside(path, at)));
+  const [inTheWay] = touched;
+  if (inTheWay !== undefined && !overlay)
+    throw new CannotMountError(
+      `software cannot stand inside ${inTheWay}, which builds see here (HEADRACE_BUILD_PATHS)`,
+    );
+  return [...mounts, ...touched.map((path): Mount => ({ at: path, layers: [path], isOfTheMachine: true }))];
 }
 
 /**

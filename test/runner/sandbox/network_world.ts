@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../../../src/lib/processes.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 
-const [folder = ''] = process.argv.slice(2);
+const [folder = '', ...allow] = process.argv.slice(2);
 async function must(program: string, ...args: string[]): Promise<void> {
   const done = await run(program, args);
   if (done.status !== 0) throw new Error(`${program} ${args.join(' ')}: ${done.stderr.toString()}`);
@@ -34,8 +34,9 @@ await once(outside.stdout, 'data');
 const inOutside = ['--net=/proc/' + outside.pid + '/ns/net', 'ip'];
 await must('ip', 'link', 'set', 'lo', 'up');
 await must('ip', 'link', 'add', 'cable', 'type', 'veth', 'peer', 'name', 'cable', 'netns', String(outside.pid));
-for (const address of ['20.9.9.1/24', '10.9.9.1/24']) await must('ip', 'address', 'add', address, 'dev', 'cable');
-for (const address of ['20.9.9.10/24', '10.9.9.10/24'])
+for (const address of ['20.9.9.1/24', '10.9.9.1/24', '169.254.1.1/16'])
+  await must('ip', 'address', 'add', address, 'dev', 'cable');
+for (const address of ['20.9.9.10/24', '10.9.9.10/24', '169.254.169.254/16'])
   await must('nsenter', ...inOutside, 'address', 'add', address, 'dev', 'cable');
 await must('ip', 'link', 'set', 'cable', 'up');
 await must('nsenter', ...inOutside, 'link', 'set', 'cable', 'up');
@@ -46,6 +47,7 @@ const here = createServer((socket) => socket.end('here')).listen(8080, '0.0.0.0'
 const sandboxes = await openSandboxes({
   stateDir: join(folder, 'state'),
   network: 'internet',
+  allow,
   isolation: 'required',
   log: () => {},
 });

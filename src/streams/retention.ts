@@ -1,0 +1,55 @@
+import type { Database, Transaction } from '../db/open.ts';
+import { firstIdAt } from '../lib/ids.ts';
+
+const day = 24 * 60 * 60 * 1000;
+/** In small transactions, between which others get their turn. */
+const atOnce = 100;
+
+/**
+ * What logs that were completed so many days ago said goes; 0 keeps all. The record stays, and in place of its log a line
+ * that says so: nobody takes it for a build that said nothing. A blob goes once no log refers to it (lifecycle/collect.ts).
+ *
+ * No log is complete before it was begun, so all that are old enough are among the lowest identifiers. Few that are not
+ * lie between them: those of dependencies, and of requests that were run again.
+ */
+export async function forgetOldLogs(db: Database, days: number, now = Date.now()): Promise<number> {
+  if (days === 0) return 0;
+  const before = BigInt(now - days * day);
+  let forgotten = 0;
+  for (let after = 0n; ;) {
+    const old = await db.read
+      .selectFrom('logs')
+      .select('id')
+      .where('id', '>', after)
+      .where('id', '<', firstIdAt(Number(before)))
+      .where('completed_at', '<', before)
+      .orderBy('id')
+      .limit(atOnce)
+      .execute();
+    const last = old.at(-1);
+    if (!last) return forgotten;
+    await db.transaction(async (trx) => {
+      for (const { id } of old) if (await forget(trx, id, before, wordsFor(days))) forgotten += 1;
+    });
+    after = last.id;
+  }
+}
+
+/** Not one that was begun again in between. */
+async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffer): Promise<boolean> {
+  const { numUpdatedRows } = await trx
+    .updateTable('logs')
+    .set({ size: BigInt(words.length), blob: null, completed_at: null })
+    .where('id', '=', id)
+    .where('complete', '=', 1)
+    .where('completed_at', '<', before)
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) return false;
+  await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
+  await trx.insertInto('log_chunks').values({ log_id: id, start: 0n, bytes: words }).execute();
+  return true;
+}
+
+function wordsFor(days: number): Buffer {
+  return Buffer.from(`This log was removed: logs are kept for ${days === 1 ? 'a day' : `${days} days`} here.\n`);
+}
