@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerRequest, Http2Session, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
@@ -68,6 +69,9 @@ interface Connection {
   hasShakenHands: boolean;
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;
+  /** Over HTTP/2 many things are asked at once: how many are not answered yet, and the bodies that are on their way. */
+  readonly open: Set<ServerResponse>;
+  readonly bodies: Set<IncomingMessage>;
   /** What had arrived when the body last made progress, and how long ago that was. */
   arrived: number;
   waitedMs: number;
@@ -108,6 +112,8 @@ export function guardConnections(
       hasShakenHands: !hasTls,
       request: undefined,
       response: undefined,
+      open: new Set(),
+      bodies: new Set(),
       arrived: 0,
       waitedMs: 0,
       unsent: 0,
@@ -189,10 +195,25 @@ export function guardConnections(
     connection.hasShakenHands = true;
     bySocket.set(socket, connection);
   });
+  // Over HTTP/2 a request has no socket of its own, but a session that is known by where it comes from.
+  const bySession = new WeakMap<Http2Session, Connection>();
+  server.on('session', (session: ServerHttp2Session) => {
+    const connection = byOrigin.get(originOf(session.socket));
+    if (connection) bySession.set(session, connection);
+  });
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    const connection = bySocket.get(request.socket);
+    const stream = streamOf(request);
+    const connection = stream?.session ? bySession.get(stream.session) : bySocket.get(request.socket);
     if (!connection) return;
     if (!connection.request) speaks(connection);
+    if (stream) {
+      connection.open.add(response);
+      response.once('close', () => connection.open.delete(response));
+      if (!stream.endAfterHeaders) {
+        connection.bodies.add(request);
+        for (const event of ['end', 'close']) request.once(event, () => connection.bodies.delete(request));
+      }
+    }
     connection.request = request;
     connection.response = response;
     connection.waitedMs = 0;
@@ -209,7 +230,8 @@ export function guardConnections(
       if (!isTrickling(connection, times, pauseMs)) continue;
       const { socket, response } = connection;
       // Who was not answered yet hears why it ends. There is room for that: nothing else was written.
-      if (response?.headersSent === false && socket.write(stoppedComing())) socket.end(() => end(connection, 'body'));
+      const isWaiting = response?.headersSent === false && !streamOf(response.req);
+      if (isWaiting && socket.write(stoppedComing())) socket.end(() => end(connection, 'body'));
       else end(connection, 'body');
     }
   };
@@ -235,8 +257,8 @@ export function guardConnections(
 }
 
 /** Everything before it is answered, and nothing more has come; or nobody reads what is answered. */
-function isIdle({ response, stalledMs: stalled }: Connection): boolean {
-  return response !== undefined && (response.writableFinished || stalled >= stalledMs);
+function isIdle({ response, open, stalledMs: stalled }: Connection): boolean {
+  return response !== undefined && ((response.writableFinished && open.size === 0) || stalled >= stalledMs);
 }
 
 function noteAnswer(connection: Connection, passedMs: number): void {
@@ -247,9 +269,10 @@ function noteAnswer(connection: Connection, passedMs: number): void {
 
 /** Time counts only while it is the caller's turn: not while we have more than we can deal with. */
 function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTimes, passedMs: number): boolean {
-  const { request, socket } = connection;
-  if (!request || request.complete) return false;
-  const isOurTurn = request.isPaused() || request.readableLength >= request.readableHighWaterMark;
+  const { request, socket, bodies } = connection;
+  const awaited = bodies.size > 0 ? [...bodies] : request && !request.complete ? [request] : [];
+  if (awaited.length === 0) return false;
+  const isOurTurn = awaited.some((one) => one.isPaused() || one.readableLength >= one.readableHighWaterMark);
   if (isOurTurn || socket.bytesRead - connection.arrived >= bodyBytes) {
     connection.arrived = socket.bytesRead;
     connection.waitedMs = 0;
@@ -259,12 +282,16 @@ function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTi
   return connection.waitedMs >= bodyMs;
 }
 
+function streamOf(request: IncomingMessage): ServerHttp2Stream | undefined {
+  return request.httpVersionMajor === 2 ? (request as unknown as Http2ServerRequest).stream : undefined;
+}
+
 /** By network; undefined for those that are not counted, which are on this machine. */
 function countedAs({ remoteAddress }: Socket): string | undefined {
   return remoteAddress === undefined || isLoopback(remoteAddress) ? undefined : networkOf(remoteAddress);
 }
 
-function originOf({ remoteAddress, remotePort }: Socket): string {
+function originOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string {
   return `${remoteAddress} ${remotePort}`;
 }
 

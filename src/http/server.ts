@@ -14,6 +14,7 @@ import {
 import { answerPreflights, openToOrigins } from './cors.ts';
 import { answerError, isPlain, sendJson, sendKnown, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
+import { protocols } from './protocols.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import { forSerializer, type JsonSchema } from './schema.ts';
@@ -64,8 +65,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
   // What else is too slow, `guardConnections` sees to. There is no limit to how long a whole request may take: a large
   // archive takes its time on a slow line.
   const slowness = { headersTimeout: times.headMs, connectionsCheckingInterval: lookEvery(times) };
-  // What is wrong with a request, it is told by us: Node and Fastify would do so in forms of their own.
-  const wire = { ...slowness, requireHostHeader: false };
   const answerWireError = wireErrors(
     () => server.connections,
     options.isStrict ? { 'strict-transport-security': strictTransport } : {},
@@ -74,7 +73,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   let isStopping = false;
   const markAnswer = answerMarker(options.isStrict ?? false);
   const server = Fastify({
-    ...(options.tls ? { https: { ...options.tls, minVersion: 'TLSv1.2', ...wire } } : { http: wire }),
+    serverFactory: protocols(options.tls, slowness),
     return503OnClosing: false,
     // Fastify would make a logger for each request, which costs more than many requests: what is logged here carries the
     // identifier itself.
@@ -240,7 +239,10 @@ async function answer(
 /** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
 function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
   const [path = '/'] = request.url.split('?', 1);
-  const url = new URL(path, baseUrl ?? `${request.protocol}://${request.headers.host ?? 'localhost'}`);
+  const url = new URL(
+    path,
+    baseUrl ?? `${request.protocol}://${request.headers.host ?? request.headers[':authority'] ?? 'localhost'}`,
+  );
   for (const name of ['limit', ...Object.keys(endpoint.query ?? {})]) {
     const value = (request.query as RawGroup)[name];
     if (typeof value === 'string') url.searchParams.set(name, value);

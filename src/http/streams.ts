@@ -59,8 +59,8 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();
-        // Idle connections were closed before this one became idle.
-        if (isStopping) reply.request.raw.socket.end();
+        // Idle connections were closed before this one became idle. Over HTTP/2 it goes by itself with its last answer.
+        if (isStopping && reply.request.raw.httpVersionMajor === 1) reply.request.raw.socket.end();
       });
       return stream.signal;
     },
@@ -119,7 +119,7 @@ function tell(
 
 /**
  * What many are told at once is put into a chunk of HTTP once for all of them and goes to the connections as it is: the
- * bookkeeping of a response would cost more than the encryption. Where there are no chunks (HTTP/1.0), or an earlier
+ * bookkeeping of a response would cost more than the encryption. Where there are no chunks (HTTP/1.0, HTTP/2), or an earlier
  * answer is still on its way on the same connection, the response sees to it.
  */
 function outletOf(raw: ServerResponse, signal: AbortSignal): Outlet {

@@ -11,6 +11,7 @@ const mostUnwanted = 64 * 1024 * 1024;
  * read first.
  */
 export async function hearOut({ raw }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  if (raw.httpVersionMajor === 2) reply.removeHeader('connection'); // there is none of that
   if (raw.complete || raw.destroyed) return;
   reply.removeHeader('connection'); // Fastify would close it at once
   raw.resume();
@@ -25,7 +26,7 @@ export async function hearOut({ raw }: FastifyRequest, reply: FastifyReply): Pro
   await once(raw, 'end', { signal: over.signal }).catch(() => {});
 }
 
-function goesOn({ headers, httpVersionMinor }: FastifyRequest['raw']): boolean {
+function goesOn({ headers, httpVersion }: FastifyRequest['raw']): boolean {
   const connection = headers.connection ?? '';
-  return httpVersionMinor === 0 ? /\bkeep-alive\b/i.test(connection) : !/\bclose\b/i.test(connection);
+  return httpVersion === '1.0' ? /\bkeep-alive\b/i.test(connection) : !/\bclose\b/i.test(connection);
 }

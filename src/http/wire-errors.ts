@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
-import type { Duplex } from 'node:stream';
+import { constants, type Http2ServerResponse } from 'node:http2';
+import { Duplex } from 'node:stream';
 import { ApiError } from '../errors.ts';
 import { unreadableRequest } from './bare-answers.ts';
 import type { Connections } from './connections.ts';
@@ -45,7 +46,11 @@ function sayLast(socket: Duplex, word = ''): void {
 /** What Node would answer by itself, without a word, or not at all, comes to the router like everything else. */
 export function takeOddRequests(server: Server): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
-  server.on('connect', (_request, socket: Duplex) => {
+  server.on('connect', (_request, socket: Duplex | Http2ServerResponse) => {
+    if (!(socket instanceof Duplex)) {
+      socket.stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      return;
+    }
     socket.on('error', () => {}).resume();
     sayLast(socket, unreadableRequest('CONNECT'));
   });
@@ -58,10 +63,11 @@ const continuing = /(?:^|\W)100-continue(?:$|\W)/i;
 export function headJudge(): (request: IncomingMessage) => ApiError | undefined {
   // Nearly all requests name the same host as the one before.
   let good: string | undefined;
-  return ({ headers: { host, expect }, httpVersionMinor }) => {
+  return ({ headers, httpVersion }) => {
+    const { expect, host = headers[':authority'] as string | undefined } = headers; // HTTP/2 says it so
     if (expect !== undefined && !continuing.test(expect)) return ApiError.ofHttp(417, 'invalid_format', 'expect');
     if (host === good && host !== undefined) return undefined;
-    if (host === undefined && httpVersionMinor === 0) return undefined; // monitors still speak HTTP/1.0
+    if (host === undefined && httpVersion === '1.0') return undefined; // monitors still speak HTTP/1.0
     if (host === undefined || host === '') return ApiError.ofHttp(400, 'is_blank', 'host');
     if (!hostForm.test(host) || !URL.canParse(`https://${host}`)) {
       return ApiError.ofHttp(400, 'invalid_format', 'host');
