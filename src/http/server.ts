@@ -239,10 +239,8 @@ async function answer(
 /** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
 function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
   const [path = '/'] = request.url.split('?', 1);
-  const url = new URL(
-    path,
-    baseUrl ?? `${request.protocol}://${request.headers.host ?? request.headers[':authority'] ?? 'localhost'}`,
-  );
+  const host = String(request.headers.host ?? request.headers[':authority'] ?? 'localhost'); // HTTP/2 has the other
+  const url = new URL(path, baseUrl ?? `${request.protocol}://${host}`);
   for (const name of ['limit', ...Object.keys(endpoint.query ?? {})]) {
     const value = (request.query as RawGroup)[name];
     if (typeof value === 'string') url.searchParams.set(name, value);
