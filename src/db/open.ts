@@ -108,7 +108,8 @@ export async function openDatabase({
             goDirectly(trx, sqlite?.writing ?? (await sessionOf(trx)));
             try {
               const answer = await work(trx);
-              for (let end = ends.get(trx)?.shift(); end; end = ends.get(trx)?.shift()) await end();
+              const works = ends.get(trx);
+              for (let end = works?.shift(); end; end = works?.shift()) await end();
               return answer;
             } finally {
               endDirectWay(trx);

@@ -55,12 +55,16 @@ const batches = [64, 16, 4, 1];
 export function preparedInsert<Table extends keyof Schema>(
   table: Table,
 ): (trx: Transaction, ...rows: Schema[Table][]) => Promise<void> {
-  const inserts = new Map(batches.map((size) => [size, insertOf(table, size)]));
+  const insertOne = insertOf(table, 1);
+  const inserts = batches.map((size) => ({ size, compiled: size === 1 ? insertOne : insertOf(table, size) }));
   return async (trx, ...rows) => {
+    if (rows.length === 1) return change(trx, insertOne(trx, rows));
     for (let at = 0; at < rows.length;) {
-      const size = batches.find((batch) => batch <= rows.length - at) ?? 1;
-      const compiled = inserts.get(size);
-      if (compiled) await change(trx, compiled(trx, rows.slice(at, at + size)));
+      const { size, compiled } = inserts.find((batch) => batch.size <= rows.length - at) ?? {
+        size: 1,
+        compiled: insertOne,
+      };
+      await change(trx, compiled(trx, rows.slice(at, at + size)));
       at += size;
     }
   };
@@ -141,10 +145,11 @@ function execute<R>(db: Queries, query: CompiledQuery<R>): QueryResult<R> | Prom
   return directWays.get(db)?.execute<R>(query) ?? db.executeQuery<R>(query);
 }
 
-async function change(trx: Transaction, query: CompiledQuery): Promise<void> {
+function change(trx: Transaction, query: CompiledQuery): undefined | Promise<undefined> {
   const way = directWays.get(trx);
-  if (way?.later) way.later(query);
-  else await execute(trx, query);
+  if (way?.later) return void way.later(query);
+  const done = execute(trx, query);
+  return done instanceof Promise ? done.then(() => undefined) : undefined;
 }
 
 /** Stands where a value will be. */
