@@ -87,7 +87,7 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
     .where(sql<boolean>`branches like ${inList} escape '!'`)
     .orderBy('id', 'desc')
     .limit(atOnce);
-  for (let rows = await passed.execute(); rows.length > 0; ) {
+  for (let rows = await passed.execute(); rows.length > 0;) {
     const found = rows.find(({ branches }) => (JSON.parse(branches) as string[]).includes(branch));
     if (found) return found;
     rows = await passed.where('id', '<', rows.at(-1)?.id ?? 0n).execute();
@@ -166,7 +166,8 @@ export const routes = [
       const { db, project, caller, ids, input } = call;
       const strategy = orNotFound(await findStrategy(db, project.id, input.deploy_strategy_id), 'deploy_strategy_id');
       const { commit_id: named } = input;
-      const found = named === undefined ? newestPassed(db, project.id, strategy.local_branch) : findCommit(db, project.id, named);
+      const found =
+        named === undefined ? newestPassed(db, project.id, strategy.local_branch) : findCommit(db, project.id, named);
       const commit = orNotFound(await found, 'commit_id');
       const deploy: DeployRow = {
         id: ids.next(),
