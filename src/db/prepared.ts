@@ -145,11 +145,14 @@ function execute<R>(db: Queries, query: CompiledQuery<R>): QueryResult<R> | Prom
   return directWays.get(db)?.execute<R>(query) ?? db.executeQuery<R>(query);
 }
 
-function change(trx: Transaction, query: CompiledQuery): undefined | Promise<undefined> {
+async function change(trx: Transaction, query: CompiledQuery): Promise<void> {
   const way = directWays.get(trx);
-  if (way?.later) return void way.later(query);
+  if (way?.later) {
+    way.later(query);
+    return;
+  }
   const done = execute(trx, query);
-  return done instanceof Promise ? done.then(() => undefined) : undefined;
+  if (done instanceof Promise) await done;
 }
 
 /** Stands where a value will be. */

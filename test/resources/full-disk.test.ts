@@ -83,6 +83,6 @@ describeService(
 describeService('on a disk with room', (service) => {
   test('the service says that it is well', async () => {
     const answer = await service.api.get('/healthz');
-    assert.deepEqual([answer.status, answer.body], [200, { status: 'ok' }]);
+    assert.deepEqual([answer.status, answer.body.status], [200, 'ok']);
   });
 });
