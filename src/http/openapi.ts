@@ -158,7 +158,8 @@ function nothingElse(): JsonSchema {
 function uploadedBody({ types, field }: NonNullable<RouteDescription['uploads']>): object {
   const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, {}]));
   const form = { type: 'object', properties: { [field]: { contentMediaType: 'application/octet-stream' } } };
-  return { required: true, content: { ...content, 'multipart/form-data': { schema: { ...form, required: [field] } } } };
+  // The form first: generated clients go by the first, and a file in a form is what all of them know.
+  return { required: true, content: { 'multipart/form-data': { schema: { ...form, required: [field] } }, ...content } };
 }
 
 function addProperty(group: JsonSchema, name: string, schema: JsonSchema, isRequired: boolean): void {

@@ -69,7 +69,7 @@ describe('on a small disk', { skip: await noSmallDisk() }, () => {
     await installation.api().post('/projects', { name: 'while full', repository_url: 'git@example.org:full.git' });
     await passes(quiet);
     disk.empty();
-    assert.deepEqual((await untilHealth(200)).body, { status: 'ok' });
+    assert.match((await untilHealth(200)).text, /"status":"ok"/);
   });
 
   test('a server starts where not a byte is free, shows what it has, and is well as soon as there is room', async (t) => {
@@ -123,7 +123,7 @@ describe('on a small disk', { skip: await noSmallDisk() }, () => {
       mirrors.filter((name) => /tmp_|writing$/.test(name)),
       [],
     );
-    assert.deepEqual((await untilHealth(200)).body, { status: 'ok' });
+    assert.match((await untilHealth(200)).text, /"status":"ok"/);
     disk.empty();
   });
 
