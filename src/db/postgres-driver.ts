@@ -1,6 +1,7 @@
 import type { CompiledQuery, DatabaseConnection, Driver, QueryResult } from 'kysely';
 import type { Client, Pool, PoolClient, QueryResult as PgResult } from 'pg';
 import { Statements } from './postgres-statements.ts';
+import { isPrepared } from './prepared.ts';
 import type { Reach } from './reach.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
@@ -72,6 +73,8 @@ export class PostgresDriver implements Driver {
   }
 }
 
+type Query = Pick<CompiledQuery, 'sql' | 'parameters'>;
+
 /** An earlier statement of the transaction has failed. */
 const alreadyFailed = '25P02';
 /** A statement was prepared before somebody changed the tables that it reads. */
@@ -111,7 +114,7 @@ export class PostgresConnection implements DatabaseConnection {
     if (isBroken(this.#client)) this.#isLost = true;
     if (this.#isLost) throw new UnavailableError('the connection was lost before the commit');
     try {
-      await this.#ask('commit', []); // which undoes a transaction that has failed, and calls that a success
+      await this.#ask({ sql: 'commit', parameters: [] }); // which undoes a transaction that has failed, and calls that a success
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       throw new UnavailableError('the connection was lost during the commit', { mayBeDone: true });
@@ -123,18 +126,18 @@ export class PostgresConnection implements DatabaseConnection {
   /** With the connection its transaction is gone: there is nothing left to be undone. */
   async rollback(): Promise<void> {
     try {
-      if (this.#isTransaction && !this.#isLost) await this.#ask('rollback', []);
+      if (this.#isTransaction && !this.#isLost) await this.#ask({ sql: 'rollback', parameters: [] });
     } catch (error) {
       if (!isUnavailable(error)) throw error;
     }
     this.#isTransaction = false;
   }
 
-  async executeQuery<R>({ sql, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>): Promise<QueryResult<R>> {
+  async executeQuery<R>(query: Query): Promise<QueryResult<R>> {
     let giveUpAt: number | undefined;
     for (;;) {
       try {
-        return resultOf<R>(await this.#ask(sql, parameters));
+        return resultOf<R>(await this.#ask(query));
       } catch (error) {
         const isStale = codeOf(error) === changedTables && !this.#isTransaction;
         if (!isStale && (this.#isTransaction || !isUnavailable(error))) throw error;
@@ -153,8 +156,8 @@ export class PostgresConnection implements DatabaseConnection {
   }
 
   /** Sends it, and does not wait for what comes of it. In a transaction only, which it ends when it fails. */
-  later({ sql, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>): void {
-    this.#ask(sql, parameters).catch((error: Error) => {
+  later(query: Query): void {
+    this.#ask(query).catch((error: Error) => {
       this.#failure ??= error;
     });
   }
@@ -170,12 +173,13 @@ export class PostgresConnection implements DatabaseConnection {
   }
 
   /** Everything that is thrown here is an `UnavailableError` or a `QueryError`. */
-  async #ask(text: string, parameters: readonly unknown[]): Promise<PgResult> {
+  async #ask(asked: Query): Promise<PgResult> {
     const client = this.#client;
-    const name = parameters.length === 0 ? undefined : this.#statements.nameOf(text);
-    const query = { text, values: [...parameters], ...(name === undefined ? {} : { name }) };
+    const { sql: text, parameters } = asked;
+    // Others are planned for their values: of a list, whether its project has ten rows or a million makes the plan.
+    const name = isPrepared(asked) ? this.#statements.nameOf(text) : undefined;
     try {
-      return await client.query(query);
+      return await client.query({ text, values: [...parameters], ...(name === undefined ? {} : { name }) });
     } catch (error) {
       if (isBroken(client) || isEndOfConnection(error)) {
         this.#isLost = true;

@@ -1,26 +1,19 @@
 import type { PoolClient } from 'pg';
 
-/** PostgreSQL keeps the plans of every connection: so many, and only of statements that come again. */
+/** PostgreSQL keeps the plans of every connection. There are not so many of these, whatever their texts are made of. */
 const mostPrepared = 500;
-const mostSeen = 1000;
 
 /** Statements that come again are prepared: to plan one takes longer than to run it. */
 export class Statements {
   readonly #names = new Map<string, string>();
-  readonly #seen = new Set<string>();
   readonly #since = new WeakMap<PoolClient, number>();
   #generation = 0;
   #made = 0;
 
-  /** What a statement is prepared under; undefined for one that was not seen before. */
+  /** What a statement is prepared under; undefined when there are too many. */
   nameOf(text: string): string | undefined {
     const known = this.#names.get(text);
     if (known !== undefined || this.#names.size >= mostPrepared) return known;
-    if (!this.#seen.delete(text)) {
-      if (this.#seen.size >= mostSeen) this.#seen.clear();
-      this.#seen.add(text);
-      return undefined;
-    }
     const name = `headrace_${(this.#made += 1)}`;
     this.#names.set(text, name);
     return name;

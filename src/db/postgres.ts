@@ -32,14 +32,9 @@ const silenceMs = 5000;
 /**
  * All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more. How
  * much a plan without them would cost is a guess, and of a queue that is empty at one moment and long at the next it is
- * a wrong one: so they are taken wherever there are any. A plan is the same then whatever the values, and made once.
+ * a wrong one: so they are taken wherever there are any.
  */
-const alongIndexes = [
-  'set jit = off',
-  'set enable_seqscan = off',
-  'set enable_sort = off',
-  'set plan_cache_mode = force_generic_plan',
-].join(';');
+const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_sort = off'].join(';');
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
 export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions): Promise<PostgresParts> {

@@ -92,7 +92,7 @@ function insertOf<Table extends keyof Schema>(table: Table, size: number) {
       compiled = { query, places };
       compiledFor.set(dialect, compiled);
     }
-    return { ...compiled.query, parameters: compiled.places.map(([at, column]) => rows[at]?.[column]) };
+    return comesAgain({ ...compiled.query, parameters: compiled.places.map(([at, column]) => rows[at]?.[column]) });
   };
 }
 
@@ -107,8 +107,19 @@ function compiledOnce<Values extends object, Row>(build: Build<Values, Row>) {
       compiled = { query, names: namesIn(query) };
       compiledFor.set(dialect, compiled);
     }
-    return { ...compiled.query, parameters: compiled.names.map((name) => values[name as keyof Values]) };
+    return comesAgain({ ...compiled.query, parameters: compiled.names.map((name) => values[name as keyof Values]) });
   };
+}
+
+const again = Symbol('comes again');
+
+function comesAgain<Query extends object>(query: Query): Query {
+  return Object.assign(query, { [again]: true });
+}
+
+/** Whether a query is one of these, which come again and again. */
+export function isPrepared(query: object): boolean {
+  return again in query;
 }
 
 function dialectOf(db: Queries): string {
