@@ -1,7 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import type { Resolve } from './resolve.ts';
-import { ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES } from './special-addresses.ts';
+import { CLOSED_IPV4_RANGES, ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES } from './special-addresses.ts';
 
 /**
  * Which addresses may be called for strangers: receivers of webhooks are named by anybody with an account, submodules by
@@ -20,6 +20,20 @@ export function addressJudge(allowed: readonly string[]): (address: string) => b
     if (listed[family].check(plain, family)) return true;
     // The machine gains and loses addresses while this runs.
     return !refused[family].check(plain, family) && !rangesOf(ownRanges())[family].check(plain, family);
+  };
+}
+
+/**
+ * The same for what repositories name, which may reach what builds may. `allowed` are whole networks there, and this
+ * machine has an address in them: it stays closed.
+ */
+export function outsideJudge(allowed: readonly string[]): (address: string) => boolean {
+  const judge = addressJudge(allowed);
+  const closed = rangesOf(CLOSED_IPV4_RANGES);
+  return (address) => {
+    const { family, plain } = unmapped(address);
+    if (family === undefined || !judge(address)) return false;
+    return !closed[family].check(plain, family) && !rangesOf(ownRanges())[family].check(plain, family);
   };
 }
 

@@ -26,6 +26,16 @@ export const REFUSED_IPV4_RANGES: readonly string[] = [
   '240.0.0.0/4',
 ];
 
+/** Of these, what stays closed to builds whatever is allowed: this machine, its link, and what slirp4netns makes up. */
+export const CLOSED_IPV4_RANGES: readonly string[] = [
+  '0.0.0.0/8',
+  '10.0.2.0/24',
+  '127.0.0.0/8',
+  '168.63.129.16/32',
+  '169.254.0.0/16',
+  '224.0.0.0/3',
+];
+
 /**
  * For IPv6, everything outside 2000::/3, which alone is given out. With it go private addresses, those of one link, the
  * prefixes of NAT64, and IPv4 addresses written as IPv6. And what is inside, but for documentation or for protocols

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
+import { networkInterfaces } from 'node:os';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../src/lib/processes.ts';
-import { addressJudge } from '../../src/lib/public-addresses.ts';
+import { addressJudge, outsideJudge } from '../../src/lib/public-addresses.ts';
 import type { Resolve } from '../../src/lib/resolve.ts';
 import { Receiver } from '../support/receiver.ts';
 import { describeService } from '../support/service.ts';
@@ -103,6 +104,24 @@ describe('the judge of addresses', () => {
       assert.equal(listed(address), false, address);
     }
   });
+});
+
+test('what repositories name never reaches this machine, also where its whole network is allowed [promise: git-addresses]', () => {
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const networks = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/8`);
+  const judge = outsideJudge(['10.1.0.0/16', '127.0.0.0/8', '169.254.0.0/16', ...networks]);
+  for (const { address } of own) assert.equal(judge(address), false, address);
+  for (const address of [
+    '127.0.0.1',
+    '127.9.9.9',
+    '169.254.169.254',
+    '::1',
+    '::ffff:127.0.0.1',
+    '10.2.0.1',
+    'localhost',
+  ])
+    assert.equal(judge(address), false, address);
+  for (const address of ['10.1.2.3', '8.8.8.8']) assert.equal(judge(address), true, address);
 });
 
 const forbidden = 'the address is not public, and the operator of this service has not allowed it';

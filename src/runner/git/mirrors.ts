@@ -3,7 +3,7 @@ import { totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
-import { addressJudge } from '../../lib/public-addresses.ts';
+import { outsideJudge } from '../../lib/public-addresses.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, forget, type Collected } from './collect.ts';
@@ -87,7 +87,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const sessions = openSessions({ sandboxes, isolation, folder, limits, disk: options.disk });
   const https = openPublicHttps({
-    mayCall: addressJudge(options.allowedAddresses ?? []),
+    mayCall: outsideJudge(options.allowedAddresses ?? []),
     resolve: createResolve(),
     connectMs: connectSeconds * 1000,
     ...options.https,

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { run } from '../../lib/processes.ts';
-import { ownRanges, REFUSED_IPV4_RANGES } from '../../lib/special-addresses.ts';
+import { CLOSED_IPV4_RANGES, ownRanges, REFUSED_IPV4_RANGES } from '../../lib/special-addresses.ts';
 import type { NamespacePaths } from './mount-helper.ts';
 import type { Command } from './types.ts';
 
@@ -135,13 +135,10 @@ async function loadRules([program, ...enter]: Command, input: string): Promise<v
     throw new Error(`nft refused the rules of a sandbox's network: ${loaded.stderr.toString().trim()}`);
 }
 
-/** Whatever is allowed: they mean this machine, its link, or the network that slirp4netns makes up. */
-const CLOSED_RANGES = ['0.0.0.0/8', '10.0.2.0/24', '127.0.0.0/8', '168.63.129.16/32', '169.254.0.0/16', '224.0.0.0/3'];
-
 function rules(own: readonly string[], allowed: readonly string[]): string {
   return `
     table inet sandbox {
-      ${setOf('closed', [...CLOSED_RANGES, ...own])}
+      ${setOf('closed', [...CLOSED_IPV4_RANGES, ...own])}
       ${allowed.length > 0 ? setOf('allowed', allowed) : ''}
       ${setOf('refused', REFUSED_IPV4_RANGES)}
       chain output {

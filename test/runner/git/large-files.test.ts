@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { readdir, readFile, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
+import { addressJudge } from '../../../src/lib/public-addresses.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
 import { workplace, type Workplace } from './workplace.ts';
@@ -34,7 +35,9 @@ interface Place extends Workplace {
 async function placeWithLfs(t: TestContext): Promise<Place> {
   const store = await startHttpsGitHost();
   t.after(() => store.close());
-  const place = await workplace(t, { allowedAddresses: ['127.0.0.1/32', '::1/128'], https: { ca: store.ca } });
+  const place = await workplace(t, {
+    https: { ca: store.ca, mayCall: addressJudge(['127.0.0.1/32', '::1/128']) },
+  });
   const offer = {
     href: store.url('app.git/info/lfs'),
     header: { Authorization: 'Bearer of-the-batch' },
