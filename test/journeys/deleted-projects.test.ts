@@ -22,10 +22,18 @@ describe('a project that is deleted', () => {
     for (const cleanUp of cleanUps.reverse()) await cleanUp();
   });
 
-  const filesIn = (name: string): string[] =>
-    readdirSync(join(installation.folder, name), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath, entry.name));
+  const filesIn = (name: string): string[] => {
+    for (;;) {
+      try {
+        return readdirSync(join(installation.folder, name), { recursive: true, withFileTypes: true })
+          .filter((entry) => entry.isFile())
+          .map((entry) => join(entry.parentPath, entry.name));
+      } catch (error) {
+        // A folder went between being listed and being looked into: what is there is not known yet.
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      }
+    }
+  };
   const until = async (isIt: () => boolean, what: () => string): Promise<void> => {
     for (const startedAt = performance.now(); !isIt(); await pause(100))
       assert.ok(performance.now() - startedAt < longestWait, what());
