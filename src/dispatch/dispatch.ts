@@ -73,9 +73,9 @@ const mostOvertaken = 20;
 const laterMs = 2000;
 /** More than these of them are not looked at for one order: they would be due again before the last was reached. */
 const mostPutOff = 500;
-/** Logs up to this size stay where they are: packing one costs more than running a short build. */
 /** How work of every kind can end. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
+/** Logs up to this size stay where they are: packing one costs more than running a short build. */
 const smallLog = 64n * 1024n;
 const packKind = 'pack_log';
 /** Longer than it ever takes. */

@@ -203,8 +203,17 @@ sub open_descriptors {
     return \%own;
 }
 
-# Answers the words that follow "ok". What fails leaves nothing: the caller lets go of the run.
+# Answers the words that follow "ok". What fails leaves nothing: the caller lets go of the run. Whatever came of it, this
+# process is in its own network again: a run's is for that run.
 sub open_run {
+    my $words = try_to_open(@_);
+    my $why   = $! + 0;
+    syscall( $call->{setns}, fileno $own_network, $NEW_NETWORK ) == 0 or die "cannot come back: $!" if $_[1] eq 'mount+net';
+    $! = $why;
+    return $words;
+}
+
+sub try_to_open {
     my ( $name, $namespaces, $ids, $uid, $gid, $entrances, $descriptors, @command ) = @_;
     my $run = $runs{$name} = {};
     enter('-') or return 0;
@@ -219,6 +228,7 @@ sub open_run {
     syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
     $inside = $name;
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
+    if ($with_network) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
     # The runner's /sys becomes the place for what is put together: nothing that it keeps can lie there.
     mount_at( 'run', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
 
@@ -246,10 +256,6 @@ sub open_run {
         else            { syswrite $own->{2}, $@ }
         POSIX::_exit(125);
     } );
-    if ($with_network) {
-        open $run->{net}, '<', '/proc/self/ns/net' or return 0;
-        syscall( $call->{setns}, fileno $own_network, $NEW_NETWORK ) == 0 or die "cannot come back: $!";
-    }
     defined $pid or return 0;
     ( $names{$pid}, $run->{pid} ) = ( $name, $pid );
     close $tell;
