@@ -19,7 +19,7 @@ const mayImport: Record<string, string> = {
   auth: 'errors.ts http db lib',
   api: 'errors.ts http auth db lib',
   oauth: 'errors.ts http auth db lib',
-  ui: 'errors.ts oauth http auth db lib',
+  ui: 'errors.ts oauth api resources lifecycle streams views http auth db lib',
   resources: 'errors.ts api http auth lifecycle streams views db lib',
   lifecycle: 'queue streams views db lib',
   queue: 'db lib',
