@@ -40,7 +40,7 @@ function facts(build: BuildRecord, requestId: bigint, commit: CommitRecord, path
       <dt>Commit</dt>
       <dd>
         <a href="${path}/commits/${build.commit_id_str}"><code>${shortSha(commit.ref)}</code></a>
-        ${subjectOf(commit.message)}
+        ${subjectOf(commit.message).slice(0, 100)}
       </dd>
     </div>
     <div>

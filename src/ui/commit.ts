@@ -44,7 +44,7 @@ function about(commit: CommitRow): Html {
 function filesPart({ files }: CommitRow): Html | false {
   const list = JSON.parse(files) as string[];
   if (list.length === 0) return false;
-  return html`<details class="card">
+  return html`<details class="card files-changed">
     <summary>${list.length === 1 ? '1 file changed' : `${list.length} files changed`}</summary>
     <ul class="files">
       ${list.slice(0, mostFiles).map((file) => html`<li><code>${file}</code></li>`)}
@@ -58,7 +58,7 @@ function buildRow(build: NamedBuild, path: string): Html {
   return html`<tr id="build-${id}">
     <td>${stateBadge(state)}</td>
     <td><a href="${path}/builds/${id}">${suiteName(build)}</a></td>
-    <td class="number">${build.attempt}</td>
+    <td>${build.attempt}</td>
     <td>${reason !== '' && reasonInWords(reason)}</td>
     <td class="nowrap">${ago(build.created_at)}</td>
     <td class="nowrap">${started !== null && duration(started, finished)}</td>
@@ -103,12 +103,11 @@ async function show(visit: ProjectVisit) {
     live: [`project:${project.id_str}`] as const,
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
-        <div class="actions">
-          ${run.wrap(run.hidden('commit_ref', commit.ref), { button: 'Run build' })} ${await deployForm(visit, commit)}
-        </div>
+        <div class="actions">${run.wrap(run.hidden('commit_ref', commit.ref), { button: 'Run build' })}</div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
-      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit)} ${filesPart(commit)}
+      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit)} ${await deployForm(visit, commit)}
+      ${filesPart(commit)}
       <section aria-labelledby="builds-title">
         <h2 id="builds-title">Builds</h2>
         <div id="builds" data-live>
