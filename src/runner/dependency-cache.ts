@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { orAborted } from '../lib/or-aborted.ts';
 import { run } from '../lib/processes.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link, Software } from '../protocol.ts';
@@ -192,16 +193,4 @@ export async function sweepDependencyCache(folder: string, log: (message: string
 async function sizeOf(tree: string): Promise<number> {
   const { stdout } = await run('du', ['--summarize', '--block-size=1', '--', tree]);
   return Number.parseInt(stdout.toString(), 10) || 0;
-}
-
-async function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const stop = (): void => reject(signal.reason as Error);
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) stop();
-  try {
-    await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
 }

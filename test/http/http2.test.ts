@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { basic } from '../support/client.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
@@ -13,16 +13,13 @@ const limit = { timeout: 60_000 };
 const times = { bodyMs: 1500, bodyBytes: 100 };
 const form = { 'content-type': 'application/x-www-form-urlencoded' };
 
-describeService(
+describeWithRunner(
   'over HTTP/2',
-  (service, database) => {
+  (service, runner, database) => {
     let alice: User;
-    let runner: ScriptedRunner;
     before(async () => {
-      runner = await ScriptedRunner.start(service.store);
       alice = await service.user();
     });
-    after(() => runner.dispatch.close());
 
     const dial = async (): Promise<ClientHttp2Session> => {
       const session = connect(service.address, { rejectUnauthorized: false });

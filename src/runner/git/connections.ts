@@ -1,5 +1,6 @@
 import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { orAborted } from '../../lib/or-aborted.ts';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
 import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
@@ -167,8 +168,8 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     connection.users.add(narrator);
     let joinableUntil = 0; // after a failure the connection may be to blame; the next one starts afresh
     try {
-      if (connection.isConnecting()) await unlessAborted(narrator.output(connection.words.bytes()), signal);
-      await unlessAborted(connection.ready, signal);
+      if (connection.isConnecting()) await orAborted(narrator.output(connection.words.bytes()), signal);
+      await orAborted(connection.ready, signal);
       const result = await work(connection.ssh);
       joinableUntil = connection.joinableUntil;
       return result;
@@ -215,12 +216,4 @@ async function operatorsConfig(path: string | undefined): Promise<string> {
     const why = error instanceof Error ? error.message : String(error);
     throw new FetchError('ssh_misconfigured', `The file named by HEADRACE_SSH_CONFIG cannot be read: ${why}`);
   }
-}
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const stop = (): void => reject(signal.reason);
-  if (signal.aborted) stop();
-  signal.addEventListener('abort', stop, { once: true });
-  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', stop));
 }
