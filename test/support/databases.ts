@@ -1,10 +1,12 @@
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/open.ts';
+import { temporaryFolder } from './folders.ts';
 import { newDatabase } from './postgres.ts';
 import { templates } from './templates.ts';
+
+export { temporaryFolder };
 
 /** A kind of database to run tests on. What it makes is gone after the tests of the block. */
 export interface TestDatabase {
@@ -58,10 +60,6 @@ async function emptyFile(cleanUps: CleanUp[]): Promise<string> {
   const folder = temporaryFolder();
   cleanUps.push(() => rmSync(folder, { recursive: true }));
   return join(folder, 'test.db');
-}
-
-export function temporaryFolder(): string {
-  return mkdtempSync(join(tmpdir(), 'headrace-test-'));
 }
 
 /** Where the tests' own PostgreSQL is. */
