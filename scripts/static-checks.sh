@@ -1,8 +1,8 @@
 # Sourced by scripts/test and scripts/check, with $root set and the project's programs on the PATH.
 
-# Formatting, lint with types, and types, side by side. What was formatted before is known by its content.
+# Formatting, lint with types, and types, side by side. What was looked at before is known by its content.
 static_checks() {
-  prettier --check --log-level warn --cache --cache-strategy content --cache-location "$root/node_modules/.cache/prettier" . &
+  prettier --check --log-level warn --cache --cache-strategy content . &
   formatting=$!
   oxlint --type-aware --deny-warnings &
   lint=$!
