@@ -82,14 +82,14 @@ export function addBareRoutes<Admitted>(server: FastifyInstance, group: BareRout
     scope.addHook('onRequest', async (request, reply) => {
       request.admitted = await group.admit(request, reply);
     });
-    for (const { method, path, body, handle } of group.routes) {
+    for (const route of group.routes) {
       scope.route({
-        method,
-        url: path,
+        method: route.method,
+        url: route.path,
         config: { provenBy: group.provenBy },
         async handler(request, reply) {
           const call = { head: request, admitted: request.admitted as Admitted, signal: whileConnected(reply) };
-          return send(reply, await handle({ ...call, body: await body?.(request.raw) }));
+          return send(reply, await route.handle({ ...call, body: await route.body?.(request.raw) }));
         },
       });
     }
