@@ -4,6 +4,7 @@ import type { Answer, ask, Statement } from './postgres-batch.ts';
 import { Statements } from './postgres-statements.ts';
 import { comesAgain, isPrepared, type DirectWay, type Explain } from './prepared.ts';
 import type { Reach } from './reach.ts';
+import { notByKysely } from './session.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 type Ask = typeof ask;
@@ -55,12 +56,9 @@ export class PostgresDriver implements Driver {
     }
   }
 
-  async beginTransaction(): Promise<never> {
-    throw new Error('transactions are begun by the database as a whole');
-  }
-
-  commitTransaction = this.beginTransaction;
-  rollbackTransaction = this.beginTransaction;
+  readonly beginTransaction = notByKysely;
+  readonly commitTransaction = notByKysely;
+  readonly rollbackTransaction = notByKysely;
 
   async releaseConnection(connection: DatabaseConnection): Promise<void> {
     (connection as PostgresConnection).release();

@@ -57,3 +57,8 @@ export function transactionsOn(
     }
   };
 }
+
+/** What Kysely would call to begin and end transactions. */
+export async function notByKysely(this: void): Promise<never> {
+  throw new Error('transactions are begun by the database as a whole');
+}

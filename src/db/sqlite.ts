@@ -11,7 +11,7 @@ import {
 } from 'kysely';
 import type { Memory } from './memory.ts';
 import type { DirectWay } from './prepared.ts';
-import type { Session } from './session.ts';
+import { notByKysely, type Session } from './session.ts';
 import { CommitMemory, Connection } from './sqlite-connection.ts';
 import { openForWriting, patience } from './sqlite-open.ts';
 
@@ -98,12 +98,9 @@ class SqliteDriver implements Driver {
     return new Reading(this.#readerConnection());
   }
 
-  async beginTransaction(): Promise<never> {
-    throw new Error('transactions are begun by the database as a whole');
-  }
-
-  commitTransaction = this.beginTransaction;
-  rollbackTransaction = this.beginTransaction;
+  readonly beginTransaction = notByKysely;
+  readonly commitTransaction = notByKysely;
+  readonly rollbackTransaction = notByKysely;
 
   async releaseConnection(): Promise<void> {}
 
