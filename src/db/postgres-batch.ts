@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { Query as PgQuery } from 'pg';
 import { MessageWriter } from './postgres-messages.ts';
 
 /** A statement, and the name under which a connection keeps it where it comes again. */
@@ -36,9 +36,12 @@ interface Connection {
 }
 
 /** What pg's client asks of a query; it tells each of them what is answered to it. */
-const Query = pg.Query as unknown as new (options: { text: string }) => { name: string | undefined; text: string };
+const Query = PgQuery as unknown as new (options: { text: string }) => { name: string | undefined; text: string };
 
-type Client = Pick<pg.Client, 'getTypeParser'> & { query(batch: object): unknown };
+interface Client {
+  query(batch: object): unknown;
+  getTypeParser(type: number, format: 'text'): unknown;
+}
 
 const writer = new MessageWriter();
 /** What the answers to prepared statements are made of, by connection and name: then it need not be told each time. */

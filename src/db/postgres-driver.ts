@@ -11,7 +11,7 @@ type Ask = typeof ask;
 
 /**
  * PostgreSQL for Kysely, over connections that may break at any moment: somebody restarts it, or a network in between.
- * What was not begun yet is simply done on another connection; it waits for one for `patienceMs`. What was lost in the
+ * What was not begun yet is simply done on another connection; it waits for one for `waitLimitMs`. What was lost in the
  * middle of a transaction is undone, and who began the transaction may begin it again. Only of a commit nobody knows.
  *
  * A transaction takes as few round trips as it can do with. What nobody waits for is sent and not waited for: its
@@ -24,15 +24,15 @@ type Ask = typeof ask;
 export class PostgresDriver implements Driver {
   readonly #pool: Pool;
   readonly #reach: Reach;
-  readonly #patienceMs: number;
+  readonly #waitLimitMs: number;
   readonly #ask: Ask;
   readonly #statements = new Statements();
 
-  constructor(pool: Pool, reach: Reach, patienceMs: number, ask: Ask) {
+  constructor(pool: Pool, reach: Reach, waitLimitMs: number, ask: Ask) {
     this.#ask = ask;
     this.#pool = pool;
     this.#reach = reach;
-    this.#patienceMs = patienceMs;
+    this.#waitLimitMs = waitLimitMs;
   }
 
   async init(): Promise<void> {}
@@ -42,7 +42,7 @@ export class PostgresDriver implements Driver {
   }
 
   open(): PostgresConnection {
-    const giveUpAt = (): number => performance.now() + this.#patienceMs;
+    const giveUpAt = (): number => performance.now() + this.#waitLimitMs;
     return new PostgresConnection((until) => this.#connect(until), giveUpAt, this.#statements, this.#ask);
   }
 

@@ -124,14 +124,7 @@ function isBytes(value: unknown): value is Uint8Array {
 }
 
 function textOf(value: unknown): string {
-  switch (typeof value) {
-    case 'string':
-      return value;
-    case 'bigint':
-    case 'number':
-    case 'boolean':
-      return String(value);
-    default:
-      throw new TypeError(`no column holds a value of type ${typeof value}`);
-  }
+  if (typeof value === 'string') return value;
+  if (typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean') return String(value);
+  throw new TypeError(`no column holds a value of type ${typeof value}`);
 }

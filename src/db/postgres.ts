@@ -1,20 +1,20 @@
 import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type Dialect } from 'kysely';
 import type { Client, ClientConfig } from 'pg';
 import type { Announcements } from './announcements.ts';
-import type { Memory } from './memory.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 import { PostgresDriver, plain, watchBreaking } from './postgres-driver.ts';
+import { lookForCommits, PostgresSnapshotCache } from './postgres-snapshot-cache.ts';
 import { announceOverNotify } from './postgres-notify.ts';
 import { comesAgain, type DirectWay } from './prepared.ts';
 import { Reach } from './reach.ts';
 import type { Session } from './session.ts';
-import { lookForCommits, SnapshotMemory } from './snapshot-memory.ts';
 
 export interface PostgresParts {
   dialect: Dialect;
   reading: DirectWay;
   begin(): Session;
   announcements: Announcements;
-  memory(): Promise<Memory>;
+  cache(): Promise<SnapshotCache>;
   close(): Promise<void>;
   isAway(): boolean;
   hears(): boolean;
@@ -23,7 +23,7 @@ export interface PostgresParts {
 interface PostgresOptions {
   url: string;
   /** How long somebody waits for a database that is away. */
-  patienceMs: number;
+  waitLimitMs: number;
   /** Hears when it goes away. */
   onLost: (error: Error) => void;
 }
@@ -42,7 +42,7 @@ const silenceMs = 5000;
 const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_sort = off'].join(';');
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
-export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions): Promise<PostgresParts> {
+export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions): Promise<PostgresParts> {
   const [{ default: pg }, { ask: send }] = await Promise.all([import('pg'), import('./postgres-batch.ts')]);
   const options = await settings(url);
   const makeClient = (): Client => {
@@ -70,7 +70,7 @@ export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions)
     verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
   });
   pool.on('error', () => {}); // an idle connection that breaks is replaced; without a listener it would end the process
-  const driver = new PostgresDriver(pool, reach, patienceMs, send);
+  const driver = new PostgresDriver(pool, reach, waitLimitMs, send);
   const dialect: Dialect = {
     createAdapter: () => new PostgresAdapter(),
     createDriver: () => driver,
@@ -80,7 +80,7 @@ export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions)
   const ask = async <Row>(text: string, values: unknown[] = []): Promise<Row[]> =>
     (await driver.read<Row>(comesAgain({ sql: text, parameters: values }))).rows;
   const announcements = announceOverNotify(makeClient, reach, (text, message) => ask(text, [message]));
-  const memory = new SnapshotMemory(async () => (await ask<{ seen: string }>(lookForCommits))[0]?.seen ?? '');
+  const cache = new PostgresSnapshotCache(async () => (await ask<{ seen: string }>(lookForCommits))[0]?.seen ?? '');
   return {
     dialect,
     reading: { execute: (query) => driver.read(query) },
@@ -90,7 +90,7 @@ export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions)
       return session;
     },
     announcements,
-    memory: () => memory.now(),
+    cache: () => cache.now(),
     close: () => driver.destroy(),
     isAway: () => reach.isAway,
     hears: () => announcements.hears(),

@@ -9,11 +9,11 @@ import {
   type Driver,
   type QueryResult,
 } from 'kysely';
-import type { Memory } from './memory.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 import type { DirectWay } from './prepared.ts';
 import { notByKysely, type Session } from './session.ts';
-import { CommitMemory, Connection } from './sqlite-connection.ts';
-import { openForWriting, patience } from './sqlite-open.ts';
+import { SqliteSnapshotCache, Connection } from './sqlite-connection.ts';
+import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 
 /**
  * SQLite through Node's own binding, for Kysely.
@@ -28,7 +28,7 @@ export interface SqliteParts {
   reading: DirectWay;
   /** Resolves when it is the transaction's turn. */
   begin(): Promise<Session>;
-  memory: () => Memory;
+  cache: () => SnapshotCache;
   close(): void;
 }
 
@@ -44,7 +44,7 @@ export function sqliteDialect(file: string): SqliteParts {
     dialect,
     reading: { execute: (query) => driver.readNow(query) },
     begin: () => driver.begin(),
-    memory: () => driver.memory(),
+    cache: () => driver.cache(),
     close: () => driver.close(),
   };
 }
@@ -55,7 +55,7 @@ const largestBatch = 128;
 class SqliteDriver implements Driver {
   readonly #file: string;
   #reader: Connection | undefined;
-  #memory: CommitMemory | undefined;
+  #cache: SqliteSnapshotCache | undefined;
   #writer: Writer | undefined;
 
   constructor(file: string) {
@@ -69,11 +69,11 @@ class SqliteDriver implements Driver {
   #open(): void {
     if (this.#reader) return;
     const writer = openForWriting(this.#file);
-    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: patience });
+    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: busyTimeoutMs });
     this.#reader = new Connection(reader);
-    const memory = new CommitMemory(reader);
-    this.#memory = memory;
-    this.#writer = new Writer(new Connection(writer), () => memory.doubt());
+    const cache = new SqliteSnapshotCache(reader);
+    this.#cache = cache;
+    this.#writer = new Writer(new Connection(writer), () => cache.doubt());
   }
 
   readNow<R>(query: CompiledQuery<R>): QueryResult<R> {
@@ -88,10 +88,10 @@ class SqliteDriver implements Driver {
     return new Turn(writer);
   }
 
-  memory(): Memory {
+  cache(): SnapshotCache {
     this.#open();
-    if (!this.#memory) throw new Error('the database is not open');
-    return this.#memory;
+    if (!this.#cache) throw new Error('the database is not open');
+    return this.#cache;
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {

@@ -119,7 +119,9 @@ export function readReport(body: unknown): FinishReport {
   };
 }
 
-type Details = { [Kind in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: Kind }> };
+type Details = {
+  [JobHandler in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: JobHandler }>;
+};
 
 const details: Details = {
   fetched: ({ commit }) => ({ kind: 'fetched', commit: readCommit(commit) }),

@@ -3,7 +3,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import type { Outlet } from '../lib/outlet.ts';
+import type { StreamWriter } from '../lib/stream-writer.ts';
 import { encodingFor, packing } from './compression.ts';
 import { elapsed } from './elapsed.ts';
 import type { StreamAnswer } from './route.ts';
@@ -100,7 +100,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
 
 /** Straight to the connection: a stream in between would cost more than the writing itself. */
 function tell(
-  telling: (outlet: Outlet) => Promise<void>,
+  write: (writer: StreamWriter) => Promise<void>,
   signal: AbortSignal,
   reply: FastifyReply,
   brokeOff: (error: unknown) => void,
@@ -108,7 +108,7 @@ function tell(
   const { raw } = reply.hijack();
   raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders);
   raw.flushHeaders();
-  telling(outletOf(raw, signal)).then(
+  write(writerOf(raw, signal)).then(
     () => raw.end(),
     (error: unknown) => {
       brokeOff(error);
@@ -122,7 +122,7 @@ function tell(
  * bookkeeping of a response would cost more than the encryption. Where there are no chunks (HTTP/1.0, HTTP/2), or an earlier
  * answer is still on its way on the same connection, the response sees to it.
  */
-function outletOf(raw: ServerResponse, signal: AbortSignal): Outlet {
+function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
   const way = (raw.chunkedEncoding ? raw.socket : null) ?? raw;
   return {
     signal,

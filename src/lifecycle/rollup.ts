@@ -61,7 +61,7 @@ export function buildRequestState(fetch: FetchProgress, builds: readonly BuildFa
   return newest.length === 0 ? 'passed' : (verdict(newest) ?? 'building');
 }
 
-/** The commit that decides is chosen in settle.ts. */
+/** The commit that decides is chosen in apply-rollup.ts. */
 export function projectState(decidingCommit: CommitState | null): ProjectState {
   return decidingCommit ?? 'new';
 }

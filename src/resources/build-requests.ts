@@ -6,7 +6,7 @@ import { ApiError } from '../errors.ts';
 import { flag, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
-import { holdForBuilds } from '../lifecycle/settle.ts';
+import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
@@ -132,11 +132,11 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params, input } = call;
-      const life = lifeOf(call);
+      const context = lifeOf(call);
       await findRequest(db, project.id, params.build_request_id);
-      await holdForBuilds(life, params.build_request_id); // of two who ask at once, the second finds it begun
+      await holdForBuilds(context, params.build_request_id); // of two who ask at once, the second finds it begun
       const request = await findRequest(db, project.id, params.build_request_id);
-      if (!(await rerunRequest(life, project, request, input.failed_only)))
+      if (!(await rerunRequest(context, project, request, input.failed_only)))
         throw new ApiError('resource_temporary_unavailable');
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },

@@ -106,11 +106,11 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
-      const life = lifeOf(call);
+      const context = lifeOf(call);
       const build = await findBuild(db, project.id, params.build_id);
       const suites = db.selectFrom('suites').select('id').where('id', '=', build.suite_id);
       orNotFound(await suites.executeTakeFirst());
-      const next = await restartBuild(life, project, build);
+      const next = await restartBuild(context, project, build);
       if (!next) throw new ApiError('resource_temporary_unavailable');
       return view(next);
     },

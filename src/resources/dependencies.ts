@@ -5,7 +5,7 @@ import { ApiError, type FieldErrors } from '../errors.ts';
 import type { ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { dependencyHappened, dropCompile } from '../lifecycle/dependencies.ts';
-import type { Life } from '../lifecycle/life.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 import { holdForeign } from '../lifecycle/pins.ts';
 import { dependencyMachine } from '../lifecycle/states.ts';
 import { destroyed, destroyedAnswer, lifeOf } from './common.ts';
@@ -37,8 +37,8 @@ async function check(db: Queries, ownerId: bigint, sent: Sent, present?: Depende
   return { ...errors, ...(await checkRelated(db, ownerId, sent['related_dependencies[]'], present?.id)) };
 }
 
-async function create(life: Life, ownerId: bigint, input: ValuesOf<typeof fields>): Promise<DependencyRow> {
-  const { trx, ids } = life;
+async function create(context: WriteContext, ownerId: bigint, input: ValuesOf<typeof fields>): Promise<DependencyRow> {
+  const { trx, ids } = context;
   const { 'related_dependencies[]': related, ...described } = input;
   const dependency: DependencyRow = {
     id: ids.next(),
@@ -56,10 +56,10 @@ async function create(life: Life, ownerId: bigint, input: ValuesOf<typeof fields
     shared: 0,
     last_event: 0n,
   };
-  await holdForeign(life, ownerId, related);
+  await holdForeign(context, ownerId, related);
   await orTaken(trx.insertInto('dependencies').values(dependency).execute());
-  await relate(life, dependency, related);
-  await dependencyHappened(life, dependency, dependencyMachine.initial);
+  await relate(context, dependency, related);
+  await dependencyHappened(context, dependency, dependencyMachine.initial);
   return dependency;
 }
 
@@ -79,10 +79,10 @@ async function isInUse(db: Queries, id: bigint): Promise<boolean> {
   return suite !== undefined || other !== undefined;
 }
 
-async function remove(life: Life, id: bigint): Promise<void> {
-  const { trx } = life;
+async function remove(context: WriteContext, id: bigint): Promise<void> {
+  const { trx } = context;
   if (await isInUse(trx, id)) throw new ApiError('resource_temporary_unavailable');
-  await dropCompile(life, id);
+  await dropCompile(context, id);
   try {
     await trx.deleteFrom('dependencies').where('id', '=', id).execute();
   } catch (error) {

@@ -5,7 +5,7 @@ import { sealedPlace, type NotificationRow } from '../db/schema.ts';
 import { oneOf, required, text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { dropLine, tryLineNow } from '../lifecycle/deliveries.ts';
-import { greet } from '../lifecycle/telling.ts';
+import { enqueuePing } from '../lifecycle/webhook-events.ts';
 import { destroyed, destroyedAnswer, idTwin, lifeOf, orNotFound, sentColumns, twin } from './common.ts';
 
 const ownFields = {
@@ -101,7 +101,7 @@ export const routes = [
         last_position: 0n,
       };
       await db.insertInto('notifications').values(notification).execute();
-      await greet(lifeOf(call), id);
+      await enqueuePing(lifeOf(call), id);
       return { ...ownView(notification), secret };
     },
   }),

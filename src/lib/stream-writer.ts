@@ -1,5 +1,5 @@
 /** Where bytes go that somebody takes at their own pace. */
-export interface Outlet {
+export interface StreamWriter {
   /** Nothing is refused; but who goes on although it is full piles up memory. */
   write(bytes: Buffer): void;
   readonly isFull: boolean;

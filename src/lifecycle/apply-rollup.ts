@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
-import type { Happening, Life } from './life.ts';
+import type { LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact, type FetchProgress } from './rollup.ts';
 import type { BuildState, CommitState } from './states.ts';
 
@@ -89,7 +89,7 @@ const moveRequest = preparedChange<{ id: bigint; state: string }>((db, value) =>
 );
 
 /** Until the transaction is over nobody else adds builds to the commit, or looks at those that it has to do so. */
-export async function holdForBuilds({ db, trx }: Life, requestId: bigint, commitId?: bigint): Promise<void> {
+export async function holdForBuilds({ db, trx }: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   await Promise.all([
     holdRequest(db)(trx, { id: requestId }),
     commitId === undefined ? undefined : holdCommit(db)(trx, { id: commitId }),
@@ -98,10 +98,10 @@ export async function holdForBuilds({ db, trx }: Life, requestId: bigint, commit
 
 /** Brings commits and requests into line with their builds. Answers what moved, and which projects that changes. */
 export async function rollUpCommits(
-  { db, trx }: Life,
+  { db, trx }: WriteContext,
   commitIds: bigint[],
   requestIds: bigint[],
-): Promise<{ moved: Happening[]; changed: bigint[] }> {
+): Promise<{ moved: LifecycleEvent[]; changed: bigint[] }> {
   // Asked for all at once and answered in this order: each is looked at when it is held.
   const [requests, commits, ofCommits, ofRequests] = await Promise.all([
     Promise.all(requestIds.map((id) => holdRequest(db)(trx, { id }))),
@@ -109,7 +109,7 @@ export async function rollUpCommits(
     Promise.all(commitIds.map((commit) => countedOfCommit(trx, { commit }))),
     Promise.all(requestIds.map((request) => countedOfRequest(trx, { request }))),
   ]);
-  const moved: Happening[] = [];
+  const moved: LifecycleEvent[] = [];
   const changed: bigint[] = [];
   for (const [at, id] of commitIds.entries()) {
     const [commit] = commits[at] ?? [];
@@ -159,7 +159,7 @@ const moveProject = preparedChange<{ id: bigint; state: string }>((db, value) =>
  * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Its row
  * is held already, so nothing newer can be overwritten. Answers the commit that decided.
  */
-export async function rollUpProject({ trx }: Life, projectId: bigint): Promise<bigint | undefined> {
+export async function rollUpProject({ trx }: WriteContext, projectId: bigint): Promise<bigint | undefined> {
   const [deciding] = await findDecidingCommit(trx, { project: projectId });
   const state = projectState((deciding?.build_state as CommitState | undefined) ?? null);
   await moveProject(trx, { id: projectId, state });
