@@ -11,6 +11,7 @@ import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
 import { parseId } from '../lib/ids.ts';
+import { SharedWork } from '../lib/shared-work.ts';
 import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
@@ -34,9 +35,10 @@ export interface EndpointServices extends Services {
 
 /** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
 export function endpointsOf(routes: readonly Route[], services: EndpointServices): Endpoint[] {
+  const judgements: Judgements = new SharedWork();
   return routes.map((route) => ({
     ...route,
-    admit: (request: Incoming) => admit(route, services, request),
+    admit: (request: Incoming) => admit(route, services.db, judgements, request),
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
       perform(route, services, { request, signal: signal ?? waitsForEver }, admitted as Admitted),
     ...(isKept(route) ? { recall: (request, admitted) => (admitted as Admitted).answers?.get(request.url) } : {}),
@@ -53,23 +55,31 @@ const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
  * were found good for the very same thing, that they are the same is all there is to find out. Each hour begins anew,
  * so that the use of a token is noted also where nobody writes anything.
  */
-function admit(route: Route, { db }: Services, request: Incoming): Admitted | Promise<Admitted> {
+function admit(route: Route, db: Database, judgements: Judgements, request: Incoming): Admitted | Promise<Admitted> {
   if (route.concerns === 'nobody') return anybody;
+  const name = nameOf(route, request);
+  const judgeNow = (): Promise<Admitted> => judgements.do(name, () => judge(route, db, request));
   // What is about to be written changes what is known: there is nothing to be remembered for it.
-  if (!db.inTurns && route.method !== 'GET') return judge(route, db, request);
+  if (!db.inTurns && route.method !== 'GET') return judgeNow();
   const cache = db.cache();
   return cache instanceof Promise
-    ? cache.then((current) => recall(route, db, request, current))
-    : recall(route, db, request, cache);
+    ? cache.then((current) => recall(name, current, judgeNow))
+    : recall(name, cache, judgeNow);
 }
 
-function recall(route: Route, db: Database, request: Incoming, cache: SnapshotCache): Admitted | Promise<Admitted> {
-  const name = nameOf(route, request);
+/** Those who come with the same credentials for the same thing at the same time are judged together. */
+type Judgements = SharedWork<Admitted>;
+
+function recall(
+  name: string,
+  cache: SnapshotCache,
+  judgeNow: () => Promise<Admitted>,
+): Admitted | Promise<Admitted> {
   const known = cache.get(name) as Admitted | undefined;
   const hour = Math.floor(Date.now() / useResolution);
   if (known?.hour === hour) return known;
   const { asOf } = cache;
-  return judge(route, db, request).then((admitted) => {
+  return judgeNow().then((admitted) => {
     admitted.hour = hour;
     cache.set(name, admitted, asOf);
     return admitted;
