@@ -5,7 +5,7 @@ import { ApiError, type FieldErrors } from '../errors.ts';
 import { tokenName, useResolution } from '../auth/tokens.ts';
 import type { SnapshotCache } from '../db/snapshot-cache.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { readFields, unknownFields } from '../http/fields.ts';
+import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
@@ -34,19 +34,21 @@ export interface EndpointServices extends Services {
 }
 
 /** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
-export function endpointsOf(routes: readonly Route[], services: EndpointServices): Endpoint[] {
+export function endpointsOf(routes: readonly Route[], { isBehindProxy, ...services }: EndpointServices): Endpoint[] {
   const judgements: Judgements = new SharedWork();
   return routes.map((route) => ({
     ...route,
     admit: (request: Incoming) => admit(route, services.db, judgements, request),
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
-      perform(route, services, { request, signal: signal ?? waitsForEver }, admitted as Admitted),
+      perform(route, services, { request, signal: signal ?? waitsForEver, isBehindProxy }, admitted as Admitted),
     ...(isKept(route) ? { recall: (request, admitted) => (admitted as Admitted).answers?.get(request.url) } : {}),
   }));
 }
 
 /** Answers that are made at once are made whole, whether the caller is still there or not. */
 const waitsForEver = new AbortController().signal;
+
+const noFields: FieldSet = {};
 
 const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
@@ -70,11 +72,7 @@ function admit(route: Route, db: Database, judgements: Judgements, request: Inco
 /** Those who come with the same credentials for the same thing at the same time are judged together. */
 type Judgements = SharedWork<Admitted>;
 
-function recall(
-  name: string,
-  cache: SnapshotCache,
-  judgeNow: () => Promise<Admitted>,
-): Admitted | Promise<Admitted> {
+function recall(name: string, cache: SnapshotCache, judgeNow: () => Promise<Admitted>): Admitted | Promise<Admitted> {
   const known = cache.get(name) as Admitted | undefined;
   const hour = Math.floor(Date.now() / useResolution);
   if (known?.hour === hour) return known;
@@ -133,14 +131,14 @@ function readParams(raw: Readonly<Record<string, string>>): Record<string, bigin
 
 async function perform(
   route: Route,
-  { isBehindProxy, ...services }: EndpointServices,
-  { request, signal }: { request: Incoming; signal: AbortSignal },
+  services: Services,
+  { request, signal, isBehindProxy }: { request: Incoming; signal: AbortSignal; isBehindProxy: boolean },
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
-  const { values: query, errors: queryErrors } = readFields(route.query ?? {}, request.query, 'create');
-  const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : {}, request.query, 'create');
+  const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
+  const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : noFields, request.query, 'create');
   const purpose = route.method === 'PUT' ? 'change' : 'create';
-  const { body: fields = {} } = route;
+  const { body: fields = noFields } = route;
   const { values: input, errors: bodyErrors } = readFields(fields, request.body ?? emptyGroup(), purpose);
   const unknown = request.body === undefined ? {} : unknownFields(fields, request.body);
   const errors = { ...queryErrors, ...pageErrors, ...unknown, ...bodyErrors };

@@ -95,7 +95,10 @@ function insertOf<Table extends keyof Schema>(table: Table, size: number) {
       compiled = { query, places };
       compiledFor.set(dialect, compiled);
     }
-    return comesAgain({ ...compiled.query, parameters: compiled.places.map(([at, column]) => rows[at]?.[column]) });
+    return filledIn(
+      compiled.query,
+      compiled.places.map(([at, column]) => rows[at]?.[column]),
+    );
   };
 }
 
@@ -110,11 +113,22 @@ function compiledOnce<Values extends object, Row>(build: Build<Values, Row>) {
       compiled = { query, names: namesIn(query) };
       compiledFor.set(dialect, compiled);
     }
-    return comesAgain({ ...compiled.query, parameters: compiled.names.map((name) => values[name as keyof Values]) });
+    return filledIn(
+      compiled.query,
+      compiled.names.map((name) => values[name as keyof Values]),
+    );
   };
 }
 
 const again = Symbol('comes again');
+
+/** All of one shape, and made without copying: this is done for each query of each request. */
+function filledIn<Row>(
+  { query, queryId, sql }: CompiledQuery<Row>,
+  parameters: readonly unknown[],
+): CompiledQuery<Row> & { [again]: true } {
+  return { query, queryId, sql, parameters, [again]: true };
+}
 
 /** Marks a query as one of those. */
 export function comesAgain<Query extends object>(query: Query): Query {
