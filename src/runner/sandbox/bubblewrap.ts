@@ -56,9 +56,12 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
   };
 }
 
-/** `root`: where the sandbox's root is put together. `common`: what else bubblewrap is told. */
+/**
+ * `root`: where the sandbox's root is put together. `common`: what else bubblewrap is told. Whatever is mounted in the root
+ * forbids devices by itself, but for the few that every sandbox has.
+ */
 export function bubblewrapCommand(root: string, common: readonly string[]): Command {
-  return ['bwrap', '--bind', root, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT];
+  return ['bwrap', '--dev-bind', root, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT];
 }
 
 export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblewrap> {

@@ -13,6 +13,8 @@
 # answers; after one that failed, the others are still tried.
 #
 # About none:
+#   base ETC DIRECTORY...          makes, once, what all sandboxes show alike and only to be read: the machine's
+#                                  directories of those names, ETC as "etc", and "dev"
 #   remove PATH...                 small trees only; "no" when there is more than a little
 # About a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
@@ -25,8 +27,8 @@
 #       its other end ("N=M"), and the namespaces ("mount=M", "net=M"). When the process has ended, "end", its id and its
 #       status (-1 for a signal) follow, at any time.
 #   directory PATH MODE UID GID
-#   root TARGET ENTRY...           directories ("PATH") and links ("PATH\x01TARGET"). What is mounted there later also
-#                                  appears wherever a sandbox has bound it by then.
+#   root TARGET ENTRY...           the base, directories ("PATH") and links ("PATH\x01TARGET"), and devices of its own. What
+#                                  is mounted there later also appears wherever a sandbox has bound it by then.
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
 #   start                          what was forked becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
@@ -45,12 +47,13 @@ my %numbers = (
 my $machine = ( POSIX::uname() )[4];
 my $call    = $numbers{$machine};
 my ( $OPEN_TREE, $MOVE_MOUNT, $MOUNT_SETATTR ) = ( 428, 429, 442 );
-my ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_REMOUNT ) = ( 1, 2, 4, 32 );
-my ( $MS_BIND, $MS_MOVE, $MS_SHARED, $MNT_DETACH )    = ( 4096, 8192, 1 << 20, 2 );
+my ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_NOEXEC, $MS_REMOUNT ) = ( 1, 2, 4, 8, 32 );
+my ( $MS_BIND, $MS_MOVE, $MS_REC, $MS_SHARED, $MNT_DETACH ) = ( 4096, 8192, 1 << 14, 1 << 20, 2 );
 my ( $NEW_MOUNTS, $NEW_USERS, $NEW_NETWORK )          = ( 0x20000, 0x10000000, 0x40000000 );
 my ( $PR_SET_PDEATHSIG, $PR_SET_CHILD_SUBREAPER ) = ( 1, 36 );
 my $JOIN_SESSION_KEYRING = 1;
-my $nook = '/sys/nook';
+my ( $base, $run_directory, $nook ) = ( '/sys/base', '/sys/run', '/sys/run/nook' );
+my @base;
 my $me   = $$;
 
 # A run: its process, and what is kept open for it. Whose process an id is.
@@ -151,6 +154,53 @@ sub write_file {
     return defined( syswrite $file, $text ) && close $file;
 }
 
+# What every sandbox shows is put together once, with its flags; a run has it by one mount for each part. All of it is the
+# machine's own and cannot be written to.
+sub make_base {
+    my ( $etc, @directories ) = @_;
+    mkdir $base or return 0;
+    for my $name ( 'etc', @directories ) {
+        my $place = "$base/$name";
+        mkdir($place) && mount_at( $name eq 'etc' ? $etc : "/$name", $place, 'none', $MS_BIND | $MS_REC, '' ) or return 0;
+        restrict( $_, $MS_RDONLY | $MS_NOSUID | $MS_NODEV ) or return 0 for mounts_in($place);
+    }
+    make_devices("$base/dev") or return 0;
+    @base = ( 'etc', 'dev', @directories );
+    return 1;
+}
+
+# As bubblewrap's --dev has them. What a run writes to, its terminals and shared memory, is mounted there for each.
+sub make_devices {
+    my ($dev) = @_;
+    mkdir($dev) && mount_at( 'dev', $dev, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=64k' ) or return 0;
+    for my $name (qw(null zero full random urandom tty)) {
+        write_file( "$dev/$name", '' ) && mount_at( "/dev/$name", "$dev/$name", 'none', $MS_BIND, '' ) or return 0;
+        restrict( "$dev/$name", $MS_NOSUID ) or return 0;
+    }
+    mkdir "$dev/$_" or return 0 for qw(pts shm);
+    my %links = ( fd => '/proc/self/fd', core => '/proc/kcore', ptmx => 'pts/ptmx' );
+    $links{ ( 'stdin', 'stdout', 'stderr' )[$_] } = "/proc/self/fd/$_" for 0 .. 2;
+    symlink $links{$_}, "$dev/$_" or return 0 for keys %links;
+    return restrict( $dev, $MS_RDONLY | $MS_NOSUID | $MS_NODEV );
+}
+
+# What a mount forbids by itself stays forbidden: in a user's own namespace it could not be allowed anyway.
+sub restrict {
+    my ( $place, $flags ) = @_;
+    my $facts = "\0" x 256;
+    syscall( $call->{statfs}, $place, $facts ) == 0 or return 0;
+    return mount_at( 'none', $place, 'none', $MS_REMOUNT | $MS_BIND | $flags | unpack( 'x80 Q', $facts ) & 15, '' );
+}
+
+# A place where something is mounted, and all below it.
+sub mounts_in {
+    my ($place) = @_;
+    open my $list, '<', '/proc/self/mountinfo' or return;
+    my @places = map { ( split ' ' )[4] } <$list>;
+    s/\\([0-7]{3})/chr oct $1/ge for @places;
+    return grep { $_ eq $place || index( $_, "$place/" ) == 0 } @places;
+}
+
 sub make_root {
     my ( $target, @entries ) = @_;
     make_way($target)
@@ -161,7 +211,10 @@ sub make_root {
         my ( $path, $link ) = split /\x01/;
         ( defined $link ? symlink( $link, "$target/$path" ) : mkdir("$target/$path") ) or return 0;
     }
-    return 1;
+    for (@base) { mkdir("$target/$_") && mount_at( "$base/$_", "$target/$_", 'none', $MS_BIND | $MS_REC, '' ) or return 0 }
+    my $flags = $MS_NOSUID | $MS_NODEV;
+    return mount_at( 'shm', "$target/dev/shm", 'tmpfs', $flags, 'mode=1777' )
+      && mount_at( 'devpts', "$target/dev/pts", 'devpts', $MS_NOSUID | $MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620' );
 }
 
 # Deep or wide trees are left to the caller, who can wait for them without holding up other requests.
@@ -229,8 +282,7 @@ sub try_to_open {
     $inside = $name;
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
     if ($with_network) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
-    # The runner's /sys becomes the place for what is put together: nothing that it keeps can lie there.
-    mount_at( 'run', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
+    mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
 
     my $pid = fork_with( sub {
         my $settled;
@@ -348,7 +400,8 @@ sub prepare {
     syscall( $call->{prctl}, $PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 );
     # What is mounted below /sys goes: every mount costs a run a little, because its namespace begins as a copy.
     syscall( $call->{umount2}, my $sys = '/sys', $MNT_DETACH );
-    mount_at( 'runs', '/sys', 'tmpfs', $MS_RDONLY, 'mode=0755,size=1m' ) or return "/sys: $!";
+    # It becomes the place for what is put together: nothing that the runner keeps can lie there.
+    mount_at( 'runs', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $run_directory or return "/sys: $!";
     chdir '/';
     open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
     return '';
@@ -360,6 +413,7 @@ sub serve {
     if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
     my $done =
         $what eq 'remove' ? enter('-') && remove(@fields)
+      : $what eq 'base'   ? enter('-') && make_base(@fields)
       : $what eq 'open'   ? open_run( $name, @fields )
       : !is_open($name)   ? do { $! = POSIX::ESRCH(); 0 }
       :                     enter($name) && $for_run{$what}->(@fields);

@@ -7,6 +7,8 @@ import type { Command, Identity } from './types.ts';
 export interface MountHelper {
   /** Makes the namespaces of one run. Requests can be made at once; all fail where this does. */
   open(options: RunOptions): RunNamespaces;
+  /** What all sandboxes show alike, read-only: these directories of the machine, a folder as /etc, and devices. To be called once, before the first run. */
+  base(etc: string, directories: readonly string[]): Promise<void>;
   /** Removes trees that are small; rejects when there is more than a little in them. */
   removeSmall(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -30,7 +32,7 @@ export interface RunNamespaces {
   readonly paths: Promise<NamespacePaths>;
   /** Makes a directory that belongs to somebody. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
-  /** Makes a tree whose mounts show wherever it was bound before. */
+  /** Makes a tree, over the base, whose mounts show wherever it was bound before. */
   root(target: string, entries: { directories: readonly string[]; links: Record<string, string> }): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
   /** `mapped`: files of the build's user on disk belong to the user of this run. */
@@ -67,7 +69,7 @@ export interface Started {
 }
 
 /** Where what a run needs is put together, in its namespaces. */
-export const HELPER_DIRECTORY = '/sys';
+export const HELPER_DIRECTORY = '/sys/run';
 
 /** An option string has to fit into one page. */
 const LONGEST_OPTIONS = 4000;
@@ -153,6 +155,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
   };
   return {
     open,
+    base: async (etc, directories) => void (await ask(self, 'base', etc, ...directories)),
     removeSmall: async (paths) => void (await ask(self, 'remove', ...paths)),
     close: async () => {
       child.stdin.end();

@@ -30,7 +30,7 @@ interface Options {
   root: SandboxRoot;
 }
 
-const MAPPED = join(HELPER_DIRECTORY, 'run');
+const MAPPED = join(HELPER_DIRECTORY, 'own');
 
 export function openRunDirectories({ folder, namespaces, owner, root }: Options): RunDirectories {
   const requests = new Set<Promise<void>>();

@@ -4,7 +4,8 @@ import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
 import { NO_WORKSPACE, PLACES } from './types.ts';
 
 /**
- * The root of what a sandbox sees, laid out in the namespaces of its run.
+ * The root of what a sandbox sees, laid out in the namespaces of its run. Of the machine it shows programs and libraries,
+ * and nothing else: what is not named here does not exist for a build.
  *
  * A sandbox is opened on it before anybody knows what will run there. What the run needs, its workspace, its directories
  * and its software, is mounted on it once the run comes, and shows in the waiting sandbox at once, because the kernel
@@ -22,11 +23,10 @@ export const SANDBOX_ROOT = join(HELPER_DIRECTORY, 'root');
 
 /** `paths` are shown as they are on the machine, and only to be read. */
 export function makeSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
-  const { directories, links } = ofTheMachine();
-  const own = ['/etc', '/dev', '/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
+  const own = ['/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
   const made = namespaces.root(SANDBOX_ROOT, {
-    directories: [...own, join(PLACES.workspace, NO_WORKSPACE), ...directories],
-    links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
+    directories: [...own, join(PLACES.workspace, NO_WORKSPACE)],
+    links: { ...ofTheMachine().links, 'var/run': '/run', 'var/tmp': '/tmp' },
   });
   const at = (place: string): string => join(SANDBOX_ROOT, place);
   // Outer ones before those inside them.
