@@ -13,8 +13,10 @@
 # answers; after one that failed, the others are still tried.
 #
 # About none:
-#   base ETC DIRECTORY...          makes, once, what all sandboxes show alike and only to be read: the machine's
-#                                  directories of those names, ETC as "etc", and "dev"
+#   base ETC PROGRAMS DIRECTORIES LINKS OWN
+#       says, once, what all sandboxes have alike. To be read only: the machine's directories PROGRAMS, ETC as "etc", and
+#       "dev". In their roots: DIRECTORIES, and LINKS (path and target in turns). OWN: the directories that every run has for
+#       itself, each with its mode and the place in the root where it shows, or nothing. All have \x01 between them.
 #   remove PATH...                 small trees only; "no" when there is more than a little
 # About a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
@@ -26,9 +28,10 @@
 #       The answer is "ok", its process id, and descriptors of this process, to be opened through /proc: for every pipe N
 #       its other end ("N=M"), and the namespaces ("mount=M", "net=M"). When the process has ended, "end", its id and its
 #       status (-1 for a signal) follow, at any time.
+#   furnish FOLDER UID GID         makes its own directories in FOLDER, for that user, and the root that its sandbox will
+#                                  bind, under the run's directory as "own" and "root". What is mounted in the root later
+#                                  also shows in the sandbox.
 #   directory PATH MODE UID GID
-#   root TARGET ENTRY...           the base, directories ("PATH") and links ("PATH\x01TARGET"), and devices of its own. What
-#                                  is mounted there later also appears wherever a sandbox has bound it by then.
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
 #   start                          what was forked becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
@@ -36,24 +39,33 @@
 # A user id of -1 stands for this process's own user.
 use strict;
 use warnings;
-use Fcntl ();
-use POSIX ();
 
-# perl-base, the part that every Debian has, brings no table of system calls. Those above 400 are the same everywhere.
+# No module is loaded, because all that is in memory is copied by each fork. Those above 400 are the same everywhere.
 my %numbers = (
-    aarch64 => { mount => 40,  umount2 => 39,  statfs => 43,  prctl => 167, unshare => 97,  keyctl => 219, setns => 268, ppoll => 73 },
-    x86_64  => { mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250, setns => 308, ppoll => 271 },
+    arm64 => {
+        mount => 40, umount2 => 39, statfs => 43, prctl => 167, unshare => 97, keyctl => 219, setns => 268, ppoll => 73,
+        close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
+    },
+    x64 => {
+        mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250, setns => 308, ppoll => 271,
+        close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
+    },
 );
-my $machine = ( POSIX::uname() )[4];
-my $call    = $numbers{$machine};
+my ($machine) = @ARGV;
+my $call = $numbers{$machine};
+my ( $EPERM, $ENOENT, $ESRCH, $ENOTDIR, $ENOSYS, $ENOTEMPTY, $ELOOP ) = ( 1, 2, 3, 20, 38, 39, 40 );
+my ( $SIG_BLOCK, $SIG_SETMASK, $SIGKILL, $SIGCHLD, $WNOHANG ) = ( 0, 2, 9, 17, 1 );
 my ( $OPEN_TREE, $MOVE_MOUNT, $MOUNT_SETATTR ) = ( 428, 429, 442 );
 my ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_NOEXEC, $MS_REMOUNT ) = ( 1, 2, 4, 8, 32 );
 my ( $MS_BIND, $MS_MOVE, $MS_REC, $MS_SHARED, $MNT_DETACH ) = ( 4096, 8192, 1 << 14, 1 << 20, 2 );
 my ( $NEW_MOUNTS, $NEW_USERS, $NEW_NETWORK )          = ( 0x20000, 0x10000000, 0x40000000 );
 my ( $PR_SET_PDEATHSIG, $PR_SET_CHILD_SUBREAPER ) = ( 1, 36 );
-my $JOIN_SESSION_KEYRING = 1;
-my ( $base, $run_directory, $nook ) = ( '/sys/base', '/sys/run', '/sys/run/nook' );
-my @base;
+my ( $JOIN_SESSION_KEYRING, $CLOSE_ON_EXEC ) = ( 1, 0x80000 );
+my ( $base, $run_directory ) = ( '/sys/base', '/sys/run' );
+my ( $root, $belongings, $nook ) = map { "$run_directory/$_" } qw(root own nook);
+
+# What all sandboxes have alike: mounts and directories of the root, its links, and the directories that a run owns.
+my ( @mounts, @directories, @links, @own );
 my $me   = $$;
 
 # A run: its process, and what is kept open for it. Whose process an id is.
@@ -61,6 +73,9 @@ my ( %runs, %names );
 
 # In which namespaces this process is: those of a run, or "-" for its own.
 my ( $inside, $own_mounts, $own_network ) = ('-');
+
+# The file that lists the children of this process.
+my $children;
 umask 022;
 
 # Answers to requests that came together go together: every message wakes the runner.
@@ -94,7 +109,7 @@ sub make_way {
     my $path = '';
     for my $part ( grep { $_ ne '' } split m{/}, $target ) {
         $path .= "/$part";
-        if ( -l $path ) { $! = POSIX::ELOOP(); return 0 }
+        if ( -l $path ) { $! = $ELOOP; return 0 }
         next if -d _;
         mkdir $path or return 0;
     }
@@ -125,7 +140,7 @@ sub bind_at {
 # have the values of the older ones.
 sub bind_mapped {
     my ( $source, $target, $flags, $id_map ) = @_;
-    my ( $HERE, $CLONE, $CLOSE_ON_EXEC, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x80000, 0x1000, 0x100000 );
+    my ( $HERE, $CLONE, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x1000, 0x100000 );
     my $empty = '';
     my $tree = syscall( $OPEN_TREE, $HERE, $source, $CLONE | $CLOSE_ON_EXEC );
     return 0 if $tree < 0;
@@ -133,7 +148,7 @@ sub bind_mapped {
     my $done = syscall( $MOUNT_SETATTR, $tree, $empty, $EMPTY_PATH, $attributes, length $attributes ) == 0
       && syscall( $MOVE_MOUNT, $tree, $empty, $HERE, $target, 4 ) == 0;
     my $why = $! + 0;
-    POSIX::close($tree);
+    syscall( $call->{close}, $tree );
     $! = $why;
     return $done;
 }
@@ -157,16 +172,26 @@ sub write_file {
 # What every sandbox shows is put together once, with its flags; a run has it by one mount for each part. All of it is the
 # machine's own and cannot be written to.
 sub make_base {
-    my ( $etc, @directories ) = @_;
-    mkdir $base or return 0;
-    for my $name ( 'etc', @directories ) {
+    my ( $etc, $programs, $directories, $links, $own ) = @_;
+    @mounts      = ( 'dev', 'etc', split /\x01/, $programs );
+    @directories = split /\x01/, $directories;
+    @links       = groups_of( 2, $links );
+    @own         = groups_of( 3, $own );
+    mkdir($base) && make_devices("$base/dev") or return 0;
+    for my $name ( @mounts[ 1 .. $#mounts ] ) {
         my $place = "$base/$name";
         mkdir($place) && mount_at( $name eq 'etc' ? $etc : "/$name", $place, 'none', $MS_BIND | $MS_REC, '' ) or return 0;
         restrict( $_, $MS_RDONLY | $MS_NOSUID | $MS_NODEV ) or return 0 for mounts_in($place);
     }
-    make_devices("$base/dev") or return 0;
-    @base = ( 'etc', 'dev', @directories );
     return 1;
+}
+
+sub groups_of {
+    my ( $size, $text ) = @_;
+    my @fields = split /\x01/, $text, -1;
+    my @groups;
+    push @groups, [ splice @fields, 0, $size ] while @fields;
+    return @groups;
 }
 
 # As bubblewrap's --dev has them. What a run writes to, its terminals and shared memory, is mounted there for each.
@@ -201,31 +226,43 @@ sub mounts_in {
     return grep { $_ eq $place || index( $_, "$place/" ) == 0 } @places;
 }
 
-sub make_root {
-    my ( $target, @entries ) = @_;
-    make_way($target)
-      && mount_at( $target, $target, 'none', $MS_BIND, '' )
-      && mount_at( 'none', $target, 'none', $MS_SHARED, '' )
+# Nobody sees the root yet, and what was given its flags before hands them on: each place takes one mount.
+sub furnish {
+    my ( $folder, $uid, $gid ) = @_;
+    mkdir($root) && mount_at( $root, $root, 'none', $MS_BIND, '' ) && mount_at( 'none', $root, 'none', $MS_SHARED, '' )
       or return 0;
-    for (@entries) {
-        my ( $path, $link ) = split /\x01/;
-        ( defined $link ? symlink( $link, "$target/$path" ) : mkdir("$target/$path") ) or return 0;
+    mkdir "$root/$_" or return 0 for @mounts, @directories;
+    symlink $_->[1], "$root/$_->[0]" or return 0 for @links;
+    mount_at( "$base/$_", "$root/$_", 'none', $MS_BIND | $MS_REC, '' ) or return 0 for @mounts;
+    mount_at( 'shm', "$root/dev/shm", 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=1777' )
+      && mount_at( 'devpts', "$root/dev/pts", 'devpts', $MS_NOSUID | $MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620' )
+      && bind_at( $folder, $belongings, 'rw', 'mapped' )
+      or return 0;
+    for (@own) {
+        my ( $name, $mode, $place ) = @$_;
+        make_directory( "$folder/$name", $mode, $uid, $gid ) or return 0;
+        if ( $place ne '' ) { mount_at( "$belongings/$name", "$root$place", 'none', $MS_BIND, '' ) or return 0 }
     }
-    for (@base) { mkdir("$target/$_") && mount_at( "$base/$_", "$target/$_", 'none', $MS_BIND | $MS_REC, '' ) or return 0 }
-    my $flags = $MS_NOSUID | $MS_NODEV;
-    return mount_at( 'shm', "$target/dev/shm", 'tmpfs', $flags, 'mode=1777' )
-      && mount_at( 'devpts', "$target/dev/pts", 'devpts', $MS_NOSUID | $MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620' );
+    return 1;
 }
 
-# Deep or wide trees are left to the caller, who can wait for them without holding up other requests.
+sub make_directory {
+    my ( $path, $mode, $uid, $gid ) = @_;
+    return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
+}
+
+# Deep or wide trees are left to the caller, who can wait for them without holding up other requests. Most directories are
+# empty, so each is tried first. No link is followed.
 sub remove_small {
     my ( $path, $budget ) = @_;
-    return unlink $path if -l $path || !-d _;
+    return 1 if rmdir $path;
+    return unlink $path if $! == $ENOTDIR;
+    return 0            if $! != $ENOTEMPTY;
     opendir my $handle, $path or return 0;
     my @names = grep { $_ ne '.' && $_ ne '..' } readdir $handle;
     closedir $handle;
     for my $name (@names) {
-        if ( $$budget-- <= 0 ) { $! = POSIX::ENOTEMPTY(); return 0 }
+        if ( $$budget-- <= 0 ) { $! = $ENOTEMPTY; return 0 }
         remove_small( "$path/$name", $budget ) or return 0;
     }
     return rmdir $path;
@@ -251,7 +288,7 @@ sub open_descriptors {
             if   ( $what eq '-' ) { $run->{kept} = $other }
             else                  { $run->{other_ends}{$number} = $other }
         }
-        else { sysopen $own{$number}, $what, Fcntl::O_RDONLY() or return }
+        else { open $own{$number}, '<', $what or return }
     }
     return \%own;
 }
@@ -291,29 +328,28 @@ sub try_to_open {
             # By that user: what the kernel counts by user, it counts for the maker of a namespace too.
             if ($ids) { syscall( $call->{unshare}, $NEW_USERS ) == 0 or die "cannot make a user namespace: $!\n" }
             # Bubblewrap asks for the same, but only once it is up.
-            syscall( $call->{prctl}, $PR_SET_PDEATHSIG, POSIX::SIGKILL(), 0, 0, 0 );
-            POSIX::_exit(0) if getppid() != $me;
+            syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
+            leave(0) if getppid() != $me;
             syswrite $tell, '.';
             for my $entrance (@entrances) { syswrite $entrance, '0' or die "cannot enter a control group: $!\n" }
             close $run->{go};
-            sysread( $wait, my $go, 1 ) or POSIX::_exit(0);    # let go of before it began
+            sysread( $wait, my $go, 1 ) or leave(0);    # let go of before it began
             # First out of the way, then each to its place: one may lie where another belongs.
-            my %parked = map { $_ => POSIX::dup2( fileno $own->{$_}, 200 + $_ ) } keys %$own;
-            POSIX::dup2( $parked{$_}, $_ ) && POSIX::close( $parked{$_} ) for keys %$own;
+            for ( keys %$own ) { syscall( $call->{dup3}, fileno $own->{$_}, 200 + $_, $CLOSE_ON_EXEC ) }
+            for ( keys %$own ) { syscall( $call->{dup3}, 200 + $_, $_ + 0, 0 ) }
             $settled = 1;
             no warnings 'exec';
             exec {$command[0]} @command or die "$command[0]: $!\n";
         };
-        if   ($settled) { POSIX::write( 2, $@, length $@ ) }
-        else            { syswrite $own->{2}, $@ }
-        POSIX::_exit(125);
+        syswrite( ( $settled ? \*STDERR : $own->{2} ), $@ );
+        leave(125);
     } );
     defined $pid or return 0;
     ( $names{$pid}, $run->{pid} ) = ( $name, $pid );
     close $tell;
     if ( my ( $file, $to ) = $ids =~ /^(\d+):(\d+)$/ ) {
         my $word;
-        if ( !sysread $told, $word, 1 ) { $! = POSIX::EPERM(); return 0 }
+        if ( !sysread $told, $word, 1 ) { $! = $EPERM; return 0 }
         $run->{id_map} = map_ids( $pid, $file, $to ) or return 0;
     }
     my %kept = ( %{ $run->{other_ends} }, map { $run->{$_} ? ( $_ => $run->{$_} ) : () } qw(mount net) );
@@ -325,20 +361,32 @@ sub fork_with {
     my $pid = fork;
     return $pid if $pid || !defined $pid;
     $SIG{CHLD} = $SIG{PIPE} = 'DEFAULT';
-    POSIX::sigprocmask( POSIX::SIG_SETMASK(), POSIX::SigSet->new );
+    hold_back( $SIG_SETMASK, 0 );
     $work->();
+}
+
+# Ends this process alone: nothing is tidied up that belongs to the one that it was forked from.
+sub leave { my ($status) = @_; syscall( $call->{exit_group}, $status + 0 ) }
+
+sub hold_back {
+    my ( $how, $signals ) = @_;
+    my $set = pack 'Q', $signals;
+    syscall( $call->{rt_sigprocmask}, $how, $set, 0, 8 );
 }
 
 sub become {
     my ( $uid, $gid ) = @_;
     if ( $uid >= 0 ) {
-        $) = "$gid $gid";
-        POSIX::setgid($gid) && POSIX::setuid($uid) or die "cannot become $uid: $!\n";
-        die "still root\n" if $> == 0 || $) ne "$gid $gid";
+        my $groups = pack 'L', $gid;
+        syscall( $call->{setgroups}, 1, $groups ) == 0
+          && syscall( $call->{setgid}, $gid + 0 ) == 0
+          && syscall( $call->{setuid}, $uid + 0 ) == 0
+          or die "cannot become $uid: $!\n";
+        die "still root\n" if $> != $uid || $) ne "$gid $gid";
     }
     # A session keyring of its own, without a name: what the runner's session holds is nobody else's.
     syscall( $call->{keyctl}, $JOIN_SESSION_KEYRING, 0 ) >= 0
-      or $!{ENOSYS}
+      or $! == $ENOSYS
       or die "cannot make a session keyring: $!\n";
 }
 
@@ -360,14 +408,14 @@ sub end_strangers {
 }
 
 sub children {
-    open my $list, '<', "/proc/$$/task/$$/children" or return;
     my $all = '';
-    1 while sysread $list, $all, 4096, length $all;
+    sysseek $children, 0, 0;
+    1 while sysread $children, $all, 4096, length $all;
     return split ' ', $all;
 }
 
 sub reap {
-    while ( ( my $pid = waitpid -1, POSIX::WNOHANG() ) > 0 ) {
+    while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
         answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
@@ -377,19 +425,16 @@ sub reap {
 }
 
 my %for_run = (
-    directory => sub {
-        my ( $path, $mode, $uid, $gid ) = @_;
-        return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
-    },
-    root    => \&make_root,
-    overlay => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
-    bind    => \&bind_at,
-    start   => sub { syswrite $runs{$inside}{go}, '.' },
+    furnish   => \&furnish,
+    directory => \&make_directory,
+    overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
+    bind      => \&bind_at,
+    start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 
 sub remove {
     my $budget = 64;
-    for my $path (@_) { remove_small( $path, \$budget ) or $!{ENOENT} or return 0 }
+    for my $path (@_) { remove_small( $path, \$budget ) or $! == $ENOENT or return 0 }
     return 1;
 }
 
@@ -404,6 +449,7 @@ sub prepare {
     mount_at( 'runs', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $run_directory or return "/sys: $!";
     chdir '/';
     open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
+    open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
     return '';
 }
 
@@ -415,7 +461,7 @@ sub serve {
         $what eq 'remove' ? enter('-') && remove(@fields)
       : $what eq 'base'   ? enter('-') && make_base(@fields)
       : $what eq 'open'   ? open_run( $name, @fields )
-      : !is_open($name)   ? do { $! = POSIX::ESRCH(); 0 }
+      : !is_open($name)   ? do { $! = $ESRCH; 0 }
       :                     enter($name) && $for_run{$what}->(@fields);
     answer( $name, $done ? "ok $done" : "no: $!" );
 }
@@ -428,7 +474,7 @@ exit 1 if $problem ne '';
 # Processes are heard to end only while this one waits for requests: nothing else is ever interrupted.
 $SIG{CHLD} = sub { };
 $SIG{PIPE} = 'IGNORE';
-POSIX::sigprocmask( POSIX::SIG_BLOCK(), POSIX::SigSet->new( POSIX::SIGCHLD() ) );
+hold_back( $SIG_BLOCK, 1 << ( $SIGCHLD - 1 ) );
 my ( $requests, $no_signals ) = ( '', "\0" x 8 );
 for ( ; ; ) {
     my $input = pack 'i s s', 0, 1, 0;    # POLLIN of standard input

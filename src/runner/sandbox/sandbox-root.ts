@@ -1,6 +1,6 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
+import { SANDBOX_ROOT, type Base, type RunNamespaces } from './mount-helper.ts';
 import { NO_WORKSPACE, PLACES } from './types.ts';
 
 /**
@@ -14,24 +14,29 @@ import { NO_WORKSPACE, PLACES } from './types.ts';
 export interface SandboxRoot {
   /** Where a place of the sandbox is, in the namespaces of its run. */
   at(place: string): string;
-  /** Settles when it is there. */
+  /** Settles when everything shows in it that does so for every run. */
   readonly made: Promise<unknown>;
 }
 
-/** Where it is put together. */
-export const SANDBOX_ROOT = join(HELPER_DIRECTORY, 'root');
+/** What is in the root of every sandbox. */
+export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
+  const { directories: programs, links } = ofTheMachine();
+  return {
+    programs,
+    directories: [
+      ...['proc', 'tmp', 'run', 'var', 'home'],
+      ...[PLACES.home, PLACES.workspace, join(PLACES.workspace, NO_WORKSPACE)].map((path) => path.slice(1)),
+    ],
+    links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
+  };
+}
 
 /** `paths` are shown as they are on the machine, and only to be read. */
-export function makeSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
-  const own = ['/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
-  const made = namespaces.root(SANDBOX_ROOT, {
-    directories: [...own, join(PLACES.workspace, NO_WORKSPACE)],
-    links: { ...ofTheMachine().links, 'var/run': '/run', 'var/tmp': '/tmp' },
-  });
+export function openSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
   const at = (place: string): string => join(SANDBOX_ROOT, place);
   // Outer ones before those inside them.
   const shown = paths.toSorted((a, b) => a.length - b.length).map((one) => namespaces.bind(one, at(one), 'ro'));
-  return { at, made: Promise.all([made, ...shown]) };
+  return { at, made: Promise.all(shown) };
 }
 
 /** Where the machine has its programs and libraries. */
@@ -45,7 +50,7 @@ interface Programs {
 let known: Programs | undefined;
 
 /** On merged-/usr systems most of these are links; they must be links for the build too, or paths change their meaning. */
-export function ofTheMachine(): Programs {
+function ofTheMachine(): Programs {
   known ??= lookUp();
   return known;
 }
