@@ -46,7 +46,7 @@ const megabyte = 1024 * 1024;
 
 /**
  * Each connection is an open file, of which a process may have so many. Three in five are left to them: what is asked on
- * one can open another, and so do the database and the runner's door.
+ * one can open another, and so do the database and the socket for the runner.
  */
 function roomForConnections(): number {
   return Math.max(16, Math.min(10_000, Math.floor((mostOpenFiles() * 3) / 5)));

@@ -190,6 +190,8 @@ export type Outcome =
   | { kind: 'fetched'; commit: CommitReport }
   /** Something outside must change before it can work; the log says what. */
   | { kind: 'unfetchable'; reason: string }
+  /** This runner cannot run it as isolation demands; the log says why. */
+  | { kind: 'unrunnable'; reason: string }
   | { kind: 'exited'; status: number }
   /** What has to run before the command did not; the log says which and how. */
   | { kind: 'launch_failed' }
@@ -235,7 +237,7 @@ export interface FinishReport {
 export type Finished = Receipt & { next?: Order };
 
 /** What is to be done about a claim, when it is not simply to go on. */
-export type Word = 'cancel' | 'gone';
+export type ClaimSignal = 'cancel' | 'gone';
 
 /** The runner's side of the conversation. Every call may be repeated: the second time nothing more happens. */
 export interface Link {
@@ -243,7 +245,7 @@ export interface Link {
   next(claim: string, signal: AbortSignal): Promise<Order | undefined>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   /** Keeps the claims; answers what is to be done about some of them. */
-  extend(claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
+  extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
   /** A blob from an offset on, as it comes; undefined when the server has none of that name. */
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;

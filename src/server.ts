@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { endpointsOf } from './api/endpoints.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
-import { forgetOldGuesses } from './auth/guesses.ts';
+import { forgetOldFailures } from './auth/sign-in-throttle.ts';
 import { forgetOldVisits, localVisits, noteVisits } from './auth/runner-visits.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
@@ -16,8 +16,8 @@ import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
 import { isUnavailable } from './db/unavailable.ts';
 import { createDispatch } from './dispatch/dispatch.ts';
-import { addDoor, type Door } from './dispatch/door.ts';
-import type { BuildLimits, UnpackLimits } from './dispatch/kind.ts';
+import { addRunnerRoutes, type RunnerRoutes } from './dispatch/runner-routes.ts';
+import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
 import { watchOverview } from './dispatch/overview.ts';
 import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
@@ -37,9 +37,9 @@ import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
 import { addressJudge } from './lib/public-addresses.ts';
 import { forgetOldLogs } from './streams/retention.ts';
-import { startCourier } from './webhooks/courier.ts';
+import { startSender } from './webhooks/sender.ts';
 import { forgetOldDeliveries } from './webhooks/retention.ts';
-import { patience, type Patience } from './webhooks/patience.ts';
+import { retryPolicy, type RetryPolicy } from './webhooks/retry-policy.ts';
 import { createResolve, type Resolve } from './lib/resolve.ts';
 import { addPages } from './ui/index.ts';
 
@@ -64,12 +64,12 @@ export interface ServerParts {
   /** How long may be taken over what, where it is not as usual. */
   connectionTimes?: Partial<ConnectionTimes>;
   /** How webhooks are sent, where it is not as usual: tests do not have a day. */
-  webhooks?: { patience?: Partial<Patience>; resolve?: Resolve };
+  webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
 const hour = 60 * 60 * 1000;
 const removeEvery = 2000;
-/** What the database, the runner's door and what is being read and written need at the least. */
+/** What the database, the socket for the runner and what is being read and written need at the least. */
 const filesApart = 128;
 
 /** Puts the service together and starts to listen. */
@@ -124,19 +124,19 @@ export async function startServer({
     accountConcurrency: config.account_concurrency,
   });
   const note = noteVisits(store.db);
-  addDoor(server, { dispatch, note, identify: ({ headers }) => authenticateRunner(store.db, headers) });
+  addRunnerRoutes(server, { dispatch, note, identify: ({ headers }) => authenticateRunner(store.db, headers) });
   opened.defer(() => dispatch.close());
-  const courier = await startCourier({
+  const sender = await startSender({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
-    patience: { ...patience, ...webhooks.patience },
-    postage: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
+    retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
+    callRules: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
   });
-  opened.defer(() => courier.close());
-  const door = await openLocalDoor(config, { dispatch, note }, log);
-  opened.defer(() => door.close());
+  opened.defer(() => sender.close());
+  const socket = await openServerSocket(config, { dispatch, note }, log);
+  opened.defer(() => socket.close());
   opened.defer(() => server.close());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
@@ -195,7 +195,7 @@ async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetOldKeys(db);
   await forgetOldCodes(db);
   await forgetOldSessions(db);
-  await forgetOldGuesses(db);
+  await forgetOldFailures(db);
   await forgetOldVisits(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
@@ -203,18 +203,18 @@ async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await collectBlobs(db, blobs);
 }
 
-/** The door for the runner on this machine: whoever may enter the data folder may enter here. */
-async function openLocalDoor(
+/** The socket for the runner on this machine: whoever may enter the data folder may use it. */
+async function openServerSocket(
   config: Config,
-  { dispatch, note }: Pick<Door, 'dispatch' | 'note'>,
+  { dispatch, note }: Pick<RunnerRoutes, 'dispatch' | 'note'>,
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
-  const door = createServer({ endpoints: [], log, translate: translateWith(log) });
-  addDoor(door, { dispatch, note, identify: async () => ({ holder: localHolder(config) }) });
-  const path = socketPath(config.data_dir, 'door.sock');
+  const socket = createServer({ endpoints: [], log, translate: translateWith(log) });
+  addRunnerRoutes(socket, { dispatch, note, identify: async () => ({ holder: localHolder(config) }) });
+  const path = socketPath(config.data_dir, 'server.sock');
   await rm(path, { force: true }); // a server that died could not take it down
-  await door.listen({ path });
-  return door;
+  await socket.listen({ path });
+  return socket;
 }
 
 /** A quarter for one network: a house behind one address has room, and no house has all of it. */

@@ -1,7 +1,7 @@
 import type { Caller } from '../auth/callers.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Blobs } from '../db/blobs.ts';
-import type { Hub } from '../db/hub.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { FieldSet, ValuesOf } from '../http/fields.ts';
 import type { Page } from '../http/paging.ts';
@@ -9,6 +9,7 @@ import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
+import type { Broadcasts } from '../streams/broadcast.ts';
 
 /** What every handler can rely on being there. */
 export interface Services {
@@ -16,7 +17,9 @@ export interface Services {
   ids: IdSource;
   vault: Vault;
   /** Waits for what others commit. */
-  hub: Hub;
+  subscriptions: Subscriptions;
+  /** What many follow together at the moment. */
+  broadcasts: Broadcasts;
   blobs: Blobs;
   /** Whether there is room for what may be large, where the store lies. */
   disk: DiskReserve;
@@ -49,7 +52,8 @@ export interface Call<
   database: Database;
   ids: IdSource;
   vault: Vault;
-  hub: Hub;
+  subscriptions: Subscriptions;
+  broadcasts: Broadcasts;
   blobs: Blobs;
   headers: Incoming['headers'];
   /** Says that nobody waits for the answer any more. */

@@ -3,7 +3,7 @@ import { authorizationOf } from '../auth/authorization.ts';
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { tokenName, useResolution } from '../auth/tokens.ts';
-import type { Memory } from '../db/memory.ts';
+import type { SnapshotCache } from '../db/snapshot-cache.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { readFields, unknownFields } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
@@ -57,21 +57,21 @@ function admit(route: Route, { db }: Services, request: Incoming): Admitted | Pr
   if (route.concerns === 'nobody') return anybody;
   // What is about to be written changes what is known: there is nothing to be remembered for it.
   if (!db.inTurns && route.method !== 'GET') return judge(route, db, request);
-  const memory = db.memory();
-  return memory instanceof Promise
-    ? memory.then((current) => recall(route, db, request, current))
-    : recall(route, db, request, memory);
+  const cache = db.cache();
+  return cache instanceof Promise
+    ? cache.then((current) => recall(route, db, request, current))
+    : recall(route, db, request, cache);
 }
 
-function recall(route: Route, db: Database, request: Incoming, memory: Memory): Admitted | Promise<Admitted> {
+function recall(route: Route, db: Database, request: Incoming, cache: SnapshotCache): Admitted | Promise<Admitted> {
   const name = nameOf(route, request);
-  const known = memory.get(name) as Admitted | undefined;
+  const known = cache.get(name) as Admitted | undefined;
   const hour = Math.floor(Date.now() / useResolution);
   if (known?.hour === hour) return known;
-  const { asOf } = memory;
+  const { asOf } = cache;
   return judge(route, db, request).then((admitted) => {
     admitted.hour = hour;
-    memory.set(name, admitted, asOf);
+    cache.set(name, admitted, asOf);
     return admitted;
   });
 }

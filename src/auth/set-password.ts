@@ -3,7 +3,7 @@ import type { UserRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashPassword, matchesNothing, verifyPassword } from '../lib/passwords.ts';
 import { inBrowser, recordAudit, type Deed } from './audit.ts';
-import { beginGuess, forgive, noteRefusal } from './guesses.ts';
+import { beginAttempt, forgive, noteRefusal } from './sign-in-throttle.ts';
 import { ownerOfLink, useUpLink } from './password-links.ts';
 import { beginSession } from './sessions.ts';
 import type { SignedIn } from './sign-in.ts';
@@ -64,11 +64,11 @@ export async function changePassword(
   person: Readonly<UserRow>,
   { current, password, address }: Change,
 ): Promise<SignedIn> {
-  const guess = { email: person.email, address };
-  const seconds = await beginGuess(db, ids, guess);
+  const attempt = { email: person.email, address };
+  const seconds = await beginAttempt(db, ids, attempt);
   if (seconds > 0) return { refused: 'wait', seconds };
   if (!(await verifyPassword(current, person.password_hash ?? matchesNothing))) {
-    await noteRefusal(db, ids, guess, {
+    await noteRefusal(db, ids, attempt, {
       user: person,
       actor: person,
       action: 'user.password_refused',
@@ -78,7 +78,7 @@ export async function changePassword(
   }
   const hashed = await hashPassword(password);
   return db.transaction(async (trx) => {
-    await forgive(trx, guess);
+    await forgive(trx, attempt);
     await updateUser(trx, person.email, { password_hash: hashed });
     await recordAudit(trx, ids, inBrowser(person, address), passwordSet(person, 'changed'));
     return { session: await beginSession(trx, ids, person.id) };

@@ -2,11 +2,11 @@ import type { Database } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { matchesNothing, verifyPassword } from '../lib/passwords.ts';
 import { inBrowser, recordAudit } from './audit.ts';
-import { beginGuess, forgive, noteRefusal } from './guesses.ts';
+import { beginAttempt, forgive, noteRefusal } from './sign-in-throttle.ts';
 import { beginSession, endSession } from './sessions.ts';
 import { findUser, normalizeEmail } from './users.ts';
 
-export interface Attempt {
+export interface Credentials {
   email: string;
   password: string;
   /** Where it comes from. */
@@ -23,21 +23,21 @@ export type SignedIn =
  * same work and get the same answer as a wrong password, so nobody learns who has an account here. A new session
  * begins each time: one that somebody else planted in the browser is never taken over.
  */
-export async function signIn({ db, ids }: { db: Database; ids: IdSource }, attempt: Attempt): Promise<SignedIn> {
-  const { address, session } = attempt;
-  const guess = { email: attempt.email, address };
-  const seconds = await beginGuess(db, ids, guess);
+export async function signIn({ db, ids }: { db: Database; ids: IdSource }, entered: Credentials): Promise<SignedIn> {
+  const { address, session } = entered;
+  const attempt = { email: entered.email, address };
+  const seconds = await beginAttempt(db, ids, attempt);
   if (seconds > 0) return { refused: 'wait', seconds };
-  const email = normalizeEmail(attempt.email);
+  const email = normalizeEmail(entered.email);
   const user = email === undefined ? undefined : await findUser(db.read, email);
-  const isRight = await verifyPassword(attempt.password, user?.password_hash ?? matchesNothing);
+  const isRight = await verifyPassword(entered.password, user?.password_hash ?? matchesNothing);
   if (!user || !isRight || user.suspended === 1) {
     const refused = user && isRight ? 'suspended' : 'wrong';
-    await noteRefusal(db, ids, guess, { user, action: 'user.sign_in_refused', reason: refused });
+    await noteRefusal(db, ids, attempt, { user, action: 'user.sign_in_refused', reason: refused });
     return { refused };
   }
   return db.transaction(async (trx) => {
-    await forgive(trx, guess);
+    await forgive(trx, attempt);
     if (session !== undefined) await endSession(trx, session);
     const subject = { id: user.id, name: user.email };
     await recordAudit(trx, ids, inBrowser(user, address), { action: 'user.signed_in', subject });

@@ -9,7 +9,7 @@ export interface FolderLock {
 }
 
 /**
- * One server at a time for a data folder: two would take each other's door and runner away. The kernel takes the lock
+ * One server at a time for a data folder: two would take each other's socket and runner away. The kernel takes the lock
  * back from a process that dies, however it does. Nothing is changed before it is held. The file says whose it is, and
  * where that process listens.
  */

@@ -11,7 +11,7 @@ import { socketPath } from '../lib/sockets.ts';
 export interface RunnerPlaces {
   folder: string;
   /** Where the server lets it in. */
-  door: string;
+  serverSocket: string;
   /** Where it shows that it lives. */
   alive: string;
   /** What it has to say: it may outlive the terminal that the server was started in. */
@@ -21,7 +21,7 @@ export interface RunnerPlaces {
 export function runnerPlaces({ data_dir: dataDir }: Config): RunnerPlaces {
   return {
     folder: join(dataDir, 'runner'),
-    door: socketPath(dataDir, 'door.sock'),
+    serverSocket: socketPath(dataDir, 'server.sock'),
     alive: socketPath(dataDir, 'runner.sock'),
     log: join(dataDir, 'runner.log'),
   };

@@ -5,7 +5,7 @@ import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type ServerPlace } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
-import { openWorkshop } from '../runner/workshop.ts';
+import { openRunnerServices } from '../runner/runner-services.ts';
 import type { Command } from './commands.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces } from './local-runner.ts';
@@ -23,7 +23,7 @@ export const runner: Command = {
     const log = createLog(config.log_level);
     const isLocal = flags.local !== undefined;
     const places = runnerPlaces(config);
-    const place: ServerPlace = isLocal ? { socket: places.door } : elsewhere(flags);
+    const place: ServerPlace = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
     const link = openLink(place);
     const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
     mkdirSync(folder, { recursive: true, mode: 0o711 });
@@ -31,7 +31,7 @@ export const runner: Command = {
     if (!lock) throw new Error(`another runner uses ${folder}`);
     const { concurrency } = config;
     const say = (message: string): void => log.warn(message);
-    const workshop = await openWorkshop({
+    const services = await openRunnerServices({
       folder,
       concurrency,
       link,
@@ -39,7 +39,7 @@ export const runner: Command = {
       network: config.build_network,
       buildAllow: config.build_allow,
       buildPaths: config.build_paths,
-      shelfBytes: config.dependency_cache * 1024 * 1024,
+      dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
       fetchTimeoutMs: config.fetch_timeout * 1000,
       checkoutBytes: config.checkout_size * 1024 * 1024,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
@@ -47,13 +47,13 @@ export const runner: Command = {
       log: say,
     });
     if (stopping.aborted) {
-      await workshop.close();
+      await services.close();
       process.exit(0);
     }
     const running = await startRunner({
       link,
       folder,
-      workshop,
+      services,
       concurrency,
       log: say,
       once: flags.once !== undefined,

@@ -5,7 +5,7 @@ import type { Services } from '../api/call.ts';
 import { diskReserveBytes, type Config } from '../config.ts';
 import { openFileBlobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
-import { createHub } from '../db/hub.ts';
+import { createSubscriptions } from '../db/subscriptions.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
@@ -27,7 +27,7 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
     const disk = keepReserve({ folders: [config.data_dir, blobFolder(config)], bytes: diskReserveBytes(config) });
     const blobs = await openFileBlobs(blobFolder(config), disk);
     const lease = await leaseNode(db, onTrouble);
-    const hub = createHub(db);
+    const subscriptions = createSubscriptions(db);
     // While the database was away the lease may have lapsed, and without one nothing can be made.
     const stopListening = db.listen(
       () => {},
@@ -37,14 +37,15 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
       db,
       vault,
       ids: lease.ids,
-      hub,
+      subscriptions,
+      broadcasts: new Map(),
       blobs,
       disk,
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {
         stopListening();
-        hub.close();
+        subscriptions.close();
         await lease.close();
         await blobs.close();
         await db.close();

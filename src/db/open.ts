@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
-import type { Memory } from './memory.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 import type { PostgresConnection } from './postgres-driver.ts';
 import { endDirectWay, goDirectly } from './prepared.ts';
 import { sqliteDialect } from './sqlite.ts';
@@ -22,7 +22,7 @@ export interface Database {
   /** Whether transactions are done one after the other, in the order in which they were begun. */
   readonly inTurns: boolean;
   /** What was worked out from the store and still holds. */
-  memory(): Memory | Promise<Memory>;
+  cache(): SnapshotCache | Promise<SnapshotCache>;
   /** The database's own clock in milliseconds: the one that servers who share it agree on. */
   readonly clock: RawBuilder<bigint>;
   /** Locks the rows that a query of a transaction finds and passes over those that others hold. One writer needs no locks. */
@@ -68,11 +68,11 @@ export interface DatabaseOptions {
   /** Hears when it goes away, or is too busy. */
   onLost?: (error: Error) => void;
   /** How long somebody waits for a database that is away or too busy. */
-  patienceMs?: number;
+  waitLimitMs?: number;
 }
 
 /** Longer than a restart takes as a rule, and shorter than callers wait. */
-const usualPatience = 5000;
+const usualWaitLimitMs = 5000;
 
 /** PostgreSQL ended these to break a tie; running them again is what it asks for. */
 const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: a statement was planned before tables were changed
@@ -81,11 +81,11 @@ const longestTiePause = 200;
 export async function openDatabase({
   url,
   onLost = () => {},
-  patienceMs = usualPatience,
+  waitLimitMs = usualWaitLimitMs,
 }: DatabaseOptions): Promise<Database> {
   const isPostgres = isPostgresUrl(url);
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
-  const postgres = sqlite ? undefined : await openPostgres({ url, patienceMs, onLost });
+  const postgres = sqlite ? undefined : await openPostgres({ url, waitLimitMs, onLost });
   const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
   if (sqlite) goDirectly(read, sqlite.reading);
   const ends = new WeakMap<Transaction, (() => Promise<void>)[]>();
@@ -94,12 +94,12 @@ export async function openDatabase({
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
     inTurns: !isPostgres,
-    memory: () => sqlite?.memory() ?? postgres?.memory() ?? unreachable(),
+    cache: () => sqlite?.cache() ?? postgres?.cache() ?? unreachable(),
     clock: isPostgres
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
     async transaction(work) {
-      const giveUpAt = performance.now() + patienceMs;
+      const giveUpAt = performance.now() + waitLimitMs;
       for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
         try {
           let transaction: Transaction | undefined;

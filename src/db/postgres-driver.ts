@@ -7,7 +7,7 @@ import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /**
  * PostgreSQL for Kysely, over connections that may break at any moment: somebody restarts it, or a network in between.
- * What was not begun yet is simply done on another connection; it waits for one for `patienceMs`. What was lost in the
+ * What was not begun yet is simply done on another connection; it waits for one for `waitLimitMs`. What was lost in the
  * middle of a transaction is undone, and who began the transaction may begin it again. Only of a commit nobody knows.
  *
  * A transaction takes as few round trips as it can do with. What nobody waits for is sent and not waited for: its
@@ -20,19 +20,19 @@ import { isUnavailable, UnavailableError } from './unavailable.ts';
 export class PostgresDriver implements Driver {
   readonly #pool: Pool;
   readonly #reach: Reach;
-  readonly #patienceMs: number;
+  readonly #waitLimitMs: number;
   readonly #statements = new Statements();
 
-  constructor(pool: Pool, reach: Reach, patienceMs: number) {
+  constructor(pool: Pool, reach: Reach, waitLimitMs: number) {
     this.#pool = pool;
     this.#reach = reach;
-    this.#patienceMs = patienceMs;
+    this.#waitLimitMs = waitLimitMs;
   }
 
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<PostgresConnection> {
-    const giveUpAt = (): number => performance.now() + this.#patienceMs;
+    const giveUpAt = (): number => performance.now() + this.#waitLimitMs;
     const client = await this.#connect(giveUpAt());
     return new PostgresConnection(client, (until) => this.#connect(until), giveUpAt, this.#statements);
   }

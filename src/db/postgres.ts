@@ -1,16 +1,16 @@
 import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type Dialect } from 'kysely';
 import type { Client, ClientConfig } from 'pg';
 import type { Announcements } from './announcements.ts';
-import type { Memory } from './memory.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 import { PostgresDriver, plain, watchBreaking } from './postgres-driver.ts';
 import { announceOverNotify } from './postgres-notify.ts';
 import { Reach } from './reach.ts';
-import { lookForCommits, SnapshotMemory } from './snapshot-memory.ts';
+import { lookForCommits, PostgresSnapshotCache } from './postgres-snapshot-cache.ts';
 
 export interface PostgresParts {
   dialect: Dialect;
   announcements: Announcements;
-  memory(): Promise<Memory>;
+  cache(): Promise<SnapshotCache>;
   isAway(): boolean;
   hears(): boolean;
 }
@@ -18,7 +18,7 @@ export interface PostgresParts {
 interface PostgresOptions {
   url: string;
   /** How long somebody waits for a database that is away. */
-  patienceMs: number;
+  waitLimitMs: number;
   /** Hears when it goes away. */
   onLost: (error: Error) => void;
 }
@@ -37,7 +37,7 @@ const silenceMs = 5000;
 const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_sort = off'].join(';');
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
-export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions): Promise<PostgresParts> {
+export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions): Promise<PostgresParts> {
   const { default: pg } = await import('pg');
   const options = await settings(url);
   const makeClient = (): Client => {
@@ -65,7 +65,7 @@ export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions)
     verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
   });
   pool.on('error', () => {}); // an idle connection that breaks is replaced; without a listener it would end the process
-  const driver = new PostgresDriver(pool, reach, patienceMs);
+  const driver = new PostgresDriver(pool, reach, waitLimitMs);
   const dialect: Dialect = {
     createAdapter: () => new PostgresAdapter(),
     createDriver: () => driver,
@@ -81,11 +81,11 @@ export async function openPostgres({ url, patienceMs, onLost }: PostgresOptions)
     }
   };
   const announcements = announceOverNotify(makeClient, reach, (text, message) => ask(text, [message]));
-  const memory = new SnapshotMemory(async () => (await ask<{ seen: string }>(lookForCommits))[0]?.seen ?? '');
+  const cache = new PostgresSnapshotCache(async () => (await ask<{ seen: string }>(lookForCommits))[0]?.seen ?? '');
   return {
     dialect,
     announcements,
-    memory: () => memory.now(),
+    cache: () => cache.now(),
     isAway: () => reach.isAway,
     hears: () => announcements.hears(),
   };

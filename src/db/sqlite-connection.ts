@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { CompiledQuery, QueryResult } from 'kysely';
-import type { Memory } from './memory.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 
 const statementsKept = 512;
 const mostRemembered = 1000;
@@ -52,7 +52,7 @@ export class Connection {
  * Remembers what was worked out from the store for as long as nobody has committed anything. SQLite counts the commits
  * of other connections, and looking at that count once in a turn of the event loop is cheaper than working it out again.
  */
-export class CommitMemory implements Memory {
+export class SqliteSnapshotCache implements SnapshotCache {
   readonly #countCommits: StatementSync;
   readonly #known = new Map<string, unknown>();
   #commits: unknown;

@@ -1,13 +1,13 @@
 import { DatabaseSync } from 'node:sqlite';
 
 /** How long to wait for another process that holds the file, in milliseconds. */
-export const patience = 10_000;
+export const busyTimeoutMs = 10_000;
 
 const busy = 5;
 const pause = 5;
 
 export function openForWriting(file: string): DatabaseSync {
-  const database = new DatabaseSync(file, { readBigInts: true, timeout: patience });
+  const database = new DatabaseSync(file, { readBigInts: true, timeout: busyTimeoutMs });
   try {
     enterWalMode(database);
     database.exec('pragma synchronous = full; pragma foreign_keys = on;');
@@ -23,7 +23,7 @@ export function openForWriting(file: string): DatabaseSync {
  * and does not wait when another process is doing the same: the waiting for programs that start together is ours.
  */
 function enterWalMode(database: DatabaseSync): void {
-  const givenUp = performance.now() + patience;
+  const givenUp = performance.now() + busyTimeoutMs;
   for (;;) {
     try {
       database.exec('pragma journal_mode = wal');

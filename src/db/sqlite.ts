@@ -9,10 +9,10 @@ import {
   type Driver,
   type QueryResult,
 } from 'kysely';
-import type { Memory } from './memory.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 import type { DirectWay } from './prepared.ts';
-import { CommitMemory, Connection } from './sqlite-connection.ts';
-import { openForWriting, patience } from './sqlite-open.ts';
+import { SqliteSnapshotCache, Connection } from './sqlite-connection.ts';
+import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 
 /**
  * SQLite through Node's own binding, for Kysely.
@@ -27,7 +27,7 @@ export interface SqliteParts {
   reading: DirectWay;
   /** Within a transaction only: its queries go to the one writer, which it holds. */
   writing: DirectWay;
-  memory: () => Memory;
+  cache: () => SnapshotCache;
 }
 
 export function sqliteDialect(file: string): SqliteParts {
@@ -42,7 +42,7 @@ export function sqliteDialect(file: string): SqliteParts {
     dialect,
     reading: { execute: (query) => driver.readNow(query) },
     writing: { execute: (query) => driver.writeNow(query) },
-    memory: () => driver.memory(),
+    cache: () => driver.cache(),
   };
 }
 
@@ -52,7 +52,7 @@ const largestBatch = 128;
 class SqliteDriver implements Driver {
   readonly #file: string;
   #reader: Connection | undefined;
-  #memory: CommitMemory | undefined;
+  #cache: SqliteSnapshotCache | undefined;
   #writer: Writer | undefined;
 
   constructor(file: string) {
@@ -66,11 +66,11 @@ class SqliteDriver implements Driver {
   #open(): void {
     if (this.#reader) return;
     const writer = openForWriting(this.#file);
-    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: patience });
+    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: busyTimeoutMs });
     this.#reader = new Connection(reader);
-    const memory = new CommitMemory(reader);
-    this.#memory = memory;
-    this.#writer = new Writer(new Connection(writer), () => memory.doubt());
+    const cache = new SqliteSnapshotCache(reader);
+    this.#cache = cache;
+    this.#writer = new Writer(new Connection(writer), () => cache.doubt());
   }
 
   readNow<R>(query: CompiledQuery<R>): QueryResult<R> {
@@ -82,10 +82,10 @@ class SqliteDriver implements Driver {
     return this.#openWriter().connection.execute<R>(query);
   }
 
-  memory(): Memory {
+  cache(): SnapshotCache {
     this.#open();
-    if (!this.#memory) throw new Error('the database is not open');
-    return this.#memory;
+    if (!this.#cache) throw new Error('the database is not open');
+    return this.#cache;
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {

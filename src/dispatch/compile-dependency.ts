@@ -3,27 +3,27 @@ import { mostTries } from '../lifecycle/builds.ts';
 import { beginCompile, failCompile, finishCompile } from '../lifecycle/dependencies.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import { addLine } from '../streams/logs.ts';
-import type { Bench, Kind } from './kind.ts';
+import type { JobContext, JobHandler } from './job-handler.ts';
 import { inTheWorks, relatedSoftware, sayWaiting } from './software.ts';
 
 /** A dependency's newest archive is compiled; exit 0 with something under the prefix is a result. */
-export const compileDependency: Kind = {
-  async order(bench, job) {
-    const dependency = await dependencyOf(bench, job.subject_id);
+export const compileDependency: JobHandler = {
+  async order(context, job) {
+    const dependency = await dependencyOf(context, job.subject_id);
     if (!dependency) return undefined;
     const { archive, archive_kind: kind, archive_file_size: size } = dependency;
     if (archive === null || kind === null || size === null) return undefined;
-    const { missing, layers, ...software } = await relatedSoftware(bench, dependency.id);
-    const awaited = mustWait(dependency, layers) ? await inTheWorks(bench, dependency.owner_id, layers) : [];
+    const { missing, layers, ...software } = await relatedSoftware(context, dependency.id);
+    const awaited = mustWait(dependency, layers) ? await inTheWorks(context, dependency.owner_id, layers) : [];
     if (awaited.length > 0) {
-      await sayWaiting(bench, dependency.id, awaited);
+      await sayWaiting(context, dependency.id, awaited);
       return 'later';
     }
     if (missing.length > 0) {
-      await failCompile(bench, dependency, missing.map(notCompiled).join('\n'));
+      await failCompile(context, dependency, missing.map(notCompiled).join('\n'));
       return undefined;
     }
-    if (!(await beginCompile(bench, dependency))) return undefined;
+    if (!(await beginCompile(context, dependency))) return undefined;
     const { source, command, prefix } = dependency;
     return {
       kind: 'compile_dependency',
@@ -38,29 +38,29 @@ export const compileDependency: Kind = {
         HEADRACE_PREFIX: prefix,
       },
       ...software,
-      limits: bench.limits,
-      unpacked: bench.unpacked,
+      limits: context.limits,
+      unpacked: context.unpacked,
     };
   },
 
   outcomes: ['compiled', 'uncompilable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(bench, job, outcome) {
-    const dependency = await dependencyOf(bench, job.subject_id);
+  async settle(context, job, outcome) {
+    const dependency = await dependencyOf(context, job.subject_id);
     if (!dependency) return;
-    if (outcome.kind === 'compiled') await finishCompile(bench, dependency, outcome.digest);
-    else await failCompile(bench, dependency);
+    if (outcome.kind === 'compiled') await finishCompile(context, dependency, outcome.digest);
+    else await failCompile(context, dependency);
   },
 
-  async lose(bench, job) {
-    const dependency = await dependencyOf(bench, job.subject_id);
+  async lose(context, job) {
+    const dependency = await dependencyOf(context, job.subject_id);
     if (!dependency) return { retry: false };
     if (job.tries < mostTries) {
       const again = `The runner was lost. Another one begins again (try ${job.tries + 1} of ${mostTries}).`;
-      await addLine(bench.db, bench.trx, dependency.id, again);
+      await addLine(context.db, context.trx, dependency.id, again);
       return { retry: true };
     }
-    await failCompile(bench, dependency, `The runner was lost ${mostTries} times: it is given up.`);
+    await failCompile(context, dependency, `The runner was lost ${mostTries} times: it is given up.`);
     return { retry: false };
   },
 };
@@ -74,6 +74,6 @@ function notCompiled({ name }: Layer): string {
   return `It is compiled against ${name}, which is not compiled itself. Upload or mend that one first.`;
 }
 
-async function dependencyOf({ trx }: Bench, id: bigint): Promise<DependencyRow | undefined> {
+async function dependencyOf({ trx }: JobContext, id: bigint): Promise<DependencyRow | undefined> {
   return trx.selectFrom('dependencies').selectAll().where('id', '=', id).executeTakeFirst();
 }

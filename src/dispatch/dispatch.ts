@@ -2,14 +2,14 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Services } from '../api/call.ts';
 import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
-import type { Hub } from '../db/hub.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { watchForSetBack } from '../lib/set-back.ts';
 import * as protocol from '../protocol.ts';
-import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, Word, WorkKind } from '../protocol.ts';
+import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, ClaimSignal, WorkKind } from '../protocol.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
 import { watchClaims, type LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
@@ -20,14 +20,14 @@ import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
-import type { Bench, BuildLimits, Kind, UnpackLimits } from './kind.ts';
+import type { JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake, wordsFor } from './log-intake.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { blobsOf, runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { keyOf } from './sources.ts';
 
-const kinds: Record<WorkKind, Kind> = {
+const kinds: Record<WorkKind, JobHandler> = {
   fetch_commit: fetchCommit,
   run_suite: runSuite,
   compile_dependency: compileDependency,
@@ -35,7 +35,7 @@ const kinds: Record<WorkKind, Kind> = {
 };
 
 export interface DispatchParts extends Services {
-  hub: Hub;
+  subscriptions: Subscriptions;
   blobs: Blobs;
   limits: BuildLimits;
   unpacked: UnpackLimits;
@@ -53,7 +53,7 @@ export interface DispatchParts extends Services {
 export interface Dispatch extends RunnerBlobs {
   next(runner: Runner, claim: string, signal: AbortSignal): Promise<Order | undefined>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
-  extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, Word>>;
+  extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
@@ -82,14 +82,14 @@ const packKind = 'pack_log';
 const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, hub, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
+  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
   const intake = logIntake(db, disk, logBytes);
-  const bench = (trx: Transaction): Bench => ({ db, trx, ids, vault, limits, unpacked });
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
 
   const claims = watchClaims(db, {
-    patience: (kind) => (kind === packKind ? packSeconds : protocol.claimSeconds) * 1000,
+    claimMs: (kind) => (kind === packKind ? packSeconds : protocol.claimSeconds) * 1000,
     atStart: protocol.holdSeconds * 1000,
     everyMs: sweepEvery,
   });
@@ -147,7 +147,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       const job = given ?? (await queue.claim(db, trx, claiming));
       if (job === undefined || job === 'overtaken') return job;
       taken = job;
-      const work = await kinds[job.kind as WorkKind].order(bench(trx), job);
+      const work = await kinds[job.kind as WorkKind].order(context(trx), job);
       if (work === 'later') {
         await queue.putOff(trx, job, Date.now() + laterMs);
         return 'later';
@@ -200,7 +200,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   /** Our part was not done: somebody tries again, or it is over. */
   const giveUp = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
-    const { retry } = await kinds[job.kind as WorkKind].lose(bench(trx), job);
+    const { retry } = await kinds[job.kind as WorkKind].lose(context(trx), job);
     if (retry) await queue.release(db, trx, job);
     else await conclude(trx, job);
   };
@@ -225,7 +225,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
         await addLine(db, trx, job.subject_id, words);
       }
-      await kind.settle(bench(trx), job, outcome);
+      await kind.settle(context(trx), job, outcome);
       await conclude(trx, job);
     }
     return { taken: true };
@@ -253,7 +253,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     ...runnerBlobs(db, blobs),
 
     async next(runner, claim, signal) {
-      using watch = hub.watchEarly(queue.queueTopic);
+      using watch = subscriptions.watchEarly(queue.queueTopic);
       using asking = held.hold(runner.holder);
       const deadline = performance.now() + protocol.holdSeconds * 1000;
       // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
@@ -275,7 +275,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     async extend(runner, claims, signal) {
       const { holder } = runner;
-      using watch = hub.watch(queue.claimsTopic);
+      using watch = subscriptions.watch(queue.claimsTopic);
       const deadline = performance.now() + protocol.holdSeconds * 1000;
       const extending = { holder, claims, seconds: protocol.claimSeconds };
       if (claims.length > 0) await db.transaction((trx) => queue.extend(db, trx, extending));
@@ -318,9 +318,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 }
 
 /** Of those that were named: whether they are lost. Of all that are held, also by now: whether they are called off. */
-function wordsOn(claims: readonly string[], held: readonly Readonly<JobRow>[]): Record<string, Word> {
+function wordsOn(claims: readonly string[], held: readonly Readonly<JobRow>[]): Record<string, ClaimSignal> {
   const still = new Set(held.map(({ claim }) => claim));
-  const words: Record<string, Word> = {};
+  const words: Record<string, ClaimSignal> = {};
   for (const claim of claims) if (!still.has(claim)) words[claim] = 'gone';
   for (const { claim, cancelled } of held) if (claim !== null && cancelled) words[claim] = 'cancel';
   return words;

@@ -119,11 +119,14 @@ export function readReport(body: unknown): FinishReport {
   };
 }
 
-type Details = { [Kind in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: Kind }> };
+type Details = {
+  [JobHandler in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: JobHandler }>;
+};
 
 const details: Details = {
   fetched: ({ commit }) => ({ kind: 'fetched', commit: readCommit(commit) }),
   unfetchable: (outcome) => ({ kind: 'unfetchable', reason: reason(outcome.reason, 'outcome[reason]') }),
+  unrunnable: (outcome) => ({ kind: 'unrunnable', reason: reason(outcome.reason, 'outcome[reason]') }),
   exited: ({ status }) => ({ kind: 'exited', status: whole(255)(status, 'outcome[status]') }),
   launch_failed: () => ({ kind: 'launch_failed' }),
   compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),

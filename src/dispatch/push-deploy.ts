@@ -2,43 +2,43 @@ import type { DeployRow } from '../db/schema.ts';
 import { advanceDeploy, beginDeploy, loseDeploy } from '../lifecycle/deploys.ts';
 import type { DeployState } from '../lifecycle/states.ts';
 import type { Outcome } from '../protocol.ts';
-import type { Bench, Kind } from './kind.ts';
+import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 
 /** A commit goes to a branch of another repository; what that repository answers decides. */
-export const pushDeploy: Kind = {
+export const pushDeploy: JobHandler = {
   whenCut: 'A push that had begun was broken off: look at the remote branch to see whether it arrived.',
 
-  async order(bench, job) {
-    const { trx } = bench;
-    const deploy = await deployOf(bench, job.subject_id);
-    if (!deploy || !(await beginDeploy(bench, deploy))) return undefined;
+  async order(context, job) {
+    const { trx } = context;
+    const deploy = await deployOf(context, job.subject_id);
+    if (!deploy || !(await beginDeploy(context, deploy))) return undefined;
     const projects = trx.selectFrom('projects').selectAll().where('id', '=', deploy.project_id);
     const commits = trx.selectFrom('commits').select('ref').where('id', '=', deploy.commit_id);
     return {
       kind: 'push_deploy',
-      source: sourceOf(bench, await projects.executeTakeFirstOrThrow()),
+      source: sourceOf(context, await projects.executeTakeFirstOrThrow()),
       sha: (await commits.executeTakeFirstOrThrow()).ref,
       localBranch: deploy.local_branch,
       remoteUrl: deploy.repository_url,
       remoteBranch: deploy.remote_branch,
-      timeoutSeconds: bench.limits.timeoutSeconds,
+      timeoutSeconds: context.limits.timeoutSeconds,
     };
   },
 
   outcomes: ['pushed', 'refused', 'cancelled'],
 
-  async settle(bench, job, outcome) {
-    const deploy = await deployOf(bench, job.subject_id);
+  async settle(context, job, outcome) {
+    const deploy = await deployOf(context, job.subject_id);
     // What has arrived is deployed, also when somebody called it off in the last moment.
-    if (deploy) await advanceDeploy(bench, deploy, stateAfter(outcome));
+    if (deploy) await advanceDeploy(context, deploy, stateAfter(outcome));
   },
 
-  async lose(bench, job) {
-    const deploy = await deployOf(bench, job.subject_id);
+  async lose(context, job) {
+    const deploy = await deployOf(context, job.subject_id);
     if (!deploy) return { retry: false };
-    if (!job.cancelled) return loseDeploy(bench, deploy, job.tries);
-    await advanceDeploy(bench, deploy, 'cancelled');
+    if (!job.cancelled) return loseDeploy(context, deploy, job.tries);
+    await advanceDeploy(context, deploy, 'cancelled');
     return { retry: false };
   },
 };
@@ -56,6 +56,6 @@ function stateAfter({ kind }: Outcome): DeployState {
   return state;
 }
 
-async function deployOf({ trx }: Bench, id: bigint): Promise<DeployRow | undefined> {
+async function deployOf({ trx }: JobContext, id: bigint): Promise<DeployRow | undefined> {
   return trx.selectFrom('deploys').selectAll().where('id', '=', id).executeTakeFirst();
 }

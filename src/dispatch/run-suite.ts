@@ -12,37 +12,37 @@ import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
-import type { Bench, Kind } from './kind.ts';
+import type { JobContext, JobHandler } from './job-handler.ts';
 import { inTheWorks, sayWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite: the command's exit decides. */
-export const runSuite: Kind = {
-  async order(bench, job) {
+export const runSuite: JobHandler = {
+  async order(context, job) {
     const [build, [parts]] = await Promise.all([
-      buildOf(bench, job.subject_id),
-      findParts(bench.trx, { build: job.subject_id }),
+      buildOf(context, job.subject_id),
+      findParts(context.trx, { build: job.subject_id }),
     ]);
     if (!build) return undefined;
     if (!parts) {
-      await advanceBuild(bench, build, 'errored', { failure_reason: 'suite_deleted' });
+      await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });
       return undefined;
     }
     const [{ missing, layers: _, ...software }, variables] = await Promise.all([
-      suiteSoftware(bench, build.suite_id),
-      variablesOf(bench, build.suite_id),
+      suiteSoftware(context, build.suite_id),
+      variablesOf(context, build.suite_id),
     ]);
-    const awaited = await inTheWorks(bench, job.account_id, missing);
+    const awaited = await inTheWorks(context, job.account_id, missing);
     if (awaited.length > 0) {
-      await sayWaiting(bench, build.id, awaited);
+      await sayWaiting(context, build.id, awaited);
       return 'later';
     }
     if (missing.length > 0) {
-      await addLine(bench.db, bench.trx, build.id, missing.map(notCompiled).join('\n'));
-      await advanceBuild(bench, build, 'errored', { failure_reason: 'dependency_not_compiled' });
+      await addLine(context.db, context.trx, build.id, missing.map(notCompiled).join('\n'));
+      await advanceBuild(context, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
     // One that runs already is ordered again when the runner did not get the first answer.
-    if (build.build_state !== 'running' && !(await advanceBuild(bench, build, 'running'))) return undefined;
+    if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
     return {
       kind: 'run_suite',
       source: { projectId: String(build.project_id), repositoryUrl: parts.repository_url },
@@ -60,22 +60,22 @@ export const runSuite: Kind = {
         HEADRACE_BRANCH: parts.branch,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
-      limits: bench.limits,
+      limits: context.limits,
       ...software,
     };
   },
 
-  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable'],
+  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
-  async settle(bench, job, outcome) {
-    const build = await buildOf(bench, job.subject_id);
-    if (build) await advanceBuild(bench, build, ...endingOf(outcome));
+  async settle(context, job, outcome) {
+    const build = await buildOf(context, job.subject_id);
+    if (build) await advanceBuild(context, build, ...endingOf(outcome));
   },
 
-  async lose(bench, job) {
-    const build = await buildOf(bench, job.subject_id);
-    if (build && job.cancelled) await advanceBuild(bench, build, 'cancelled');
-    else if (build) await loseBuild(bench, build, job.account_id, job.tries);
+  async lose(context, job) {
+    const build = await buildOf(context, job.subject_id);
+    if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
+    else if (build) await loseBuild(context, build, job.account_id, job.tries);
     return { retry: false }; // the next attempt is a build and a job of its own
   },
 };
@@ -95,6 +95,7 @@ function endingOf(outcome: Outcome): Ending {
     case 'cancelled':
       return ['cancelled', {}];
     case 'unfetchable':
+    case 'unrunnable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'cut_short':
       // A log that is too long is the command's doing, a full disk is not.
@@ -119,7 +120,7 @@ const findBuild = prepared<{ id: bigint }, BuildRow>((db, value) =>
   db.selectFrom('builds').selectAll().where('id', '=', value('id')),
 );
 
-async function buildOf({ trx }: Bench, id: bigint): Promise<BuildRow | undefined> {
+async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | undefined> {
   const [build] = await findBuild(trx, { id });
   return build;
 }
@@ -151,7 +152,7 @@ interface Variable {
   isSecret: boolean;
 }
 
-async function variablesOf({ trx, vault }: Bench, suiteId: bigint): Promise<Variable[]> {
+async function variablesOf({ trx, vault }: JobContext, suiteId: bigint): Promise<Variable[]> {
   const rows = await findVariables(trx, { suite: suiteId });
   return rows.map(({ id, name, content, secret }) => ({
     name,

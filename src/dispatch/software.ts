@@ -2,7 +2,7 @@ import { attachedStacks, eachOnce, relatedStacks, type Layer, type Stack } from 
 import type { DependencyState } from '../lifecycle/states.ts';
 import type { Software, SuiteOrder } from '../protocol.ts';
 import { addLine, findLog } from '../streams/logs.ts';
-import type { Bench } from './kind.ts';
+import type { JobContext } from './job-handler.ts';
 
 /** The compiled software that some work needs. */
 export interface Needed {
@@ -15,8 +15,11 @@ export interface Needed {
 }
 
 /** What a suite has attached, in that order, and what that was compiled against. */
-export async function suiteSoftware(bench: Bench, suiteId: bigint): Promise<Needed & Pick<SuiteOrder, 'launches'>> {
-  const stacks = await attachedStacks(bench.trx, suiteId);
+export async function suiteSoftware(
+  context: JobContext,
+  suiteId: bigint,
+): Promise<Needed & Pick<SuiteOrder, 'launches'>> {
+  const stacks = await attachedStacks(context.trx, suiteId);
   const launches = stacks
     .map(({ itself: { name, launchCommand: command } }) => ({ name, command }))
     .filter(({ command }) => command.trim() !== '');
@@ -24,8 +27,8 @@ export async function suiteSoftware(bench: Bench, suiteId: bigint): Promise<Need
 }
 
 /** What a dependency is compiled against, and what that was compiled against in its turn. */
-export async function relatedSoftware(bench: Bench, dependencyId: bigint): Promise<Needed> {
-  return neededBy(await relatedStacks(bench.trx, dependencyId));
+export async function relatedSoftware(context: JobContext, dependencyId: bigint): Promise<Needed> {
+  return neededBy(await relatedStacks(context.trx, dependencyId));
 }
 
 /** What something was compiled against lies below it, but is looked through after everything that was named itself. */
@@ -44,7 +47,7 @@ function neededBy(stacks: Stack[]): Needed {
  * The names of those that an account has in the works: they are about to become something else. What is another's is
  * pinned, and waited for by nobody.
  */
-export async function inTheWorks({ trx }: Bench, accountId: bigint, layers: readonly Layer[]): Promise<string[]> {
+export async function inTheWorks({ trx }: JobContext, accountId: bigint, layers: readonly Layer[]): Promise<string[]> {
   if (layers.length === 0) return [];
   const ids = layers.map(({ id }) => id);
   const own = trx.selectFrom('dependencies').select('name').where('id', 'in', ids).where('owner_id', '=', accountId);
@@ -53,7 +56,7 @@ export async function inTheWorks({ trx }: Bench, accountId: bigint, layers: read
 }
 
 /** That something waits for them is the first that there is to say of it, and said once. */
-export async function sayWaiting({ db, trx }: Bench, subjectId: bigint, names: readonly string[]): Promise<void> {
+export async function sayWaiting({ db, trx }: JobContext, subjectId: bigint, names: readonly string[]): Promise<void> {
   if (((await findLog(trx, subjectId))?.size ?? 0n) > 0n) return;
   const which = names.length === 1 ? `the dependency ${names[0]}` : `the dependencies ${names.join(', ')}`;
   await addLine(db, trx, subjectId, `This waits for the compile of ${which}.`);

@@ -3,11 +3,11 @@ import { sealedPlace, type ProjectRow } from '../db/schema.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Source } from '../protocol.ts';
 import { jobOf } from '../queue/queue.ts';
-import type { Bench } from './kind.ts';
+import type { JobContext } from './job-handler.ts';
 
 /** Where a project's code comes from, with the key that opens it. */
 export function sourceOf(
-  { vault }: Pick<Bench, 'vault'>,
+  { vault }: Pick<JobContext, 'vault'>,
   project: Pick<ProjectRow, 'id' | 'repository_url' | 'ssh_private_key'>,
 ): Source {
   const place = sealedPlace({ table: 'projects', column: 'ssh_private_key' }, project.id);

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Outlet } from '../lib/outlet.ts';
+import type { StreamWriter } from '../lib/stream-writer.ts';
 import type { FieldSet } from './fields.ts';
 import type { PageOf } from './paging.ts';
 import type { RawGroup } from './raw.ts';
@@ -80,7 +80,7 @@ export type StreamAnswer =
   /** Left off when the caller goes. */
   | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
   /** Tells what there is to be told, and is over when the promise is settled: for what many callers are told at once. */
-  | (StreamHead & { tell: (outlet: Outlet) => Promise<void> });
+  | (StreamHead & { tell: (writer: StreamWriter) => Promise<void> });
 
 /** What an endpoint answers: a record (or list), a page, or a stream; `json` when the text is there already. */
 export type Answer =

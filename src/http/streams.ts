@@ -3,7 +3,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import type { Outlet } from '../lib/outlet.ts';
+import type { StreamWriter } from '../lib/stream-writer.ts';
 import { encodingFor, packing } from './compression.ts';
 import { elapsed } from './elapsed.ts';
 import type { StreamAnswer } from './route.ts';
@@ -100,7 +100,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
 
 /** Straight to the connection: a stream in between would cost more than the writing itself. */
 function tell(
-  telling: (outlet: Outlet) => Promise<void>,
+  write: (writer: StreamWriter) => Promise<void>,
   signal: AbortSignal,
   reply: FastifyReply,
   brokeOff: (error: unknown) => void,
@@ -108,7 +108,7 @@ function tell(
   const { raw } = reply.hijack();
   raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders);
   raw.flushHeaders();
-  telling(outletOf(raw, signal)).then(
+  write(writerOf(raw, signal)).then(
     () => raw.end(),
     (error: unknown) => {
       brokeOff(error);
@@ -122,11 +122,11 @@ function tell(
  * bookkeeping of a response would cost more than the encryption. Where there are no chunks (HTTP/1.0, HTTP/2), or an earlier
  * answer is still on its way on the same connection, the response sees to it.
  */
-function outletOf(raw: ServerResponse, signal: AbortSignal): Outlet {
+function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
   const way = (raw.chunkedEncoding ? raw.socket : null) ?? raw;
   return {
     signal,
-    write: (bytes) => void (way.writable && way.write(way === raw ? bytes : chunkOf(bytes))),
+    write: (piece) => void (way.writable && way.write(way === raw ? piece.bytes : piece.asChunk)),
     get isFull() {
       return way.writableNeedDrain;
     },
@@ -134,14 +134,4 @@ function outletOf(raw: ServerResponse, signal: AbortSignal): Outlet {
       if (way.writableNeedDrain && !signal.aborted) await once(way, 'drain', { signal }).catch(() => {});
     },
   };
-}
-
-const chunks = new WeakMap<Buffer, Buffer>();
-
-function chunkOf(bytes: Buffer): Buffer {
-  const known = chunks.get(bytes);
-  if (known) return known;
-  const chunk = Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
-  chunks.set(bytes, chunk);
-  return chunk;
 }

@@ -38,7 +38,7 @@ export function isNoSpace(error: unknown): boolean {
 }
 
 const megabyte = 1024 * 1024;
-const patienceMs = 5000;
+const waitLimitMs = 5000;
 const lookAgainMs = 200;
 /** In between, what is written is counted; a database writes what it is given about twice. */
 const countedUpTo = 4 * megabyte;
@@ -49,7 +49,7 @@ export interface ReserveOptions {
   folders: readonly string[];
   /** Unless somebody says otherwise, a twentieth of the disk and at most 1 GiB. */
   bytes?: number | undefined;
-  patienceMs?: number;
+  waitLimitMs?: number;
 }
 
 /** What is left above the reserve of one file system. */
@@ -94,7 +94,7 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
       return Math.min(Infinity, ...left);
     },
     async take(bytes, share) {
-      const givenUp = performance.now() + (options.patienceMs ?? patienceMs);
+      const givenUp = performance.now() + (options.waitLimitMs ?? waitLimitMs);
       while (!(await allows(bytes, share))) {
         if (performance.now() >= givenUp) throw new DiskFullError();
         await pause(lookAgainMs);

@@ -4,9 +4,9 @@ import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLogs, completeLog } from '../streams/logs.ts';
-import { happened, rollUp } from './ledger.ts';
-import { subjectTopic, type Life } from './life.ts';
-import { holdForBuilds } from './settle.ts';
+import { recordEvent, rollUp } from './ledger.ts';
+import { subjectTopic, type WriteContext } from './write-context.ts';
+import { holdForBuilds } from './apply-rollup.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 
 /** Every attempt that was lost through no fault of the code counts towards this. */
@@ -18,18 +18,23 @@ interface Ending {
 }
 
 /** Moves a build on, if it stands where that is possible; answers whether it did. */
-export async function advanceBuild(life: Life, build: BuildRow, to: BuildState, ending: Ending = {}): Promise<boolean> {
-  if (!(await moveBuild(life, build, to, ending))) return false;
-  rollUp(life, { commit: build.commit_id, request: build.build_request_id });
+export async function advanceBuild(
+  context: WriteContext,
+  build: BuildRow,
+  to: BuildState,
+  ending: Ending = {},
+): Promise<boolean> {
+  if (!(await moveBuild(context, build, to, ending))) return false;
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   return true;
 }
 
-async function moveBuild(life: Life, build: BuildRow, to: BuildState, ending: Ending): Promise<boolean> {
+async function moveBuild(context: WriteContext, build: BuildRow, to: BuildState, ending: Ending): Promise<boolean> {
   const { exit_status = null, failure_reason = '' } = ending;
   const values = { id: build.id, now: BigInt(Date.now()), exit_status, failure_reason };
-  if ((await moves[to](life.trx, values)) !== 1n) return false;
-  if (isFinal(buildMachine, to)) await completeLog(life.db, life.trx, build.id);
-  happened(life, { projectId: build.project_id, subjectId: build.id, type: 'build', state: to });
+  if ((await moves[to](context.trx, values)) !== 1n) return false;
+  if (isFinal(buildMachine, to)) await completeLog(context.db, context.trx, build.id);
+  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state: to });
   return true;
 }
 
@@ -83,7 +88,7 @@ export interface Tried {
 }
 
 /** How often these suites were tried. The commit is held: nobody else makes the same attempt. */
-export async function triedBefore({ trx }: Life, commitId: bigint, suiteIds: bigint[]): Promise<Tried[]> {
+export async function triedBefore({ trx }: WriteContext, commitId: bigint, suiteIds: bigint[]): Promise<Tried[]> {
   const tried = suiteIds.map(async (suiteId) => {
     const [last] = await findLastAttempt(trx, { commit: commitId, suite: suiteId });
     return { suiteId, last: last?.attempt ?? 0 };
@@ -92,8 +97,13 @@ export async function triedBefore({ trx }: Life, commitId: bigint, suiteIds: big
 }
 
 /** Makes the next attempt at each suite and puts it into the queue. Roll-ups are left to the caller. */
-export async function addBuilds(life: Life, place: BuildPlace, suites: Tried[], tries = 0): Promise<BuildRow[]> {
-  const { db, trx, ids } = life;
+export async function addBuilds(
+  context: WriteContext,
+  place: BuildPlace,
+  suites: Tried[],
+  tries = 0,
+): Promise<BuildRow[]> {
+  const { db, trx, ids } = context;
   if (suites.length === 0) return [];
   const { projectId, accountId, commitId, requestId } = place;
   const builds = suites.map(({ suiteId, last }): BuildRow => ({
@@ -114,7 +124,7 @@ export async function addBuilds(life: Life, place: BuildPlace, suites: Tried[], 
   await insertBuilds(trx, ...builds);
   await beginLogs(trx, buildIds, projectId);
   for (const subjectId of buildIds)
-    happened(life, { projectId, subjectId, type: 'build', state: buildMachine.initial });
+    recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
   await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
   const jobs = buildIds.map((subjectId) => ({ kind: 'run_suite', subjectId, accountId, tries }));
   await enqueue(db, trx, ids, ...jobs);
@@ -122,22 +132,27 @@ export async function addBuilds(life: Life, place: BuildPlace, suites: Tried[], 
 }
 
 /** The runner is gone and took the build with it: the next attempt follows in the same breath. */
-export async function loseBuild(life: Life, build: BuildRow, accountId: bigint, tries: number): Promise<void> {
-  if (!(await moveBuild(life, build, 'errored', { failure_reason: 'runner_lost' }))) return;
+export async function loseBuild(
+  context: WriteContext,
+  build: BuildRow,
+  accountId: bigint,
+  tries: number,
+): Promise<void> {
+  if (!(await moveBuild(context, build, 'errored', { failure_reason: 'runner_lost' }))) return;
   const place = {
     projectId: build.project_id,
     accountId,
     commitId: build.commit_id,
     requestId: build.build_request_id,
   };
-  if (tries < mostTries && (await suiteExists(life, build.suite_id))) {
-    await holdForBuilds(life, build.build_request_id, build.commit_id);
-    await addBuilds(life, place, await triedBefore(life, build.commit_id, [build.suite_id]), tries);
+  if (tries < mostTries && (await suiteExists(context, build.suite_id))) {
+    await holdForBuilds(context, build.build_request_id, build.commit_id);
+    await addBuilds(context, place, await triedBefore(context, build.commit_id, [build.suite_id]), tries);
   }
-  rollUp(life, { commit: build.commit_id, request: build.build_request_id });
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
-async function suiteExists({ trx }: Life, id: bigint): Promise<boolean> {
+async function suiteExists({ trx }: WriteContext, id: bigint): Promise<boolean> {
   const suite: Pick<SuiteRow, 'id'> | undefined = await trx
     .selectFrom('suites')
     .select('id')
@@ -147,12 +162,12 @@ async function suiteExists({ trx }: Life, id: bigint): Promise<boolean> {
 }
 
 /** Ends builds that wait, and tells the runners of those that run; those that are over stay as they are. */
-export async function cancelBuilds(life: Life, builds: BuildRow[]): Promise<void> {
+export async function cancelBuilds(context: WriteContext, builds: BuildRow[]): Promise<void> {
   const open = builds.filter(({ build_state: state }) => !isFinal(buildMachine, state as BuildState));
   const outcomes = await cancel(
-    life.db,
-    life.trx,
+    context.db,
+    context.trx,
     open.map(({ id }) => id),
   );
-  for (const build of open) if (outcomes.get(build.id) !== 'told') await advanceBuild(life, build, 'cancelled');
+  for (const build of open) if (outcomes.get(build.id) !== 'signalled') await advanceBuild(context, build, 'cancelled');
 }

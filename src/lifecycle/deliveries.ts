@@ -2,10 +2,10 @@ import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { DeliveryRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { dropErrand, ensureErrands, hurryErrand } from '../queue/errands.ts';
-import type { Life } from './life.ts';
+import { dropDeliveryJob, ensureDeliveryJobs, hurryDeliveryJob } from '../queue/delivery-jobs.ts';
+import type { WriteContext } from './write-context.ts';
 import { deliveryMachine, statesBefore, type DeliveryState } from './states.ts';
-import { takePlace } from './telling.ts';
+import { takePlace } from './webhook-events.ts';
 
 /** What came of sending something once. */
 export interface Attempt {
@@ -70,15 +70,15 @@ function move(trx: Transaction, to: DeliveryState) {
  * Sends something once more: at the end of the line when it was over, where it stands when it waits. Somebody asks for
  * this who believes that the receiver is there, so the whole line is tried at once.
  */
-export async function sendAgain(life: Life, accountId: bigint, delivery: DeliveryRow): Promise<DeliveryRow> {
-  const { db, trx, ids } = life;
-  const [place] = await takePlace(life, delivery.notification_id);
+export async function sendAgain(context: WriteContext, accountId: bigint, delivery: DeliveryRow): Promise<DeliveryRow> {
+  const { db, trx, ids } = context;
+  const [place] = await takePlace(context, delivery.notification_id);
   const again = { state: deliveryMachine.initial, since: BigInt(Date.now()) };
   const isOver = delivery.state !== deliveryMachine.initial;
   const position = isOver && place ? place.position : delivery.position;
-  // The errand first: whoever runs it holds it, and touches deliveries then.
-  await ensureErrands(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
-  await hurryErrand(db, trx, delivery.notification_id);
+  // The delivery job first: whoever runs it holds it, and touches deliveries then.
+  await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
+  await hurryDeliveryJob(db, trx, delivery.notification_id);
   await trx
     .updateTable('deliveries')
     .set({ ...again, position })
@@ -88,14 +88,14 @@ export async function sendAgain(life: Life, accountId: bigint, delivery: Deliver
 }
 
 /** Tries everything that waits for a receiver at once: there is reason to believe that it answers now. */
-export async function tryLineNow({ db, trx }: Life, notificationId: bigint): Promise<void> {
-  await hurryErrand(db, trx, notificationId);
+export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigint): Promise<void> {
+  await hurryDeliveryJob(db, trx, notificationId);
 }
 
 /** Lets go of everything that waits for a receiver: its notification is about to be deleted, and the line with it. */
-export async function dropLine(life: Life, notificationId: bigint): Promise<void> {
-  await takePlace(life, notificationId); // whoever has news for it waits here, and then finds nobody to tell
-  await dropErrand(life.trx, notificationId);
+export async function dropLine(context: WriteContext, notificationId: bigint): Promise<void> {
+  await takePlace(context, notificationId); // whoever has news for it waits here, and then finds nobody to tell
+  await dropDeliveryJob(context.trx, notificationId);
 }
 
 /** Forgets what was over before the identifier was made, a little at a time; answers how much it was. */

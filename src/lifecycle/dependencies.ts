@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { DependencyRow } from '../db/schema.ts';
 import { cancel, drop, enqueue } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
-import { dependencyMoved, happened } from './ledger.ts';
-import { subjectTopic, type Life } from './life.ts';
+import { dependencyMoved, recordEvent } from './ledger.ts';
+import { subjectTopic, type WriteContext } from './write-context.ts';
 import { dependencyMachine as machine, statesBefore, type DependencyState } from './states.ts';
 
 type Owned = Pick<DependencyRow, 'id' | 'owner_id'>;
@@ -20,8 +20,12 @@ export interface Archive {
  * Writes down that a dependency came to a state: for those who follow it, and for every project that it concerns. A
  * dependency belongs to an account, so these are the account's projects, and all others with a suite that uses it.
  */
-export async function dependencyHappened(life: Life, dependency: Owned, state: DependencyState): Promise<void> {
-  const { db, trx } = life;
+export async function dependencyHappened(
+  context: WriteContext,
+  dependency: Owned,
+  state: DependencyState,
+): Promise<void> {
+  const { db, trx } = context;
   const { id } = dependency;
   const { last_event: sequence } = await trx
     .updateTable('dependencies')
@@ -32,12 +36,12 @@ export async function dependencyHappened(life: Life, dependency: Owned, state: D
   const event = { dependency_id: id, sequence, state, created_at: BigInt(Date.now()) };
   await trx.insertInto('dependency_events').values(event).execute();
   await db.announce(trx, subjectTopic(id));
-  for (const projectId of await projectsConcerned(life, dependency))
-    happened(life, { projectId, subjectId: id, type: 'dependency', state });
-  dependencyMoved(life, id);
+  for (const projectId of await projectsConcerned(context, dependency))
+    recordEvent(context, { projectId, subjectId: id, type: 'dependency', state });
+  dependencyMoved(context, id);
 }
 
-async function projectsConcerned({ trx }: Life, { id, owner_id: ownerId }: Owned): Promise<bigint[]> {
+async function projectsConcerned({ trx }: WriteContext, { id, owner_id: ownerId }: Owned): Promise<bigint[]> {
   const using = trx
     .selectFrom('suite_dependencies')
     .innerJoin('suites', 'suites.id', 'suite_dependencies.suite_id')
@@ -53,19 +57,19 @@ async function projectsConcerned({ trx }: Life, { id, owner_id: ownerId }: Owned
 
 /** Moves a dependency on, if it stands where that is possible; answers whether it did. */
 async function move(
-  life: Life,
+  context: WriteContext,
   dependency: Owned,
   [from, to]: [readonly DependencyState[], DependencyState],
   columns: Partial<DependencyRow> = {},
 ): Promise<boolean> {
-  const { numUpdatedRows } = await life.trx
+  const { numUpdatedRows } = await context.trx
     .updateTable('dependencies')
     .set({ ...columns, state: to })
     .where('id', '=', dependency.id)
     .where('state', 'in', from)
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
-  await dependencyHappened(life, dependency, to);
+  await dependencyHappened(context, dependency, to);
   return true;
 }
 
@@ -79,8 +83,8 @@ export function canTakeArchive({ state }: Pick<DependencyRow, 'state'>): boolean
 }
 
 /** A new source is there: it is to be compiled. What was compiled before goes on serving. */
-export async function takeArchive(life: Life, dependency: Owned, archive: Archive): Promise<boolean> {
-  return enqueueCompile(life, dependency, takesArchive, {
+export async function takeArchive(context: WriteContext, dependency: Owned, archive: Archive): Promise<boolean> {
+  return enqueueCompile(context, dependency, takesArchive, {
     archive: archive.digest,
     archive_kind: archive.kind,
     archive_content_type: archive.contentType,
@@ -89,20 +93,20 @@ export async function takeArchive(life: Life, dependency: Owned, archive: Archiv
 }
 
 /** The source that is there is to be compiled once more, as the dependency is described now. */
-export async function compileAgain(life: Life, dependency: Owned): Promise<boolean> {
+export async function compileAgain(context: WriteContext, dependency: Owned): Promise<boolean> {
   const withArchive = takesArchive.filter((state) => state !== machine.initial);
-  return enqueueCompile(life, dependency, withArchive);
+  return enqueueCompile(context, dependency, withArchive);
 }
 
 async function enqueueCompile(
-  life: Life,
+  context: WriteContext,
   dependency: Owned,
   from: readonly DependencyState[],
   columns: Partial<DependencyRow> = {},
 ): Promise<boolean> {
-  const { db, trx, ids } = life;
+  const { db, trx, ids } = context;
   const { id, owner_id: accountId } = dependency;
-  if (!(await move(life, dependency, [from, 'enqueued_for_compile'], columns))) return false;
+  if (!(await move(context, dependency, [from, 'enqueued_for_compile'], columns))) return false;
   await cancel(db, trx, [id]); // the last compile's log need not be packed any more
   await restartLog(trx, id);
   await enqueue(db, trx, ids, { kind: 'compile_dependency', subjectId: id, accountId });
@@ -110,18 +114,18 @@ async function enqueueCompile(
 }
 
 /** A runner begins, or goes on where another was lost. */
-export async function beginCompile(life: Life, dependency: DependencyRow): Promise<boolean> {
+export async function beginCompile(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   const { id, prefix } = dependency;
   const prepared = { compile_prefix: prefix };
   if (dependency.state !== 'compiling')
-    return move(life, dependency, [statesBefore(machine, 'compiling'), 'compiling'], prepared);
-  await life.trx.updateTable('dependencies').set(prepared).where('id', '=', id).execute();
+    return move(context, dependency, [statesBefore(machine, 'compiling'), 'compiling'], prepared);
+  await context.trx.updateTable('dependencies').set(prepared).where('id', '=', id).execute();
   return true;
 }
 
 /** It is compiled: from now on suites get this result. One that is shared comes out of it shared. */
-export async function finishCompile(life: Life, dependency: Owned, result: string): Promise<void> {
-  const { db, trx } = life;
+export async function finishCompile(context: WriteContext, dependency: Owned, result: string): Promise<void> {
+  const { db, trx } = context;
   const { id } = dependency;
   const finished = await trx
     .updateTable('dependencies')
@@ -136,27 +140,27 @@ export async function finishCompile(life: Life, dependency: Owned, result: strin
     .executeTakeFirst();
   if (!finished) return;
   await completeLog(db, trx, id);
-  await dependencyHappened(life, dependency, finished.state as DependencyState);
+  await dependencyHappened(context, dependency, finished.state as DependencyState);
 }
 
 /** It cannot be compiled as it is; what `why` says, the log did not say yet. */
-export async function failCompile(life: Life, dependency: Owned, why = ''): Promise<void> {
-  const { db, trx } = life;
+export async function failCompile(context: WriteContext, dependency: Owned, why = ''): Promise<void> {
+  const { db, trx } = context;
   if (why !== '') await addLine(db, trx, dependency.id, why);
-  if (!(await move(life, dependency, [statesBefore(machine, 'compile_failed'), 'compile_failed']))) return;
+  if (!(await move(context, dependency, [statesBefore(machine, 'compile_failed'), 'compile_failed']))) return;
   await completeLog(db, trx, dependency.id);
 }
 
 /** Offers what is compiled to every account; false while nothing is. */
-export async function share(life: Life, dependency: DependencyRow): Promise<boolean> {
+export async function share(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   if (dependency.shared === 1) return true;
-  return move(life, dependency, [['compiled'], 'shared'], { shared: 1 });
+  return move(context, dependency, [['compiled'], 'shared'], { shared: 1 });
 }
 
 /** Takes it back, also while it is compiled anew; false when there was never anything to share. */
-export async function unshare(life: Life, dependency: DependencyRow): Promise<boolean> {
-  if (await move(life, dependency, [['shared'], 'compiled'], { shared: 0 })) return true;
-  const { numUpdatedRows } = await life.trx
+export async function unshare(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
+  if (await move(context, dependency, [['shared'], 'compiled'], { shared: 0 })) return true;
+  const { numUpdatedRows } = await context.trx
     .updateTable('dependencies')
     .set({ shared: 0 })
     .where('id', '=', dependency.id)
@@ -166,7 +170,7 @@ export async function unshare(life: Life, dependency: DependencyRow): Promise<bo
 }
 
 /** Lets go of all work on a dependency that is about to be deleted, and tells those who follow it. */
-export async function dropCompile({ db, trx }: Life, id: bigint): Promise<void> {
+export async function dropCompile({ db, trx }: WriteContext, id: bigint): Promise<void> {
   const subject = trx.selectFrom('dependencies').select('id').where('id', '=', id);
   await drop(db, trx, subject as never);
   await removeLog(trx, id);

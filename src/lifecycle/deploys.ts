@@ -1,24 +1,38 @@
 import { createHash } from 'node:crypto';
-import type { DeployRow, ProjectRow } from '../db/schema.ts';
+import type { CommitRow, DeployRow, DeployStrategyRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue, queueTopic } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
-import { happened } from './ledger.ts';
-import type { Life } from './life.ts';
+import { recordEvent } from './ledger.ts';
+import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
 
 /** A deploy waits in the queue behind those to the same branch, whichever project or strategy they come from. */
 export async function openDeploy(
-  life: Life,
+  context: WriteContext,
   project: Pick<ProjectRow, 'id' | 'owner_id'>,
-  deploy: DeployRow,
-): Promise<void> {
-  const { db, trx, ids } = life;
+  { strategy, commit, createdBy }: { strategy: DeployStrategyRow; commit: Pick<CommitRow, 'id'>; createdBy: bigint },
+): Promise<DeployRow> {
+  const { db, trx, ids } = context;
+  const deploy: DeployRow = {
+    id: ids.next(),
+    project_id: project.id,
+    deploy_strategy_id: strategy.id,
+    commit_id: commit.id,
+    state: deployMachine.initial,
+    created_by: createdBy,
+    started_at: null,
+    finished_at: null,
+    repository_url: strategy.repository_url,
+    local_branch: strategy.local_branch,
+    remote_branch: strategy.remote_branch,
+  };
   await trx.insertInto('deploys').values(deploy).execute();
   await beginLog(trx, deploy.id, project.id);
-  tell(life, deploy, deployMachine.initial);
+  tell(context, deploy, deployMachine.initial);
   const job = { kind: 'push_deploy', subjectId: deploy.id, accountId: project.owner_id, lane: laneOf(deploy) };
   await enqueue(db, trx, ids, job);
+  return deploy;
 }
 
 function laneOf({ repository_url: url, remote_branch: branch }: DeployRow): string {
@@ -26,13 +40,13 @@ function laneOf({ repository_url: url, remote_branch: branch }: DeployRow): stri
 }
 
 /** A runner begins, or goes on with what another began; false when there is nothing left to do. */
-export async function beginDeploy(life: Life, deploy: DeployRow): Promise<boolean> {
-  return deploy.state === 'deploying' || advanceDeploy(life, deploy, 'deploying');
+export async function beginDeploy(context: WriteContext, deploy: DeployRow): Promise<boolean> {
+  return deploy.state === 'deploying' || advanceDeploy(context, deploy, 'deploying');
 }
 
 /** Moves a deploy on, if it stands where that is possible; answers whether it did. */
-export async function advanceDeploy(life: Life, deploy: DeployRow, to: DeployState): Promise<boolean> {
-  const { db, trx } = life;
+export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to: DeployState): Promise<boolean> {
+  const { db, trx } = context;
   const now = BigInt(Date.now());
   const { numUpdatedRows } = await trx
     .updateTable('deploys')
@@ -41,7 +55,7 @@ export async function advanceDeploy(life: Life, deploy: DeployRow, to: DeploySta
     .where('state', 'in', statesBefore(deployMachine, to))
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
-  tell(life, deploy, to);
+  tell(context, deploy, to);
   if (isFinal(deployMachine, to)) {
     await completeLog(db, trx, deploy.id);
     await db.announce(trx, queueTopic); // the next one to this branch has waited for it
@@ -49,24 +63,24 @@ export async function advanceDeploy(life: Life, deploy: DeployRow, to: DeploySta
   return true;
 }
 
-function tell(life: Life, { project_id: projectId, id }: DeployRow, state: DeployState): void {
-  happened(life, { projectId, subjectId: id, type: 'deploy', state });
+function tell(context: WriteContext, { project_id: projectId, id }: DeployRow, state: DeployState): void {
+  recordEvent(context, { projectId, subjectId: id, type: 'deploy', state });
 }
 
 /** The runner is gone or could not go on. To push once more does no harm, so another tries; not for ever. */
-export async function loseDeploy(life: Life, deploy: DeployRow, tries: number): Promise<{ retry: boolean }> {
+export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries: number): Promise<{ retry: boolean }> {
   const retry = tries < mostTries;
   const outlook = retry
     ? `Another one goes on with it: try ${tries + 1} of ${mostTries}.`
     : `That was try ${tries} of ${mostTries}, so it has failed. Deploy again: what has arrived already is found.`;
-  await addLine(life.db, life.trx, deploy.id, `The runner was lost while it worked on this deploy. ${outlook}`);
-  if (!retry) await advanceDeploy(life, deploy, 'failed');
+  await addLine(context.db, context.trx, deploy.id, `The runner was lost while it worked on this deploy. ${outlook}`);
+  if (!retry) await advanceDeploy(context, deploy, 'failed');
   return { retry };
 }
 
 /** Ends a deploy that waits, and tells the runner of one that is under way; one that is over stays as it is. */
-export async function cancelDeploy(life: Life, deploy: DeployRow): Promise<void> {
+export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Promise<void> {
   if (isFinal(deployMachine, deploy.state as DeployState)) return;
-  const outcomes = await cancel(life.db, life.trx, [deploy.id]);
-  if (outcomes.get(deploy.id) !== 'told') await advanceDeploy(life, deploy, 'cancelled');
+  const outcomes = await cancel(context.db, context.trx, [deploy.id]);
+  if (outcomes.get(deploy.id) !== 'signalled') await advanceDeploy(context, deploy, 'cancelled');
 }

@@ -2,9 +2,9 @@ import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { Schema } from '../db/schema.ts';
-import { projectTopic, subjectTopic, type Happening, type Life } from './life.ts';
-import { rollUpCommits, rollUpProject } from './settle.ts';
-import { tellOfBuilds, tellOfDependency, type News } from './telling.ts';
+import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
+import { rollUpCommits, rollUpProject } from './apply-rollup.ts';
+import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
 
 /**
  * What follows from the changes of a transaction is noted while it goes on and done at its end: commits, requests and
@@ -16,20 +16,20 @@ import { tellOfBuilds, tellOfDependency, type News } from './telling.ts';
  * this order, and several of one kind in the order of their identifiers:
  *
  *  1. an idempotency key; the runner that asks; the turn of its account
- *  2. jobs, but for errands
+ *  2. jobs, but for delivery jobs
  *  3. the build, deploy or dependency that a job is about, and its log
  *  4. build requests
  *  5. the right to record what was fetched for a project (`holdFetched`)
  *  6. commits
  *  7. projects
  *  8. notifications
- *  9. errands
+ *  9. delivery jobs
  * 10. deliveries
  *
  * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen.
  */
 interface Ledger {
-  happenings: Happening[];
+  events: LifecycleEvent[];
   commits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
@@ -42,19 +42,19 @@ interface Ledger {
 
 const ledgers = new WeakMap<Transaction, Ledger>();
 
-function ledgerOf(life: Life): Ledger {
-  let ledger = ledgers.get(life.trx);
+function ledgerOf(context: WriteContext): Ledger {
+  let ledger = ledgers.get(context.trx);
   if (!ledger) {
     ledger = emptyLedger();
-    ledgers.set(life.trx, ledger);
-    life.db.atEnd(life.trx, () => settle(life));
+    ledgers.set(context.trx, ledger);
+    context.db.atEnd(context.trx, () => applyLedger(context));
   }
   return ledger;
 }
 
 function emptyLedger(): Ledger {
   return {
-    happenings: [],
+    events: [],
     commits: new Set(),
     requests: new Set(),
     projects: new Set(),
@@ -65,58 +65,58 @@ function emptyLedger(): Ledger {
 }
 
 /** Notes that something happened. */
-export function happened(life: Life, happening: Happening): void {
-  ledgerOf(life).happenings.push(happening);
+export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
+  ledgerOf(context).events.push(event);
 }
 
 /** Notes that a dependency came to another state, for those who asked to be told. */
-export function dependencyMoved(life: Life, id: bigint): void {
-  ledgerOf(life).dependencies.add(id);
+export function dependencyMoved(context: WriteContext, id: bigint): void {
+  ledgerOf(context).dependencies.add(id);
 }
 
 /** Notes which commit is the newest of a project's trunk; null where none of it was built. */
-export function moveTrunk(life: Life, projectId: bigint, commitId: bigint | null): void {
-  const { trunks, projects } = ledgerOf(life);
+export function moveTrunk(context: WriteContext, projectId: bigint, commitId: bigint | null): void {
+  const { trunks, projects } = ledgerOf(context);
   trunks.set(projectId, commitId);
   projects.add(projectId);
 }
 
 /** Notes that nothing could be fetched for a request, and why, for those who asked to be told. */
-export function fetchFailed(life: Life, requestId: bigint, reason: string): void {
-  ledgerOf(life).reasons.set(requestId, reason);
+export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
+  ledgerOf(context).reasons.set(requestId, reason);
 }
 
 /** Notes that these have to be brought into line with what they consist of. */
 export function rollUp(
-  life: Life,
+  context: WriteContext,
   { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
 ): void {
-  const { commits, requests, projects } = ledgerOf(life);
+  const { commits, requests, projects } = ledgerOf(context);
   if (commit !== undefined) commits.add(commit);
   if (request !== undefined) requests.add(request);
   if (project !== undefined) projects.add(project);
 }
 
 /** Does what was noted. The transaction does so at its end; who needs the states before that locks nothing afterwards. */
-export async function settle(life: Life): Promise<void> {
-  const noted = ledgers.get(life.trx);
+export async function applyLedger(context: WriteContext): Promise<void> {
+  const noted = ledgers.get(context.trx);
   if (!noted) return;
-  ledgers.set(life.trx, emptyLedger());
-  const { moved, changed } = await rollUpCommits(life, inOrder(noted.commits), inOrder(noted.requests));
-  const happenings = [...noted.happenings, ...moved].map((one) => ({
+  ledgers.set(context.trx, emptyLedger());
+  const { moved, changed } = await rollUpCommits(context, inOrder(noted.commits), inOrder(noted.requests));
+  const events = [...noted.events, ...moved].map((one) => ({
     ...one,
     reason: noted.reasons.get(one.subjectId),
   }));
-  const byProject = Map.groupBy(happenings, ({ projectId }) => projectId);
+  const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...noted.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
-    await record(life, id, byProject.get(id) ?? [], async () => {
+    await record(context, id, byProject.get(id) ?? [], async () => {
       const trunk = noted.trunks.get(id);
-      if (trunk !== undefined) await changeTrunk(life.trx, { id, trunk });
-      return behind.has(id) ? rollUpProject(life, id) : undefined;
+      if (trunk !== undefined) await changeTrunk(context.trx, { id, trunk });
+      return behind.has(id) ? rollUpProject(context, id) : undefined;
     });
   }
-  for (const id of inOrder(noted.dependencies)) await tellOfDependency(life, id);
+  for (const id of inOrder(noted.dependencies)) await tellOfDependency(context, id);
 }
 
 const changeTrunk = preparedChange<{ id: bigint; trunk: bigint | null }>((db, value) =>
@@ -160,18 +160,18 @@ const insertEvents = preparedInsert('events');
  * of the commits: who reads from one on misses nothing. `bringIntoLine` answers the commit that decided on its state.
  */
 async function record(
-  life: Life,
+  context: WriteContext,
   id: bigint,
-  happenings: News[],
+  news: News[],
   bringIntoLine: () => Promise<bigint | undefined>,
 ): Promise<void> {
-  const { db, trx, ids } = life;
-  const many = BigInt(happenings.length);
+  const { db, trx, ids } = context;
+  const many = BigInt(news.length);
   const [project] = await takeSequences(trx, { id, events: many });
   if (!project) throw new Error(`project ${id} is gone`);
   const deciding = await bringIntoLine();
   const first = project.last_event - many + 1n;
-  const events = happenings.map(({ subjectId, type, state }, at) => ({
+  const events = news.map(({ subjectId, type, state }, at) => ({
     id: ids.next(),
     project_id: id,
     sequence: first + BigInt(at),
@@ -181,16 +181,16 @@ async function record(
     created_at: BigInt(Date.now()),
   }));
   await insertEvents(trx, ...events);
-  for (const { subjectId } of happenings) await db.announce(trx, subjectTopic(subjectId));
-  if (happenings.length > 0) await db.announce(trx, projectTopic(id));
-  if (project.is_told) await tellOfBuilds(life, id, withProjectStates(happenings, project.build_state, deciding));
+  for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
+  if (news.length > 0) await db.announce(trx, projectTopic(id));
+  if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, deciding));
 }
 
 /** What the project was when each happened: up to the event of the commit that decides, what it was before. */
-function withProjectStates(happenings: News[], before: string, deciding: bigint | undefined): News[] {
+function withProjectStates(events: News[], before: string, deciding: bigint | undefined): News[] {
   const decides = ({ type, subjectId }: News): boolean => type === 'commit' && subjectId === deciding;
-  let projectState = happenings.some(decides) ? before : undefined;
-  return happenings.map((news) => {
+  let projectState = events.some(decides) ? before : undefined;
+  return events.map((news) => {
     if (decides(news)) projectState = news.state;
     return { ...news, projectState };
   });

@@ -1,6 +1,6 @@
 import type { Queries, Transaction } from '../db/open.ts';
 import type { DependencyPinRow } from '../db/schema.ts';
-import type { Life } from './life.ts';
+import type { WriteContext } from './write-context.ts';
 import { dependenciesNow, type Layer, type Stack } from './software.ts';
 
 /** The use of a dependency that a pin belongs to: by a suite, or by another dependency. */
@@ -12,7 +12,7 @@ export type Use = { suite_dependency_id: bigint } | { relation_id: bigint };
  * them. To be asked before anything is written, so that two who do it wait for each other with empty hands.
  */
 export async function holdForeign(
-  { db, trx }: Pick<Life, 'db' | 'trx'>,
+  { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
   ownerId: bigint,
   ids: bigint[],
 ): Promise<boolean> {

@@ -1,37 +1,68 @@
 import { sql } from 'kysely';
-import { doomLogsOf } from '../db/doomed-blobs.ts';
 import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRuleRow } from '../db/schema.ts';
-import { dropErrand } from '../queue/errands.ts';
-import { cancel, drop, enqueue } from '../queue/queue.ts';
+import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
-import { fetchFailed, happened, rollUp, settle } from './ledger.ts';
-import { projectTopic, type Life } from './life.ts';
-import type { FetchProgress } from './rollup.ts';
+import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
+import type { WriteContext } from './write-context.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
-import { holdForBuilds } from './settle.ts';
-import { buildMachine, buildRequestMachine, isFinal, type BuildRequestState, type BuildState } from './states.ts';
+import { holdForBuilds } from './apply-rollup.ts';
+import {
+  buildMachine,
+  buildRequestMachine,
+  fetchMachine,
+  isFinal,
+  statesBefore,
+  statesBeforeAgain,
+  type BuildRequestState,
+  type BuildState,
+  type FetchState,
+} from './states.ts';
 
 type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
 
 const insertRequest = preparedInsert('build_requests');
 
-/** A request begins with the fetch of its commit, unless its SHA is known: then the suites start at once. */
-export async function openRequest(life: Life, project: Owned, request: BuildRequestRow): Promise<void> {
-  await insertRequest(life.trx, request);
-  await beginLog(life.trx, request.id, project.id);
-  announceRequest(life, request);
-  const known = await knownCommit(life, request);
-  if (known) await startSuites(life, project, request, known, known.branch);
-  else await enqueueFetch(life, project, request.id);
+/** What is asked for, and by whom. */
+export interface Asked {
+  commitRef: string;
+  createdBy: bigint;
 }
 
-function announceRequest(life: Life, { project_id: projectId, id, build_state: state }: BuildRequestRow): void {
-  happened(life, { projectId, subjectId: id, type: 'build_request', state });
+/**
+ * The one way in which a build starts, whoever asks for it. A request begins with the fetch of its commit, unless its
+ * SHA is known: then the suites start at once.
+ */
+export async function openRequest(context: WriteContext, project: Owned, asked: Asked): Promise<BuildRequestRow> {
+  const request: BuildRequestRow = {
+    id: context.ids.next(),
+    project_id: project.id,
+    commit_ref: asked.commitRef,
+    commit_id: null,
+    build_state: buildRequestMachine.initial,
+    created_by: asked.createdBy,
+    created_at: BigInt(Date.now()),
+    fetch: fetchMachine.initial,
+    branch: '',
+  };
+  await insertRequest(context.trx, request);
+  await beginLog(context.trx, request.id, project.id);
+  announceRequest(context, request);
+  const known = await knownCommit(context, request);
+  if (known) await startSuites(context, project, request, known, known.branch);
+  else await enqueueFetch(context, project, request.id);
+  return request;
 }
 
-async function enqueueFetch({ db, trx, ids }: Life, project: Owned, requestId: bigint): Promise<void> {
+function announceRequest(
+  context: WriteContext,
+  { project_id: projectId, id, build_state: state }: BuildRequestRow,
+): void {
+  recordEvent(context, { projectId, subjectId: id, type: 'build_request', state });
+}
+
+async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requestId: bigint): Promise<void> {
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
@@ -39,50 +70,50 @@ const findCommit = prepared<{ project: bigint; ref: string }, CommitRow>((db, va
   db.selectFrom('commits').selectAll().where('project_id', '=', value('project')).where('ref', '=', value('ref')),
 );
 
-async function knownCommit({ trx }: Life, request: BuildRequestRow): Promise<CommitRow | undefined> {
+async function knownCommit({ trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
   if (!/^[0-9a-f]{40}$/.test(request.commit_ref)) return undefined;
   const [commit] = await findCommit(trx, { project: request.project_id, ref: request.commit_ref });
   return commit;
 }
 
 /** Records how far the fetch has come, unless it is over already. */
-export async function moveFetch(life: Life, requestId: bigint, fetch: FetchProgress): Promise<boolean> {
-  const { numUpdatedRows } = await life.trx
+export async function moveFetch(context: WriteContext, requestId: bigint, fetch: FetchState): Promise<boolean> {
+  const { numUpdatedRows } = await context.trx
     .updateTable('build_requests')
     .set({ fetch })
     .where('id', '=', requestId)
-    .where('fetch', 'in', ['waiting', 'running'])
+    .where('fetch', 'in', statesBefore(fetchMachine, fetch))
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
-  if (fetch !== 'waiting' && fetch !== 'running') await completeLog(life.db, life.trx, requestId);
-  rollUp(life, { request: requestId });
+  if (isFinal(fetchMachine, fetch)) await completeLog(context.db, context.trx, requestId);
+  rollUp(context, { request: requestId });
   return true;
 }
 
 /** Nothing could be fetched. There will be no commit and no build to tell of, so those who asked are told of this. */
-export async function failFetch(life: Life, requestId: bigint, reason: string): Promise<void> {
-  if (await moveFetch(life, requestId, 'errored')) fetchFailed(life, requestId, reason);
+export async function failFetch(context: WriteContext, requestId: bigint, reason: string): Promise<void> {
+  if (await moveFetch(context, requestId, 'errored')) fetchFailed(context, requestId, reason);
 }
 
 /** The commit is there: the suites that apply to it start. */
 export async function startSuites(
-  life: Life,
+  context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
   commit: CommitRow,
   branch: string,
 ): Promise<void> {
-  const { trx } = life;
+  const { trx } = context;
   const likely = branch === '' ? ((JSON.parse(commit.branches) as string[])[0] ?? '') : branch;
   await recordFetch(trx, { id: request.id, commit: commit.id, branch: likely });
-  await completeLog(life.db, trx, request.id);
+  await completeLog(context.db, trx, request.id);
   const place = { projectId: project.id, accountId: project.owner_id, commitId: commit.id, requestId: request.id };
   const [, suites] = await Promise.all([
-    holdForBuilds(life, request.id, commit.id),
-    suitesFor(life, project.id, commit), // answered when the commit is held, and so up to date
+    holdForBuilds(context, request.id, commit.id),
+    suitesFor(context, project.id, commit), // answered when the commit is held, and so up to date
   ]);
-  await addBuilds(life, place, suites);
-  rollUp(life, { commit: commit.id, request: request.id, project: project.id });
+  await addBuilds(context, place, suites);
+  rollUp(context, { commit: commit.id, request: request.id, project: project.id });
 }
 
 const recordFetch = preparedChange<{ id: bigint; commit: bigint; branch: string }>((db, value) =>
@@ -115,7 +146,7 @@ const findRules = prepared<{ project: bigint }, SuiteRuleRow>((db, value) =>
     .where('suites.project_id', '=', value('project')),
 );
 
-async function suitesFor({ trx }: Life, projectId: bigint, commit: CommitRow): Promise<Tried[]> {
+async function suitesFor({ trx }: WriteContext, projectId: bigint, commit: CommitRow): Promise<Tried[]> {
   const [suites, rules] = await Promise.all([
     findSuites(trx, { project: projectId, commit: commit.id }),
     findRules(trx, { project: projectId }),
@@ -141,41 +172,51 @@ function factsOf(commit: CommitRow): CommitFacts {
 }
 
 /** Calls off the fetch and every build that is not over. */
-export async function cancelRequest(life: Life, request: BuildRequestRow): Promise<void> {
-  const isFetched = request.fetch !== 'waiting' && request.fetch !== 'running';
-  const fetch = isFetched ? 'none' : (await cancel(life.db, life.trx, [request.id])).get(request.id);
+export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
+  const isFetched = isFinal(fetchMachine, request.fetch as FetchState);
+  const fetch = isFetched ? 'none' : (await cancel(context.db, context.trx, [request.id])).get(request.id);
   // There are builds once the fetch is over, which it may be since the request was looked at.
-  if (fetch === undefined || fetch === 'none') await cancelBuilds(life, await buildsOf(life, request));
-  if (!isFetched && fetch !== 'told') await moveFetch(life, request.id, 'cancelled');
-  await settle(life);
+  if (fetch === undefined || fetch === 'none') await cancelBuilds(context, await buildsOf(context, request));
+  if (!isFetched && fetch !== 'signalled') await moveFetch(context, request.id, 'cancelled');
+  await applyLedger(context);
 }
 
 /** Tries again: all suites, or those that did not pass. False while something of the request is not over. */
 export async function rerunRequest(
-  life: Life,
+  context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
   failedOnly: boolean,
 ): Promise<boolean> {
   if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
-  await startAgain(life, project, request, failedOnly);
-  await settle(life);
+  await startAgain(context, project, request, failedOnly);
+  await applyLedger(context);
   return true;
 }
 
-async function startAgain(life: Life, project: Owned, request: BuildRequestRow, failedOnly: boolean): Promise<void> {
+async function startAgain(
+  context: WriteContext,
+  project: Owned,
+  request: BuildRequestRow,
+  failedOnly: boolean,
+): Promise<void> {
   if (request.commit_id === null) {
-    await life.trx.updateTable('build_requests').set({ fetch: 'waiting' }).where('id', '=', request.id).execute();
-    await reopenLog(life.trx, request.id);
-    rollUp(life, { request: request.id });
-    await enqueueFetch(life, project, request.id);
+    await context.trx
+      .updateTable('build_requests')
+      .set({ fetch: fetchMachine.initial })
+      .where('id', '=', request.id)
+      .where('fetch', 'in', statesBeforeAgain(fetchMachine, fetchMachine.initial))
+      .execute();
+    await reopenLog(context.trx, request.id);
+    rollUp(context, { request: request.id });
+    await enqueueFetch(context, project, request.id);
     return;
   }
-  const earlier = await buildsOf(life, request);
+  const earlier = await buildsOf(context, request);
   if (earlier.length === 0) {
     // No suite applied the last time; one that was made since may apply now.
-    const commits = life.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
-    await startSuites(life, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
+    const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
+    await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
     return;
   }
   const newest = new Map(earlier.map((build) => [build.suite_id, build]));
@@ -187,15 +228,19 @@ async function startAgain(life: Life, project: Owned, request: BuildRequestRow, 
     requestId: request.id,
   };
   const suites = wanted.map(({ suite_id: suiteId }) => suiteId);
-  await holdForBuilds(life, request.id, request.commit_id);
-  await addBuilds(life, place, await triedBefore(life, request.commit_id, suites));
-  rollUp(life, { commit: request.commit_id, request: request.id });
+  await holdForBuilds(context, request.id, request.commit_id);
+  await addBuilds(context, place, await triedBefore(context, request.commit_id, suites));
+  rollUp(context, { commit: request.commit_id, request: request.id });
 }
 
 /** Makes another attempt at one build's suite; undefined while one is under way. */
-export async function restartBuild(life: Life, project: Owned, build: BuildRow): Promise<BuildRow | undefined> {
-  await holdForBuilds(life, build.build_request_id, build.commit_id);
-  const unfinished = await life.trx
+export async function restartBuild(
+  context: WriteContext,
+  project: Owned,
+  build: BuildRow,
+): Promise<BuildRow | undefined> {
+  await holdForBuilds(context, build.build_request_id, build.commit_id);
+  const unfinished = await context.trx
     .selectFrom('builds')
     .select('id')
     .where('commit_id', '=', build.commit_id)
@@ -213,25 +258,12 @@ export async function restartBuild(life: Life, project: Owned, build: BuildRow):
     commitId: build.commit_id,
     requestId: build.build_request_id,
   };
-  const [next] = await addBuilds(life, place, await triedBefore(life, build.commit_id, [build.suite_id]));
-  rollUp(life, { commit: build.commit_id, request: build.build_request_id });
+  const [next] = await addBuilds(context, place, await triedBefore(context, build.commit_id, [build.suite_id]));
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   return next;
 }
 
-/** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
-export async function dropWork({ db, trx }: Life, projectId: bigint): Promise<void> {
-  for (const table of ['build_requests', 'builds', 'deploys'] as const) {
-    await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
-  }
-  const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
-  await db.locked(project, 'projects').execute();
-  const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
-  for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropErrand(trx, id);
-  await doomLogsOf(trx, projectId);
-  await db.announce(trx, projectTopic(projectId));
-}
-
 /** The builds of a request, oldest attempt first. */
-async function buildsOf({ trx }: Life, request: BuildRequestRow): Promise<BuildRow[]> {
+async function buildsOf({ trx }: WriteContext, request: BuildRequestRow): Promise<BuildRow[]> {
   return trx.selectFrom('builds').selectAll().where('build_request_id', '=', request.id).orderBy('id').execute();
 }

@@ -20,7 +20,7 @@ export type LapsedClaim = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id'> 
 
 export interface LapseTimes {
   /** How long a claim on a job of that kind holds without being extended, in milliseconds. */
-  patience: (kind: string) => number;
+  claimMs: (kind: string) => number;
   /** What those that were there before this server get beside it. */
   atStart: number;
   /** How often somebody looks; a longer time between two looks counts as no more than two such pauses. */
@@ -49,7 +49,7 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
         const known = seen.get(claim);
         const age = known?.until === until ? known.age + passed : youngest;
         still.set(claim, { until, age });
-        if (until === nobodys || age > times.patience(job.kind)) lapsed.push({ ...job, claim });
+        if (until === nobodys || age > times.claimMs(job.kind)) lapsed.push({ ...job, claim });
       }
       seen = still;
       lookedAt = now;

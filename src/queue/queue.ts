@@ -180,7 +180,7 @@ export async function remove(trx: Transaction, job: ClaimedJob): Promise<boolean
   return (await deleteClaimed(trx, { id: job.id, claim: job.claim })) === 1n;
 }
 
-export type Cancelled = 'dropped' | 'told' | 'none';
+export type Cancelled = 'dropped' | 'signalled' | 'none';
 
 /** Calls jobs off: those that wait are taken out (`dropped`), of those that are claimed the holder is told. */
 export async function cancel(
@@ -192,7 +192,7 @@ export async function cancel(
   if (subjects.length === 0) return outcomes;
   const jobs = await db.locked(jobsOf(trx).where('subject_id', 'in', subjects), 'jobs').execute();
   const { waiting = [], claimed = [] } = Object.groupBy(jobs, (job) => (job.claim === null ? 'waiting' : 'claimed'));
-  for (const { subject_id: subject } of claimed) outcomes.set(subject, 'told');
+  for (const { subject_id: subject } of claimed) outcomes.set(subject, 'signalled');
   for (const { subject_id: subject } of waiting) outcomes.set(subject, 'dropped');
   if (waiting.length > 0) await trx.deleteFrom('jobs').where('id', 'in', idsOf(waiting)).execute();
   if (claimed.length > 0) {

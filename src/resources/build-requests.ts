@@ -6,11 +6,11 @@ import { ApiError } from '../errors.ts';
 import { flag, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
-import { holdForBuilds } from '../lifecycle/settle.ts';
+import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
-import { idTwin, lifeOf, orNotFound } from './common.ts';
+import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { commitRef } from './forms.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
@@ -76,20 +76,10 @@ export const routes = [
     answer,
     audit: 'nothing',
     async handle(call) {
-      const { project, caller, ids, input } = call;
-      const row: BuildRequestRow = {
-        id: ids.next(),
-        project_id: project.id,
-        commit_ref: input.commit_ref,
-        commit_id: null,
-        build_state: 'enqueued',
-        created_by: caller.id,
-        created_at: BigInt(Date.now()),
-        fetch: 'waiting',
-        branch: '',
-      };
-      await openRequest(lifeOf(call), project, row);
-      return buildRequestView({ ...row, created_by_email: caller.email });
+      const { project, caller, input } = call;
+      const asked = { commitRef: input.commit_ref, createdBy: caller.id };
+      const request = await openRequest(writeContextOf(call), project, asked);
+      return buildRequestView({ ...request, created_by_email: caller.email });
     },
   }),
   projectRoute({
@@ -116,7 +106,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
-      await cancelRequest(lifeOf(call), await findRequest(db, project.id, params.build_request_id));
+      await cancelRequest(writeContextOf(call), await findRequest(db, project.id, params.build_request_id));
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),
@@ -132,11 +122,11 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params, input } = call;
-      const life = lifeOf(call);
+      const context = writeContextOf(call);
       await findRequest(db, project.id, params.build_request_id);
-      await holdForBuilds(life, params.build_request_id); // of two who ask at once, the second finds it begun
+      await holdForBuilds(context, params.build_request_id); // of two who ask at once, the second finds it begun
       const request = await findRequest(db, project.id, params.build_request_id);
-      if (!(await rerunRequest(life, project, request, input.failed_only)))
+      if (!(await rerunRequest(context, project, request, input.failed_only)))
         throw new ApiError('resource_temporary_unavailable');
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },

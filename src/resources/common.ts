@@ -3,7 +3,7 @@ import type { Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import * as schema from '../http/schema.ts';
 import type { JsonSchema } from '../http/schema.ts';
-import type { Life } from '../lifecycle/life.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 export { twin } from '../views/twin.ts';
 
@@ -13,7 +13,11 @@ export const destroyed = { destroyed: true };
 export const destroyedAnswer: JsonSchema = schema.record({ destroyed: schema.boolean });
 
 /** What changes of state need, taken from a call that writes. */
-export function lifeOf({ database, db, ids }: Pick<Call, 'database' | 'ids'> & { db: Transaction }): Life {
+export function writeContextOf({
+  database,
+  db,
+  ids,
+}: Pick<Call, 'database' | 'ids'> & { db: Transaction }): WriteContext {
   return { db: database, trx: db, ids };
 }
 

@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import type { Life } from '../lifecycle/life.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 import { foreignAmong, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { pinsOf, type Stack } from '../lifecycle/software.ts';
 import { relatedTo } from '../views/dependency.ts';
@@ -15,7 +15,7 @@ type Relating = Pick<DependencyRow, 'id' | 'owner_id'>;
  * keeps its pin, so that naming it again lets nothing in. Who wants what is new takes it off and names it anew.
  */
 export async function relate(
-  { trx, ids }: Life,
+  { trx, ids }: WriteContext,
   { id, owner_id: ownerId }: Relating,
   related: bigint[],
 ): Promise<void> {

@@ -6,11 +6,11 @@ import { ApiError } from '../errors.ts';
 import { text } from '../http/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
-import type { Outlet } from '../lib/outlet.ts';
-import { projectTopic } from '../lifecycle/life.ts';
-import { followTogether } from '../streams/crowd.ts';
+import type { StreamWriter } from '../lib/stream-writer.ts';
+import { projectTopic } from '../lifecycle/write-context.ts';
+import { followTogether } from '../streams/broadcast.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { isStillOver, patience, type Followed, type TailParts } from '../streams/tail.ts';
+import { isStillOver, lookAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
 import { followedRequest } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
@@ -59,14 +59,14 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
   });
 }
 
-type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
+type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
 
 /** A record's states and its log, from where the caller left off. */
 export async function tailOf(call: Following, subject: Followed): Promise<StreamAnswer> {
   const { from = 0, ended } = resumption(call, plainOffset);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  const tell = (outlet: Outlet) => followTogether(call, subject, wire, BigInt(from), outlet);
+  const tell = (writer: StreamWriter) => followTogether(call, subject, wire, BigInt(from), writer);
   return { contentType: wire.contentType, tell };
 }
 
@@ -128,12 +128,12 @@ async function lastEvent(db: Queries, projectId: bigint): Promise<bigint | undef
 const batch = 200;
 
 async function* projectEvents(
-  { db, hub, signal }: { db: Queries } & Pick<Call, 'hub' | 'signal'>,
+  { db, subscriptions, signal }: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'>,
   projectId: bigint,
   start: bigint,
   wire: Wire,
 ): AsyncGenerator<string> {
-  using watch = hub.watch(projectTopic(projectId));
+  using watch = subscriptions.watch(projectTopic(projectId));
   let seen = start;
   while (!signal.aborted) {
     try {
@@ -157,6 +157,6 @@ async function* projectEvents(
     } catch (error) {
       if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
     }
-    await watch.changed(patience, signal);
+    await watch.changed(lookAgainMs, signal);
   }
 }

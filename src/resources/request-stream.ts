@@ -4,7 +4,7 @@ import {
   endMark,
   lastWord,
   news,
-  patience,
+  lookAgainMs,
   topicsOf,
   type Followed,
   type Place,
@@ -65,7 +65,7 @@ export async function* followRequest(
   while (!signal.aborted) {
     const open = [...builds.values()].filter(({ isTold }) => !isTold);
     const ofBuilds = open.flatMap(({ subject }) => topicsOf(subject.id));
-    using watch = parts.hub.watch(...topicsOf(id), ...ofBuilds);
+    using watch = parts.subscriptions.watch(...topicsOf(id), ...ofBuilds);
     try {
       for await (const event of news(parts, request.subject, request.place)) {
         position.fetch = request.place.at;
@@ -87,7 +87,7 @@ export async function* followRequest(
     } catch (error) {
       if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
     }
-    await watch.changed(patience, signal);
+    await watch.changed(lookAgainMs, signal);
   }
 }
 

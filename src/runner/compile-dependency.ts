@@ -8,28 +8,28 @@ import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob } from './transfers.ts';
-import type { Doing, Task, Workshop } from './work.ts';
+import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
 
 /** Unpacks an archive, runs its command, and brings what that left under the prefix to the server. */
-export const compileDependency: Doing<CompileOrder> = async (workshop, order, task) => {
-  const folder = join(workshop.scratch, task.id);
+export const compileDependency: JobRunner<CompileOrder> = async (services, order, task) => {
+  const folder = join(services.scratch, task.id);
   const place = (name: string): string => join(folder, name);
   try {
     await mkdir(folder, { mode: 0o711 });
     for (const name of ['archive', 'source', 'prefix', 'packed']) await mkdir(place(name), { mode: 0o755 });
-    return await compile(workshop, order, task, place);
+    return await compile(services, order, task, place);
   } catch (error) {
     if (error instanceof RefusedArchiveError) await task.say(`The archive is refused: ${error.message}\n`);
     else if (error instanceof CannotMountError) await task.say(`It cannot be compiled here: ${error.message}\n`);
     else throw error;
     return { kind: 'uncompilable' };
   } finally {
-    await sweepTree(folder, workshop.log);
+    await sweepTree(folder, services.log);
   }
 };
 
 async function compile(
-  { link, sandboxes, shelf }: Workshop,
+  { link, sandboxes, dependencyCache }: RunnerServices,
   order: CompileOrder,
   { id, say, signal }: Task,
   place: (name: string) => string,
@@ -45,7 +45,7 @@ async function compile(
   await removeTree(place('archive'));
 
   await say(`Compiling for ${prefix}\n`);
-  using software = await shelf.take(order.software, signal);
+  using software = await dependencyCache.take(order.software, signal);
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
   const ended = await sandboxes.run({
     id,

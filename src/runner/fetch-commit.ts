@@ -1,9 +1,9 @@
 import type { FetchOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
-import type { Doing } from './work.ts';
+import type { JobRunner } from './job-runner.ts';
 
 /** Looks for the commit in the repository. What a person can put right is an outcome; the log says what. */
-export const fetchCommit: Doing<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
+export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
   const { source, commitRef, previous, trunk } = order;
   try {
     const {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
 import { sweepMirrors } from './git/mirror.ts';
-import { sweepShelf } from './shelf.ts';
+import { sweepDependencyCache } from './dependency-cache.ts';
 
 /** The parts of a runner's folder. */
 export function placesOf(folder: string) {
@@ -33,7 +33,7 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
   const { git, checkouts, scratch, spool, software } = placesOf(folder);
   for (const path of [spool, scratch, checkouts]) await sweepTree(path, log);
   await sweepMirrors(git, log);
-  await sweepShelf(software, log);
+  await sweepDependencyCache(software, log);
 }
 
 /** The same, and what lies in sandboxes: a runner that starts sees to these itself, once it has ended what ran in them. */

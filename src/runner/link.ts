@@ -1,11 +1,11 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Finished, Link, Order, Receipt, Word } from '../protocol.ts';
+import type { Finished, Link, Order, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
-/** Where the server is: a Unix socket on this machine, or an address with the token that opens its door. */
+/** Where the server is: a Unix socket on this machine, or an address with its token. */
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
 
 /** The runner's way to the server, over kept-open connections. A call that fails throws, and may be made again. */
@@ -60,7 +60,9 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
       return (await post('/runner/log', 'application/octet-stream', bytes, place, signal)) as Receipt;
     },
     async extend(claims, signal) {
-      const { words } = (await postJson('/runner/extend', { claims }, signal)) as { words: Record<string, Word> };
+      const { words } = (await postJson('/runner/extend', { claims }, signal)) as {
+        words: Record<string, ClaimSignal>;
+      };
       return words;
     },
     async finish(report, signal) {

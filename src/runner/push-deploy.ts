@@ -1,8 +1,8 @@
 import type { PushOrder } from '../protocol.ts';
-import type { Doing } from './work.ts';
+import type { JobRunner } from './job-runner.ts';
 
 /** Pushes a commit. That the other side refuses is an outcome; the log has its words and what to do about them. */
-export const pushDeploy: Doing<PushOrder> = async ({ mirrors }, order, { say, signal }) => {
+export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { say, signal }) => {
   const { source, sha, localBranch, remoteUrl, remoteBranch, timeoutSeconds } = order;
   const tooLong = AbortSignal.timeout(timeoutSeconds * 1000);
   const target = { sha, localBranch, remoteUrl, remoteBranch };

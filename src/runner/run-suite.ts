@@ -5,13 +5,13 @@ import { FetchError } from './git/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
-import type { Doing } from './work.ts';
+import type { JobRunner } from './job-runner.ts';
 
 const mostHeard = 64 * 1024;
 
 /** Runs a suite's command in a sandbox of its own, over the commit's shared work tree. */
-export const runSuite: Doing<SuiteOrder> = async (workshop, order, { id, say, signal }) => {
-  const { checkouts, sandboxes, shelf, link } = workshop;
+export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal }) => {
+  const { checkouts, sandboxes, dependencyCache, link } = services;
   const mask = createMask(order.secrets);
   // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
   const heard = keepTail(mostHeard);
@@ -19,7 +19,7 @@ export const runSuite: Doing<SuiteOrder> = async (workshop, order, { id, say, si
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     using checkout = await checkouts.of(source, order.sha, (text) => heard.add(Buffer.from(text)), signal);
     for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
-    using software = await shelf.take(order.software, signal);
+    using software = await dependencyCache.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
       id,
@@ -42,7 +42,7 @@ export const runSuite: Doing<SuiteOrder> = async (workshop, order, { id, say, si
     }
     if (!(error instanceof CannotMountError)) throw error;
     await say(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));
-    return { kind: 'unfetchable', reason: 'not_isolated' };
+    return { kind: 'unrunnable', reason: 'not_isolated' };
   } finally {
     await say(mask.flush());
   }

@@ -12,14 +12,14 @@ import { pushDeploy } from './push-deploy.ts';
 import { untilAnswered } from './retry.ts';
 import { runSuite } from './run-suite.ts';
 import { forgetProjects, tidyMirrors } from './upkeep.ts';
-import type { Task, Workshop } from './work.ts';
+import type { Task, RunnerServices } from './job-runner.ts';
 
 export interface RunnerOptions {
   link: Link;
   /** A folder of the runner's own, for logs on their way. */
   folder: string;
   /** What the work is done with; closed when the runner ends. */
-  workshop: Workshop;
+  services: RunnerServices;
   concurrency: number;
   log: (message: string) => void;
   /** Does one piece of work and ends. */
@@ -55,7 +55,7 @@ class CutShort extends Error {
 }
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
-  const { link, folder, workshop, log } = options;
+  const { link, folder, services, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const { spool } = placesOf(folder);
   await mkdir(spool, { recursive: true, mode: 0o700 });
@@ -94,14 +94,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       offset: order.logOffset,
       limit: order.logLimit,
       spillFile: join(spool, order.claim),
-      disk: workshop.disk,
+      disk: services.disk,
       signal: AbortSignal.any([signal, onlyFor(work.signal, notOurs)]),
       onGone: () => work.abort(notOurs),
       onCut: (reason) => work.abort(new CutShort(reason)),
     });
     try {
       const task: Task = { id: order.claim, say: (output) => sender.write(bytesOf(output)), signal: whole };
-      const told = await outcomeOf(workshop, order, task, work.signal);
+      const told = await outcomeOf(services, order, task, work.signal);
       if (work.signal.reason === notOurs || signal.aborted) return undefined;
       const logSize = await sender.end();
       const outcome = orCutShort(told, work.signal);
@@ -152,8 +152,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const attending = attend().catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
   const isBusy = (): boolean => claims.size > 0;
-  const tidying = tidyMirrors({ mirrors: workshop.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
-  const forgetting = forgetProjects({ ...workshop, link, signal, log, everyMs: options.upkeepEveryMs });
+  const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
+  const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
@@ -162,7 +162,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await forgetting;
-    await workshop.close();
+    await services.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;
   })();
@@ -177,17 +177,22 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 }
 
-async function outcomeOf(workshop: Workshop, { work }: Order, task: Task, calledOff: AbortSignal): Promise<Outcome> {
+async function outcomeOf(
+  services: RunnerServices,
+  { work }: Order,
+  task: Task,
+  calledOff: AbortSignal,
+): Promise<Outcome> {
   try {
     switch (work.kind) {
       case 'fetch_commit':
-        return await fetchCommit(workshop, work, task);
+        return await fetchCommit(services, work, task);
       case 'run_suite':
-        return await runSuite(workshop, work, task);
+        return await runSuite(services, work, task);
       case 'compile_dependency':
-        return await compileDependency(workshop, work, task);
+        return await compileDependency(services, work, task);
       case 'push_deploy':
-        return await pushDeploy(workshop, work, task);
+        return await pushDeploy(services, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }

@@ -1,5 +1,5 @@
 import type { Blobs } from '../db/blobs.ts';
-import type { Hub } from '../db/hub.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Queries } from '../db/open.ts';
 import { findLog, logTopic, readLog } from './logs.ts';
 
@@ -25,14 +25,14 @@ export interface SeenState {
 
 export interface TailParts {
   db: Queries;
-  hub: Hub;
+  subscriptions: Subscriptions;
   blobs: Blobs;
 }
 
 /** A piece of log in one event is at most this long. */
 const largestPiece = 64 * 1024;
 /** How long to trust in announcements before looking again. */
-export const patience = 2000;
+export const lookAgainMs = 2000;
 
 /** How far a reader has come with one record. */
 export interface Place {

@@ -31,7 +31,7 @@ describe('a server that starts', () => {
     test('leaves a folder alone that another one uses, and says which', limit, async () => {
       const { folder, env } = await place();
       const first = await serve(database, folder, env);
-      const inode = lstatSync(join(folder, 'door.sock')).ino;
+      const inode = lstatSync(join(folder, 'server.sock')).ino;
       // The first one lays its ballast in a moment of its own.
       const filesIn = (): string[] => readdirSync(folder).filter((name) => !name.startsWith('ballast'));
       const files = filesIn();
@@ -39,7 +39,7 @@ describe('a server that starts', () => {
       assert.equal(await second.exited, 1);
       const expected = `headrace: ${folder} is the data folder of a server that is running already, process ${first.process.pid}\n`;
       assert.equal(second.said(), expected);
-      assert.equal(lstatSync(join(folder, 'door.sock')).ino, inode, 'its door is the same');
+      assert.equal(lstatSync(join(folder, 'server.sock')).ino, inode, 'its door is the same');
       assert.deepEqual(filesIn(), files);
       assert.equal((await first.api.get('/ping')).status, 200);
       // What works beside a server still does.
@@ -63,7 +63,7 @@ describe('a server that starts', () => {
       await once(other.listen(0, '127.0.0.1'), 'listening');
       const { port } = other.address() as AddressInfo;
       assert.match(await fails(folder, env, '--port', String(port)), /^headrace: .*EADDRINUSE.*\n$/);
-      assert.equal(existsSync(join(folder, 'door.sock')), false);
+      assert.equal(existsSync(join(folder, 'server.sock')), false);
       other.close();
       const served = await serve(database, folder, env, { port });
       assert.match(served.output, /first user/, 'nobody has seen its credentials before');

@@ -31,7 +31,7 @@ describe('a signal', () => {
     assert.ok(status === 0 || status === signal, `${status}: ${started.said()}`);
 
   // As they come, from the first thing that a start makes to the moment when the runner has its first sandbox open.
-  const stages = ['server.lock', 'headrace.db', 'headrace.db-wal', 'master.key', 'blobs', 'tls', 'door.sock'];
+  const stages = ['server.lock', 'headrace.db', 'headrace.db-wal', 'master.key', 'blobs', 'tls', 'server.sock'];
   const runnerStages = [
     'runner.log',
     'runner',
@@ -61,7 +61,7 @@ describe('a signal', () => {
   }
 
   test('stops a server once, also when it comes again and again', limit, async () => {
-    for (const stage of ['door.sock', 'runner.log', 'runner/sandboxes', 'runner.sock']) {
+    for (const stage of ['server.sock', 'runner.log', 'runner/sandboxes', 'runner.sock']) {
       const folder = join(place(), 'data');
       mkdirSync(folder);
       const there = untilCreated(folder, stage);

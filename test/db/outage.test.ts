@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { Client } from 'pg';
-import { createHub } from '../../src/db/hub.ts';
+import { createSubscriptions } from '../../src/db/subscriptions.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase, type Database } from '../../src/db/open.ts';
 import { isUnavailable } from '../../src/db/unavailable.ts';
@@ -25,7 +25,7 @@ describe('a connection to PostgreSQL that breaks', () => {
   before(async () => {
     postgres = await startPostgres(hasty);
     url = await postgres.emptyUrl();
-    db = await openDatabase({ url, patienceMs: 1000, onLost: (error) => lost.push(error) });
+    db = await openDatabase({ url, waitLimitMs: 1000, onLost: (error) => lost.push(error) });
     await migrate(db);
     await connect();
   });
@@ -99,8 +99,8 @@ describe('a connection to PostgreSQL that breaks', () => {
   });
 
   test('that listens is made anew, and whoever waits looks once more', async () => {
-    const hub = createHub(db);
-    using watch = hub.watch('something');
+    const subscriptions = createSubscriptions(db);
+    using watch = subscriptions.watch('something');
     await watch.changed(10_000); // it listens from now on
     const listening = `select pid from pg_stat_activity where query = 'listen headrace' and datname = current_database()`;
     const [first] = (await admin.query<{ pid: number }>(listening)).rows;
@@ -112,7 +112,7 @@ describe('a connection to PostgreSQL that breaks', () => {
     await db.transaction((trx) => db.announce(trx, 'something'));
     await changed;
     assert.ok(performance.now() - since < 9000, 'and hears again');
-    hub.close();
+    subscriptions.close();
   });
 
   test('takes the lock on upkeep with it', async () => {
@@ -150,7 +150,7 @@ describe('a connection to PostgreSQL that breaks', () => {
     );
     assert.ok(db.isAway());
     assert.equal(lost.length, before + 1, 'that it is away is told once');
-    const patient = await openDatabase({ url, patienceMs: 60_000 });
+    const patient = await openDatabase({ url, waitLimitMs: 60_000 });
     const reading = patient.read.selectFrom('applied_migrations').select('name').where('name', '=', 'twin').execute();
     const writing = patient.transaction((trx) => add(trx, 'waited'));
     await postgres.start();

@@ -32,7 +32,7 @@ describeService('a runner', (service) => {
       const { token } = await db.transaction((trx) => insertRunner(trx, ids, 'elsewhere'));
       return { url: service.address, token, ca: authority() };
     },
-    'over the socket': async () => ({ socket: socketPath(service.folder, 'door.sock') }),
+    'over the socket': async () => ({ socket: socketPath(service.folder, 'server.sock') }),
   };
   for (const [way, placeOf] of Object.entries(places)) {
     test(`takes archives and brings results ${way}, larger than any message`, async () => {

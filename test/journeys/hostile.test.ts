@@ -61,7 +61,7 @@ onEveryDatabase((database) => {
       `ls ${folder}`,
       `kill -9 ${process.pid}`,
       `cat /proc/${process.pid}/environ`,
-      'ls /run/headrace/door.sock',
+      'ls /run/headrace/server.sock',
       `perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("${new URL(installation.address()).host}")'`,
       'grep -r PRIVATE /build/.git /tmp /etc /home',
       'git -C /build push origin HEAD:refs/heads/mine',

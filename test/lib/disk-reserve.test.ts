@@ -14,7 +14,7 @@ describe('the reserve of a disk', { skip: await noSmallDisk() }, () => {
   after(async () => {
     for (const cleanUp of cleanUps) await cleanUp();
   });
-  const keep = (patienceMs: number) => keepReserve({ folders: [disk.folder], bytes: 16 * megabyte, patienceMs });
+  const keep = (waitLimitMs: number) => keepReserve({ folders: [disk.folder], bytes: 16 * megabyte, waitLimitMs });
 
   test('is kept from what is large, and half of it from what is small', async () => {
     const reserve = keep(0);

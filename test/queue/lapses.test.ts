@@ -5,7 +5,7 @@ import { watchClaims, type LapseWatch } from '../../src/queue/lapses.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 
 const fiveHours = 5 * 3_600_000;
-const times = { patience: (kind: string) => (kind === 'slow' ? 60_000 : 15_000), atStart: 5000, everyMs: 2000 };
+const times = { claimMs: (kind: string) => (kind === 'slow' ? 60_000 : 15_000), atStart: 5000, everyMs: 2000 };
 
 describe('a claim', () => {
   onEveryDatabase((database) => {

@@ -7,8 +7,8 @@ import type { CompileOrder, Outcome } from '../../src/protocol.ts';
 import { compileDependency } from '../../src/runner/compile-dependency.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
-import { openShelf } from '../../src/runner/shelf.ts';
-import type { Workshop } from '../../src/runner/work.ts';
+import { openDependencyCache } from '../../src/runner/dependency-cache.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { archiveOf } from '../support/software.ts';
 import { tarOf } from '../support/tar.ts';
@@ -19,7 +19,7 @@ const unlimited = { memoryBytes: 512 * megabyte, processes: 100, timeoutSeconds:
 describe('compiling', () => {
   let folder: string;
   let sandboxes: Sandboxes;
-  let workshop: Pick<Workshop, 'link' | 'sandboxes' | 'shelf' | 'scratch' | 'log'>;
+  let services: Pick<RunnerServices, 'link' | 'sandboxes' | 'dependencyCache' | 'scratch' | 'log'>;
   const blobs = new Map<string, Buffer>();
   let count = 0;
   before(async () => {
@@ -28,7 +28,7 @@ describe('compiling', () => {
     sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
     const scratch = join(folder, 'scratch');
     mkdirSync(scratch);
-    const link: Workshop['link'] = {
+    const link: RunnerServices['link'] = {
       read: async (digest) => piecesOf(blobs.get(digest) ?? assert.fail('no such blob')),
       async store(_claim, content) {
         const pieces: Uint8Array[] = [];
@@ -39,8 +39,14 @@ describe('compiling', () => {
     };
     const log = (): void => {};
     const mostBytes = 100 * megabyte;
-    const shelf = await openShelf({ folder: join(folder, 'shelf'), link, sandboxes, mostBytes, log });
-    workshop = { link, sandboxes, shelf, scratch, log };
+    const dependencyCache = await openDependencyCache({
+      folder: join(folder, 'dependencyCache'),
+      link,
+      sandboxes,
+      mostBytes,
+      log,
+    });
+    services = { link, sandboxes, dependencyCache, scratch, log };
   });
   after(async () => {
     await sandboxes.close();
@@ -83,8 +89,8 @@ describe('compiling', () => {
       if (calling.when.test(Buffer.concat(said).toString())) calling.off.abort(new Error('called off'));
     };
     const { signal } = calling.off;
-    const outcome = await compileDependency(workshop as Workshop, order, { id: `compile-${count}`, say, signal });
-    assert.deepEqual(readdirSync(workshop.scratch), [], 'something is left');
+    const outcome = await compileDependency(services as RunnerServices, order, { id: `compile-${count}`, say, signal });
+    assert.deepEqual(readdirSync(services.scratch), [], 'something is left');
     return { outcome, log: Buffer.concat(said).toString() };
   };
 
@@ -139,7 +145,7 @@ describe('compiling', () => {
   test('is called off at once, and nothing is left', async () => {
     const calling = { off: new AbortController(), when: /begun/ };
     await assert.rejects(compile(tarOf([{ name: 'x' }]), { command: 'echo begun; sleep 100' }, calling), /called off/);
-    assert.deepEqual(readdirSync(workshop.scratch), []);
+    assert.deepEqual(readdirSync(services.scratch), []);
   });
 });
 

@@ -7,8 +7,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../../src/lib/disk-reserve.ts';
 import type { FinishReport, Link, SuiteOrder } from '../../src/protocol.ts';
 import { startRunner } from '../../src/runner/runner.ts';
-import type { Workshop } from '../../src/runner/work.ts';
-import { openWorkshop } from '../../src/runner/workshop.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import { openRunnerServices } from '../../src/runner/runner-services.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { archiveOf } from '../support/software.ts';
 
@@ -16,7 +16,7 @@ const patient = new AbortController().signal;
 
 describe('a runner on a disk without room above its reserve', () => {
   let folder: string;
-  let workshop: Workshop;
+  let services: RunnerServices;
   let bytes: Buffer;
   const reports: FinishReport[] = [];
   const orders: SuiteOrder[] = [];
@@ -42,13 +42,13 @@ describe('a runner on a disk without room above its reserve', () => {
   before(async () => {
     folder = temporaryFolder();
     bytes = await archiveOf({ 'bin/tool': 'tool\n' }, 'tar.zst');
-    workshop = await openWorkshop({
+    services = await openRunnerServices({
       folder,
       link,
       concurrency: 1,
       network: 'none',
       isolation: 'off',
-      shelfBytes: 1e9,
+      dependencyCacheBytes: 1e9,
       fetchTimeoutMs: 60_000,
       checkoutBytes: 1024 ** 3,
       diskReserveBytes: 1e15,
@@ -61,7 +61,7 @@ describe('a runner on a disk without room above its reserve', () => {
   ];
 
   test('does not fetch software, and leaves nothing of it', async () => {
-    await assert.rejects(workshop.shelf.take(software(), patient), DiskFullError);
+    await assert.rejects(services.dependencyCache.take(software(), patient), DiskFullError);
     assert.deepEqual(readdirSync(join(folder, 'software')), []);
   });
 
@@ -85,7 +85,7 @@ describe('a runner on a disk without room above its reserve', () => {
     const runner = await startRunner({
       link,
       folder,
-      workshop: { ...workshop, checkouts },
+      services: { ...services, checkouts },
       concurrency: 1,
       log: () => {},
       once: true,

@@ -11,7 +11,7 @@ const patient = new AbortController().signal;
 
 test('an answer that is none of our server is a failed call, and the runner lives on', async (t) => {
   const folder = temporaryFolder();
-  const socket = join(folder, 'door.sock');
+  const socket = join(folder, 'server.sock');
   let body = '<html>somebody else’s</html>';
   const server = createServer((_, response) => response.end(body)).listen(socket);
   await once(server, 'listening');

@@ -7,7 +7,7 @@ import type { FinishReport, Link, Order } from '../../src/protocol.ts';
 import { failureOf, RefusedError, RejectedError } from '../../src/runner/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { startRunner } from '../../src/runner/runner.ts';
-import type { Workshop } from '../../src/runner/work.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { temporaryFolder } from '../support/databases.ts';
 
 const strange = {
@@ -40,9 +40,9 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     gone: async () => [],
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
-  const workshop = { mirrors, close: async () => {} } as Workshop;
+  const services = { mirrors, close: async () => {} } as RunnerServices;
   const log = (message: string): void => void said.push(message);
-  const runner = await startRunner({ link, folder, workshop, concurrency: 1, log });
+  const runner = await startRunner({ link, folder, services, concurrency: 1, log });
   await asked.promise;
   await runner.stop();
   return said.join('\n');

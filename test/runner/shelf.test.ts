@@ -8,7 +8,7 @@ import { zstdCompressSync } from 'node:zlib';
 import type { Link } from '../../src/protocol.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
-import { openShelf, type Shelf, type Taken } from '../../src/runner/shelf.ts';
+import { openDependencyCache, type DependencyCache, type Taken } from '../../src/runner/dependency-cache.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { archiveOf } from '../support/software.ts';
 import { tarOf } from '../support/tar.ts';
@@ -71,9 +71,9 @@ describe('the shelf of compiled software', () => {
     mkdirSync(path);
     return path;
   };
-  const open = (link: Store, at: string, mostBytes = 100 * megabyte): Promise<Shelf> =>
-    openShelf({ folder: at, link, sandboxes, mostBytes, log: () => {} });
-  const take = (shelf: Shelf, digest: string, signal = patient): Promise<Taken> =>
+  const open = (link: Store, at: string, mostBytes = 100 * megabyte): Promise<DependencyCache> =>
+    openDependencyCache({ folder: at, link, sandboxes, mostBytes, log: () => {} });
+  const take = (shelf: DependencyCache, digest: string, signal = patient): Promise<Taken> =>
     shelf.take([{ digest, prefix: '/opt/x' }], signal);
   const contentOf = ({ mounts }: Taken): string =>
     readFileSync(join(mounts[0]?.layers?.[0] ?? '', 'lib/content'), 'utf8');

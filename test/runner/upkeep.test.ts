@@ -11,7 +11,7 @@ import { openMirrors } from '../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import { tidyMirrors } from '../../src/runner/upkeep.ts';
-import { openWorkshop } from '../../src/runner/workshop.ts';
+import { openRunnerServices } from '../../src/runner/runner-services.ts';
 
 const day = 24 * 3600 * 1000;
 
@@ -50,18 +50,18 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     gone: async () => [],
   };
   const log = (message: string): void => void said.push(message);
-  const workshop = await openWorkshop({
+  const services = await openRunnerServices({
     folder,
     concurrency: 1,
     network: 'none',
     isolation: 'off',
     link: noWork,
-    shelfBytes: 0,
+    dependencyCacheBytes: 0,
     fetchTimeoutMs: 60_000,
     checkoutBytes: 1024 ** 3,
     log,
   });
-  const runner = await startRunner({ link: noWork, folder, workshop, concurrency: 1, log, upkeepEveryMs: 5 });
+  const runner = await startRunner({ link: noWork, folder, services, concurrency: 1, log, upkeepEveryMs: 5 });
   while (existsSync(old)) await pause(5);
   assert.ok(existsSync(recent));
   await runner.stop();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
-import type { CommitReport, Order, Outcome, Receipt, Work, Word } from '../../src/protocol.ts';
+import type { CommitReport, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol.ts';
 import type { Store } from '../../src/cli/store.ts';
 import type { Runner } from '../../src/auth/runners.ts';
 
@@ -66,7 +66,7 @@ export class Task<W extends Work = Work> {
     return this.#runner.dispatch.log(this.#runner.self, { claim: this.order.claim, offset, bytes });
   }
 
-  async hears(): Promise<Word | undefined> {
+  async hears(): Promise<ClaimSignal | undefined> {
     return (await this.#runner.dispatch.extend(this.#runner.self, [this.order.claim], patient))[this.order.claim];
   }
 

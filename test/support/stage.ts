@@ -9,7 +9,7 @@ import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { startRunner, type Runner } from '../../src/runner/runner.ts';
 import type { Ended, Job, Reason } from '../../src/runner/sandbox/types.ts';
-import type { Workshop } from '../../src/runner/work.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import type { Record_ } from './client.ts';
 import { aCommit } from './runner.ts';
 import type { Service } from './service.ts';
@@ -44,11 +44,11 @@ export class Stage {
 
   /** `line` may come between the runner and the server. */
   async begin(line: (link: Link) => Link = (link) => link): Promise<void> {
-    this.#link = openLink({ socket: join(this.#service.folder, 'door.sock') });
+    this.#link = openLink({ socket: join(this.#service.folder, 'server.sock') });
     this.#runner = await startRunner({
       link: line(this.#link),
       folder: join(this.#service.folder, 'stage'),
-      workshop: this.#workshop(),
+      services: this.#services(),
       concurrency: 4,
       log: () => {},
     });
@@ -74,7 +74,7 @@ export class Stage {
     return new StagedProject(this.#owner, project, ids);
   }
 
-  #workshop(): Workshop {
+  #services(): RunnerServices {
     const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects'> = {
       projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
@@ -101,7 +101,7 @@ export class Stage {
         adopt: async () => {},
         close: async () => {},
       },
-      shelf: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
+      dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
       link: { read: unused, store: unused, key: unused },
       scratch: '/nowhere',
       disk: keepReserve({ folders: [] }),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tellOfDependency } from '../../src/lifecycle/telling.ts';
+import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiled, compiling } from '../support/compiling.ts';
 import { assertFields, assertRecent } from '../support/expect.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tellOfDependency } from '../../src/lifecycle/telling.ts';
-import { startCourier } from '../../src/webhooks/courier.ts';
-import { patience } from '../../src/webhooks/patience.ts';
+import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
+import { startSender } from '../../src/webhooks/sender.ts';
+import { retryPolicy } from '../../src/webhooks/retry-policy.ts';
 import { createResolve } from '../../src/lib/resolve.ts';
 import { forgetOldDeliveries } from '../../src/webhooks/retention.ts';
 import { assertDestroyed } from '../support/expect.ts';
@@ -18,13 +18,13 @@ describeService(
   (service) => {
     test('is kept in order and loses nothing, with two servers at it and many who bring news', async (t) => {
       const { db, ids, vault } = service.store;
-      const other = await startCourier({
+      const other = await startSender({
         db: { ...db }, // as another process has it
         ids,
         vault,
-        patience,
+        retryPolicy,
         name: 'another server',
-        postage: { mayCall: () => true, resolve: createResolve() },
+        callRules: { mayCall: () => true, resolve: createResolve() },
         attempted: () => {},
         trouble: (error) => assert.fail(String(error)),
       });
@@ -88,7 +88,7 @@ describeService(
       await assertNothingLeft(telling.notification.id);
     });
 
-    /** No errand, so nothing can be sent, and nothing to send. */
+    /** No delivery job, so nothing can be sent, and nothing to send. */
     async function assertNothingLeft(notificationId: bigint): Promise<void> {
       const { read } = service.store.db;
       assert.deepEqual(
@@ -170,7 +170,7 @@ describeService(
   },
   {
     settings: { webhook_allow: '127.0.0.0/8' },
-    webhooks: { patience: { answerWithin: 20_000, firstWait: 100, longestWait: 600_000 } },
+    webhooks: { retryPolicy: { answerWithin: 20_000, firstWait: 100, longestWait: 600_000 } },
   },
 );
 
@@ -200,7 +200,7 @@ describeService(
   },
   {
     settings: { webhook_allow: '127.0.0.0/8' },
-    webhooks: { patience: { firstWait: 600_000, longestWait: 600_000 } },
+    webhooks: { retryPolicy: { firstWait: 600_000, longestWait: 600_000 } },
   },
 );
 
@@ -225,6 +225,6 @@ describeService(
   },
   {
     settings: { webhook_allow: '127.0.0.0/8' },
-    webhooks: { patience: { firstWait: 100, longestWait: 200, giveUpAfter: 400 } },
+    webhooks: { retryPolicy: { firstWait: 100, longestWait: 200, giveUpAfter: 400 } },
   },
 );

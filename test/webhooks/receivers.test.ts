@@ -136,6 +136,6 @@ describeService(
   },
   {
     settings: { webhook_allow: '127.0.0.0/8' },
-    webhooks: { patience: { answerWithin: 3000, firstWait: 50, longestWait: 200 } },
+    webhooks: { retryPolicy: { answerWithin: 3000, firstWait: 50, longestWait: 200 } },
   },
 );

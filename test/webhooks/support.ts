@@ -1,4 +1,4 @@
-import { tellOfDependency } from '../../src/lifecycle/telling.ts';
+import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
 import type { Record_ } from '../support/client.ts';
 import type { Receiver } from '../support/receiver.ts';
 import type { Service } from '../support/service.ts';

@@ -24,7 +24,7 @@ export type OpenChannel = (pipes: string, service: Service, hear: (chunk: Buffer
 /** Of what the other side says so much is looked at for the reason of a failure. */
 export const mostKept = 64 * 1024;
 /** So long an other side may take to end by itself. */
-export const patienceMs = 2000;
+export const closeTimeoutMs = 2000;
 
 export interface PipeEnds {
   /** What git says. */

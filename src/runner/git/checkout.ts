@@ -7,8 +7,8 @@ import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
 import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree } from './large-files.ts';
 import { isThere, packsOf, whileSharing, type Mirror } from './mirror.ts';
-import { inTime, mirrorOf, obtain, reason, sourceOf, telling, withRepair } from './obtain.ts';
-import type { Source, SourceRequest, Workshop } from './obtain.ts';
+import { inTime, mirrorOf, obtain, reason, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
+import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
 
@@ -60,11 +60,11 @@ export interface Misses {
   areLasting: boolean;
 }
 
-export async function checkout(workshop: Workshop, request: CheckoutRequest): Promise<Misses> {
+export async function checkout(services: GitServices, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
-  return telling(request.say, () =>
-    inTime(workshop, request.signal, async (signal) => {
-      const size = watchSize(part, workshop.checkoutBytes);
+  return reportingTrouble(request.say, () =>
+    inTime(services, request.signal, async (signal) => {
+      const size = watchSize(part, services.checkoutBytes);
       try {
         const source = sourceOf({ ...request, signal: AbortSignal.any([signal, size.signal]) });
         const folder = join(part, 'trees');
@@ -80,8 +80,8 @@ export async function checkout(workshop: Workshop, request: CheckoutRequest): Pr
         };
         await removeTree(part);
         await mkdir(making.folder, { recursive: true, mode: 0o711 });
-        const tree = await makeTree(workshop, source, request.sha, making);
-        await placeAll(workshop, source, making);
+        const tree = await makeTree(services, source, request.sha, making);
+        await placeAll(services, source, making);
         await size.check();
         // What was just made may be anything but a directory, if git was misled while it had all of them before it.
         if (!(await isThere(tree, 'directory'))) throw new Error('the work tree is no directory');
@@ -96,8 +96,8 @@ export async function checkout(workshop: Workshop, request: CheckoutRequest): Pr
 }
 
 /** Answers where the tree is. */
-async function makeTree(workshop: Workshop, source: Source, sha: string, making: Making): Promise<string> {
-  const { tree, submodules } = await withRepair(workshop, source, () => makeOne(workshop, source, sha, making));
+async function makeTree(services: GitServices, source: Source, sha: string, making: Making): Promise<string> {
+  const { tree, submodules } = await withRepair(services, source, () => makeOne(services, source, sha, making));
   for (const submodule of submodules) {
     const { path } = submodule;
     if (making.submodulesLeft === 0) {
@@ -105,7 +105,7 @@ async function makeTree(workshop: Workshop, source: Source, sha: string, making:
       continue;
     }
     making.submodulesLeft -= 1;
-    const from = await makeSubmodule(workshop, source, submodule, making);
+    const from = await makeSubmodule(services, source, submodule, making);
     if (from !== undefined) making.placements.push({ from: basename(from), tree: basename(tree), path });
   }
   return tree;
@@ -113,7 +113,7 @@ async function makeTree(workshop: Workshop, source: Source, sha: string, making:
 
 /** Undefined for what is not public, or does not answer: nobody promised that it would. */
 async function makeSubmodule(
-  workshop: Workshop,
+  services: GitServices,
   source: Source,
   { path, commit, address }: Submodule,
   making: Making,
@@ -131,7 +131,7 @@ async function makeSubmodule(
     return undefined;
   }
   try {
-    return await makeTree(workshop, { ...source, address }, commit, making);
+    return await makeTree(services, { ...source, address }, commit, making);
   } catch (error) {
     if (!isOpen || !(error instanceof FetchError)) throw error;
     if (error.kind !== 'not_public' && error.kind !== 'host_unreachable') throw error;
@@ -148,25 +148,25 @@ function leaveOut({ misses }: Making, { narrator }: Source, sentence: string, is
 }
 
 async function makeOne(
-  workshop: Workshop,
+  services: GitServices,
   source: Source,
   sha: string,
   making: Making,
 ): Promise<{ tree: string; submodules: Submodule[] }> {
   const wanted = { asked: sha, fullSha: sha, places: [{ kind: 'sha' as const, name: sha }] };
   const leftOut: string[] = []; // told once, also where this is done again with a mirror that was mended
-  const { refs, submodules } = await obtain(workshop, source, wanted, async (session) => ({
+  const { refs, submodules } = await obtain(services, source, wanted, async (session) => ({
     refs: await packedRefs(session, source),
     submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
   }));
   const tree = join(making.folder, String(making.trees++));
-  const packs = await makeGitDir(workshop, source, tree, {
+  const packs = await makeGitDir(services, source, tree, {
     HEAD: `${sha}\n`,
     config: configFor(source.address.url),
     'packed-refs': refs,
   });
   await making.size.discount(packs);
-  const { pointers, areAll } = await fillTree(workshop, source, sha, tree);
+  const { pointers, areAll } = await fillTree(services, source, sha, tree);
   if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
   if (pointers.length > 0) making.pointed.push({ tree, source, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
@@ -175,7 +175,7 @@ async function makeOne(
 
 /** Everything in it is made before any git sees it. Answers the packs. */
 async function makeGitDir(
-  workshop: Workshop,
+  services: GitServices,
   source: Source,
   tree: string,
   files: Record<string, string>,
@@ -184,9 +184,9 @@ async function makeGitDir(
   const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
   for (const folder of [tree, ...folders.map((name) => join(gitDir, name))]) await mkdir(folder);
   for (const [name, content] of Object.entries(files)) await writeFile(join(gitDir, name), content, 'latin1');
-  const mirror = mirrorOf(workshop, source);
+  const mirror = mirrorOf(services, source);
   const packs = await whileSharing(mirror, source.signal, () => sharePacks(mirror, join(gitDir, 'objects', 'pack')));
-  const { uid, gid } = workshop.sessions.owner;
+  const { uid, gid } = services.sessions.owner;
   const own = [tree, ...[...folders, ...Object.keys(files)].map((name) => join(gitDir, name))];
   for (const path of own) await lchown(path, uid, gid);
   return packs;
@@ -240,7 +240,7 @@ async function packedRefs(session: Session, { narrator }: Source): Promise<strin
 
 /** Answers the pointers to large files in it. */
 async function fillTree(
-  { sessions }: Workshop,
+  { sessions }: GitServices,
   source: Source,
   sha: string,
   tree: string,
@@ -261,16 +261,16 @@ async function fillTree(
 const placeProgram = readFileSync(new URL('place.pl', import.meta.url), 'utf8');
 
 /** Puts large files and submodules in their places, in a session that sees all trees. */
-async function placeAll(workshop: Workshop, source: Source, making: Making): Promise<void> {
+async function placeAll(services: GitServices, source: Source, making: Making): Promise<void> {
   const large: { tree: string; objects: string }[] = [];
   for (const [at, pointed] of making.pointed.entries()) {
-    const { objects, miss } = await bringLargeFiles(workshop, pointed, join(making.folder, `large-${at}`));
+    const { objects, miss } = await bringLargeFiles(services, pointed, join(making.folder, `large-${at}`));
     if (miss !== undefined) leaveOut(making, source, miss.sentence, miss.isLasting);
     if (objects !== undefined) large.push({ tree: basename(pointed.tree), objects: basename(objects) });
   }
   if (large.length + making.placements.length === 0) return;
   const request = { directory: making.folder, access: 'write', signal: source.signal } as const;
-  await workshop.sessions.use(request, async (session) => {
+  await services.sessions.use(request, async (session) => {
     const { directory, run } = session;
     for (const { tree, objects } of large)
       await placeLargeFiles(session, join(directory, tree), join(directory, objects));

@@ -3,8 +3,8 @@ import type { TrunkNews } from '../../protocol.ts';
 import { descends, describe, lookUp, mostFiles, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';
-import { inTime, mirrorOf, obtain, quoted, sourceOf, telling, withRepair } from './obtain.ts';
-import type { Source, SourceRequest, Workshop } from './obtain.ts';
+import { inTime, mirrorOf, obtain, quoted, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
+import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import { parseCommitRef, remoteHead, type RefKind } from './refs.ts';
 import type { Session } from './session.ts';
 
@@ -28,22 +28,22 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   trunk: TrunkNews;
 }
 
-export async function fetch(workshop: Workshop, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
+export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
   const { say, signal } = request;
   signal.throwIfAborted();
-  return telling(say, () =>
-    inTime(workshop, signal, (inTimeOnly) => find(workshop, cache, { ...request, signal: inTimeOnly })),
+  return reportingTrouble(say, () =>
+    inTime(services, signal, (inTimeOnly) => find(services, cache, { ...request, signal: inTimeOnly })),
   );
 }
 
-async function find(workshop: Workshop, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
+async function find(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
   const source = sourceOf(request);
   const wanted = parseCommitRef(request.commitRef);
   if (wanted === undefined) {
     const message = `${quoted(request.commitRef)} cannot be the name of a branch, a tag or a commit.`;
     throw new FetchError('invalid_ref', message);
   }
-  const mirror = mirrorOf(workshop, source);
+  const mirror = mirrorOf(services, source);
   const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
   const trunk = cached && trunkAtOnce(cached, request.trunk);
   if (cached !== undefined && trunk !== undefined) {
@@ -51,8 +51,8 @@ async function find(workshop: Workshop, cache: CommitCache, request: FetchReques
     return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, trunk });
   }
   source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
-  return withRepair(workshop, source, () =>
-    obtain(workshop, source, wanted, async (session, found) => {
+  return withRepair(services, source, () =>
+    obtain(services, source, wanted, async (session, found) => {
       const commit = await cache.fill(mirror, found.sha, () => describe(session, found));
       const ref = wanted.special ?? fullName(found, commit);
       const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);

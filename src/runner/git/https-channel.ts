@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { keepTail } from '../../lib/tail.ts';
-import { mostKept, openEnds, patienceMs, type Channel } from './channel.ts';
+import { mostKept, openEnds, closeTimeoutMs, type Channel } from './channel.ts';
 import { getFollowing, refusal, smallBody, UnavailableError, type PublicHttps } from './public-https.ts';
 
 /*
@@ -54,9 +54,9 @@ export function openHttpsChannel(
     kill: () => stop.abort(),
     end: async () => {
       release();
-      const impatience = setTimeout(() => stop.abort(), patienceMs);
+      const timeout = setTimeout(() => stop.abort(), closeTimeoutMs);
       await over;
-      clearTimeout(impatience);
+      clearTimeout(timeout);
       toGit.destroy();
       return said.bytes();
     },

@@ -8,7 +8,7 @@ import { downloadLargeFiles } from './lfs-api.ts';
 import { askForLfsPlace, publicLfsPlace } from './lfs-place.ts';
 import type { Pointer } from './lfs-store.ts';
 import { transferLargeFiles } from './lfs-transfer.ts';
-import { connected, mirrorOf, type Source, type Workshop } from './obtain.ts';
+import { connected, mirrorOf, type Source, type GitServices } from './obtain.ts';
 import { UnavailableError } from './public-https.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './words.ts';
@@ -56,16 +56,16 @@ export interface LargeFiles {
 
 /** Brings what the pointers stand for into a new directory, for a session to place it. */
 export async function bringLargeFiles(
-  workshop: Workshop,
+  services: GitServices,
   { source, pointers }: PointedTree,
   objects: string,
 ): Promise<LargeFiles> {
-  const kept = join(mirrorOf(workshop, source).folder, 'lfs');
+  const kept = join(mirrorOf(services, source).folder, 'lfs');
   const wanted = new Map(pointers.map((pointer) => [pointer.oid, pointer]));
   let why: UnavailableError | undefined;
   try {
     const bytes = Array.from(wanted.values()).reduce((sum, { size }) => sum + size, 0);
-    if (bytes > workshop.checkoutBytes) {
+    if (bytes > services.checkoutBytes) {
       throw new UnavailableError('they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', true);
     }
     const known = await namesIn(kept);
@@ -73,7 +73,7 @@ export async function bringLargeFiles(
     if (missing.length > 0) {
       source.narrator.line(`Fetching ${missing.length} files of Git LFS.`);
       await mkdir(kept, { recursive: true, mode: 0o700 });
-      why = await fetchMissing(workshop, source, missing, kept);
+      why = await fetchMissing(services, source, missing, kept);
     }
   } catch (error) {
     source.signal.throwIfAborted();
@@ -81,7 +81,7 @@ export async function bringLargeFiles(
   }
   const here = await namesIn(kept);
   const placed = pointers.filter(({ oid }) => here.has(oid));
-  if (placed.length > 0) await layOut(workshop, kept, placed, objects).catch(unlessFull);
+  if (placed.length > 0) await layOut(services, kept, placed, objects).catch(unlessFull);
   const missed = pointers.filter(({ oid }) => !here.has(oid));
   return {
     objects: placed.length > 0 ? objects : undefined,
@@ -91,21 +91,21 @@ export async function bringLargeFiles(
 
 /** Over SSH alone where the host can, else from where it says, over HTTPS; what is public is asked there at once. */
 async function fetchMissing(
-  workshop: Workshop,
+  services: GitServices,
   source: Source,
   missing: readonly Pointer[],
   folder: string,
 ): Promise<UnavailableError | undefined> {
   const { address, signal } = source;
-  const store = { folder, takeRoom: workshop.takeRoom, signal };
-  if (address.transport === 'https') return downloadLargeFiles(workshop.https, publicLfsPlace(address), missing, store);
-  return connected(workshop, source, async (ssh) => {
+  const store = { folder, takeRoom: services.takeRoom, signal };
+  if (address.transport === 'https') return downloadLargeFiles(services.https, publicLfsPlace(address), missing, store);
+  return connected(services, source, async (ssh) => {
     const remote = { ssh, destination: address.destination, path: address.path };
     const transferred = await transferLargeFiles(remote, missing, store);
     if (transferred !== false) return transferred;
     const place = await askForLfsPlace(remote, signal);
     if (place === undefined) throw new UnavailableError(`the host ${address.host} has no Git LFS over SSH`, true);
-    return downloadLargeFiles(workshop.https, place, missing, store);
+    return downloadLargeFiles(services.https, place, missing, store);
   });
 }
 
@@ -139,7 +139,7 @@ async function namesIn(folder: string): Promise<Set<string>> {
 
 /** Copies, so that nobody but the runner ever has a way to what is kept. */
 async function layOut(
-  { sessions }: Workshop,
+  { sessions }: GitServices,
   kept: string,
   placed: readonly Pointer[],
   objects: string,

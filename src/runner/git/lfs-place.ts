@@ -20,8 +20,8 @@ export function publicLfsPlace({ url }: RepositoryAddress): LfsPlace {
 export async function askForLfsPlace(remote: SshRemote, signal: AbortSignal): Promise<LfsPlace | undefined> {
   const command = `git-lfs-authenticate ${quoted(remote.path)} download`;
   const env = { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8' };
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(longestMs)]);
-  const options = { env, signal: patience, maxOutput: 64 * 1024 };
+  const untilTimeout = AbortSignal.any([signal, AbortSignal.timeout(longestMs)]);
+  const options = { env, signal: untilTimeout, maxOutput: 64 * 1024 };
   const said = await run('ssh', [...remote.ssh, '--', remote.destination, command], options).catch(() => undefined);
   signal.throwIfAborted();
   return said?.status === 0 ? placeIn(said.stdout.toString()) : undefined;

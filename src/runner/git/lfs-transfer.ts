@@ -35,16 +35,16 @@ export async function transferLargeFiles(
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()).once('error', () => resolve()));
   child.stdin.on('error', () => {}); // heard of where nothing comes any more
   store.signal.addEventListener('abort', kill, { once: true });
-  const impatience = setTimeout(kill, greetingMs);
+  const timeout = setTimeout(kill, greetingMs);
   try {
     const talk = conversation(child.stdout, child.stdin);
     const greeting = await talk.words().catch(() => undefined);
-    clearTimeout(impatience);
+    clearTimeout(timeout);
     if (!greeting?.includes('version=1')) return false;
     await talk.ask(['version 1']);
     return await fetchAll(talk, wanted, store);
   } finally {
-    clearTimeout(impatience);
+    clearTimeout(timeout);
     store.signal.removeEventListener('abort', kill);
     kill();
     await ended;

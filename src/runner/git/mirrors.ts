@@ -11,7 +11,7 @@ import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { namesIn } from './mirror.ts';
-import type { Workshop } from './obtain.ts';
+import type { GitServices } from './obtain.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
 import { openPublicHttps, type PublicHttpsOptions } from './public-https.ts';
 import { openRunFolder } from './run-folder.ts';
@@ -92,7 +92,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     connectMs: connectSeconds * 1000,
     ...options.https,
   });
-  const workshop: Workshop = {
+  const services: GitServices = {
     dir,
     connections,
     sessions,
@@ -104,9 +104,9 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   };
   const cache = commitCache();
   return {
-    fetch: (request) => fetch(workshop, cache, request),
-    checkout: (request) => checkout(workshop, request),
-    push: (request) => push(workshop, request),
+    fetch: (request) => fetch(services, cache, request),
+    checkout: (request) => checkout(services, request),
+    push: (request) => push(services, request),
     projects: () => namesIn(join(dir, 'mirrors')),
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),

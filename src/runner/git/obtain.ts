@@ -18,7 +18,7 @@ import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
 
 /** What all work on mirrors shares. */
-export interface Workshop {
+export interface GitServices {
   dir: string;
   connections: Connections;
   sessions: Sessions;
@@ -68,9 +68,9 @@ export function sourceOf(request: SourceRequest): Source {
 }
 
 /** A project whose address changes gets another mirror: nothing of the old repository is found in the new one. */
-export function mirrorOf(workshop: Workshop, source: Source): Mirror {
+export function mirrorOf(services: GitServices, source: Source): Mirror {
   const name = createHash('sha256').update(source.address.url).digest('hex').slice(0, 16);
-  return mirrorAt(join(workshop.dir, 'mirrors', source.projectId, name));
+  return mirrorAt(join(services.dir, 'mirrors', source.projectId, name));
 }
 
 /** What went wrong with a source, in words. Where no connection was needed, the key is not known, nor of interest. */
@@ -80,11 +80,15 @@ export function reason({ projectId, address, privateKey }: Source, kind: RemoteF
 }
 
 /** Calls `work` with a connection to the source. */
-export async function reach<T>(workshop: Workshop, source: Source, work: (remote: Remote) => Promise<T>): Promise<T> {
+export async function reach<T>(
+  services: GitServices,
+  source: Source,
+  work: (remote: Remote) => Promise<T>,
+): Promise<T> {
   const { address, narrator, signal } = source;
-  const { longestSilenceMs } = workshop;
-  if (address.transport === 'https') return work(publicRemote(workshop, source));
-  return connected(workshop, source, (ssh, known) => {
+  const { longestSilenceMs } = services;
+  if (address.transport === 'https') return work(publicRemote(services, source));
+  return connected(services, source, (ssh, known) => {
     const { url, destination, path } = address;
     return work({
       url,
@@ -99,7 +103,7 @@ export async function reach<T>(workshop: Workshop, source: Source, work: (remote
 
 /** Calls `work` with the arguments of an ssh that is connected with the project's key. */
 export async function connected<T>(
-  { connections }: Workshop,
+  { connections }: GitServices,
   source: Source,
   work: (ssh: readonly string[], known: Source) => Promise<T>,
 ): Promise<T> {
@@ -109,7 +113,7 @@ export async function connected<T>(
 }
 
 /** What is public is asked for over HTTPS, and without the project's key. */
-function publicRemote({ https, checkoutBytes, longestSilenceMs }: Workshop, source: Source): Remote {
+function publicRemote({ https, checkoutBytes, longestSilenceMs }: GitServices, source: Source): Remote {
   const { address, narrator, signal } = source;
   let trouble: unknown;
   const onTrouble = (error: unknown): void => void (trouble ??= error);
@@ -134,11 +138,11 @@ export type Use<T> = (session: Session, found: Found) => Promise<T>;
  * Finds what is wanted. A full SHA that the mirror has costs no connection; everything else asks the remote for
  * its current branches and tags, once. A damaged mirror is a GitError, for `withRepair` to meet.
  */
-export async function obtain<T>(workshop: Workshop, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
-  const mirror = mirrorOf(workshop, source);
+export async function obtain<T>(services: GitServices, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
+  const mirror = mirrorOf(services, source);
   const { narrator, signal } = source;
   if (wanted.fullSha !== undefined) {
-    const known = await ifKnown(workshop, mirror, signal, wanted.places, use);
+    const known = await ifKnown(services, mirror, signal, wanted.places, use);
     if (known !== undefined) {
       await noteUse(mirror);
       return known.result;
@@ -147,8 +151,8 @@ export async function obtain<T>(workshop: Workshop, source: Source, wanted: Want
   return whileLocked(mirror, narrator, signal, async () => {
     await noteUse(mirror);
     // Not before: who waited long would come with a connection that has been open for as long.
-    return reach(workshop, source, (remote) =>
-      writeTo(workshop.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use),
+    return reach(services, source, (remote) =>
+      writeTo(services.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use),
     );
   });
 }
@@ -165,7 +169,7 @@ async function bring(session: Session, remote: Remote, source: Source, wanted: W
 }
 
 async function ifKnown<T>(
-  { sessions }: Workshop,
+  { sessions }: GitServices,
   mirror: Mirror,
   signal: AbortSignal,
   places: readonly Place[],
@@ -214,16 +218,16 @@ export function quoted(text: string): string {
 }
 
 /** Runs `work`; when the mirror turns out to be damaged, fetches all of it anew and runs it once more. */
-export async function withRepair<T>(workshop: Workshop, source: Source, work: () => Promise<T>): Promise<T> {
+export async function withRepair<T>(services: GitServices, source: Source, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof GitError && error.mayBeDamage)) throw error;
   }
-  const mirror = mirrorOf(workshop, source);
+  const mirror = mirrorOf(services, source);
   const { narrator, signal } = source;
   await whileLocked(mirror, narrator, signal, () =>
-    reach(workshop, source, (remote) => rebuild(workshop.sessions, mirror, remote)),
+    reach(services, source, (remote) => rebuild(services.sessions, mirror, remote)),
   );
   try {
     return await work();
@@ -236,7 +240,7 @@ export async function withRepair<T>(workshop: Workshop, source: Source, work: ()
 }
 
 /** A failure that a person can do something about is told in the log before it is thrown. */
-export async function telling<T>(say: Say, work: () => Promise<T>): Promise<T> {
+export async function reportingTrouble<T>(say: Say, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -247,7 +251,7 @@ export async function telling<T>(say: Say, work: () => Promise<T>): Promise<T> {
 
 /** Runs `work` with a signal that fires when it takes too long, in words. */
 export async function inTime<T>(
-  { timeoutMs }: Workshop,
+  { timeoutMs }: GitServices,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {

@@ -3,7 +3,7 @@ import { FetchError, recognize, type FetchFailure } from './failures.ts';
 import { GitError } from './git.ts';
 import { talk, type Mirror, type Remote } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
-import type { Source, SourceRequest, Workshop } from './obtain.ts';
+import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import { isRefName, type WantedRef } from './refs.ts';
 import { narrate } from './narrator.ts';
 import type { Said, Session } from './session.ts';
@@ -25,11 +25,11 @@ export type PushRefusal = FetchFailure | 'not_on_branch' | 'not_fast_forward' | 
 export type PushOutcome =
   { pushed: true; alreadyThere: boolean } | { pushed: false; reason: PushRefusal; message: string };
 
-export async function push(workshop: Workshop, request: PushRequest): Promise<PushOutcome> {
+export async function push(services: GitServices, request: PushRequest): Promise<PushOutcome> {
   const narrator = narrate(request.say);
   let outcome: PushOutcome;
   try {
-    outcome = await attempt(workshop, request);
+    outcome = await attempt(services, request);
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
     const harmless = error.kind === 'connection_lost' ? ' To push again does no harm: what has arrived is found.' : '';
@@ -45,34 +45,34 @@ function refusal(reason: PushRefusal, message: string): PushOutcome {
   return { pushed: false, reason, message };
 }
 
-async function attempt(workshop: Workshop, request: PushRequest): Promise<PushOutcome> {
+async function attempt(services: GitServices, request: PushRequest): Promise<PushOutcome> {
   const { sha, localBranch, remoteBranch, remoteUrl } = request;
   for (const branch of [localBranch, remoteBranch]) {
     if (!isRefName(branch)) return refusal('invalid_ref', `${quoted(branch)} cannot be the name of a branch.`);
   }
   const source = sourceOf(request);
   const target = sourceOf({ ...request, repositoryUrl: remoteUrl });
-  const mirror = mirrorOf(workshop, source);
+  const mirror = mirrorOf(services, source);
   source.narrator.line(`Looking for ${localBranch} in ${source.address.url}.`);
-  const liesThere = await inTime(workshop, source.signal, (signal) => {
+  const liesThere = await inTime(services, source.signal, (signal) => {
     const inTimeOnly = { ...source, signal };
-    return withRepair(workshop, inTimeOnly, () => isOnBranch(workshop, inTimeOnly, sha, localBranch));
+    return withRepair(services, inTimeOnly, () => isOnBranch(services, inTimeOnly, sha, localBranch));
   });
   if (!liesThere) {
     const message = `Commit ${sha} does not lie on the branch ${quoted(localBranch)} of ${source.address.url}, so it is not deployed. Merge it there first, or take a strategy for a branch that it lies on.`;
     return refusal('not_on_branch', message);
   }
   target.narrator.line(`Pushing ${sha} to ${remoteBranch} of ${remoteUrl}.`);
-  return withRepair(workshop, source, () =>
-    reach(workshop, target, (remote) => pushFrom(workshop, mirror, remote, sha, remoteBranch)),
+  return withRepair(services, source, () =>
+    reach(services, target, (remote) => pushFrom(services, mirror, remote, sha, remoteBranch)),
   );
 }
 
 /** The branch as it is now: what was overwritten since the build must not go out. */
-async function isOnBranch(workshop: Workshop, source: Source, sha: string, branch: string): Promise<boolean> {
+async function isOnBranch(services: GitServices, source: Source, sha: string, branch: string): Promise<boolean> {
   const name = `refs/heads/${branch}`;
   const wanted: WantedRef = { asked: branch, fullSha: undefined, places: [{ kind: 'branch', name }] };
-  return obtain(workshop, source, wanted, (session, tip) => descends(session, tip.sha, sha));
+  return obtain(services, source, wanted, (session, tip) => descends(session, tip.sha, sha));
 }
 
 /** How long a push may take is for the caller to say, who has the signal. */
@@ -80,7 +80,7 @@ const noLimitMs = 2 ** 31 - 1;
 
 /** Without a lock: what runs on the other side for minutes must not hold up the project's fetches meanwhile. */
 async function pushFrom(
-  { sessions }: Workshop,
+  { sessions }: GitServices,
   mirror: Mirror,
   remote: Remote,
   sha: string,

@@ -61,7 +61,7 @@ interface Running {
   said: Tail;
   options: RunOptions;
   channel: Channel | undefined;
-  patience: NodeJS.Timeout | undefined;
+  timeout: NodeJS.Timeout | undefined;
   /** How much the log has not taken yet. While it takes its time, nobody is silent. */
   untold: number;
   ended: PromiseWithResolvers<{ status: number; truncated: boolean }>;
@@ -98,7 +98,7 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
       await Promise.race([to.options.onStderr?.(chunk), released.promise]);
     } finally {
       to.untold -= 1;
-      to.patience?.refresh();
+      to.timeout?.refresh();
     }
   };
   let gone: { reason: unknown } | undefined;
@@ -124,7 +124,7 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
     } else {
       throw new FrameError('a frame of no known kind');
     }
-    now.patience?.refresh();
+    now.timeout?.refresh();
   };
   const read = frameReader(hearFrame);
 
@@ -140,14 +140,14 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
       said: keepTail(mostKept),
       options,
       channel: undefined,
-      patience: undefined,
+      timeout: undefined,
       untold: 0,
       ended: Promise.withResolvers(),
     };
     running = mine;
     if (longestSilenceMs !== undefined) {
-      mine.patience = setTimeout(() => {
-        if (mine.untold > 0) mine.patience?.refresh();
+      mine.timeout = setTimeout(() => {
+        if (mine.untold > 0) mine.timeout?.refresh();
         else end(new SilenceError(`nothing was said for ${longestSilenceMs} ms`));
       }, longestSilenceMs);
     }
@@ -157,11 +157,11 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
       }
       ask([String(maxOutput), String(Buffer.byteLength(input)), ...command], input);
       const { status, truncated } = await mine.ended.promise;
-      clearTimeout(mine.patience);
+      clearTimeout(mine.timeout);
       const ssh = (await mine.channel?.end()) ?? Buffer.alloc(0);
       return { status, truncated, stdout: Buffer.concat(mine.output), stderr: mine.said.bytes(), ssh };
     } catch (error) {
-      clearTimeout(mine.patience);
+      clearTimeout(mine.timeout);
       mine.channel?.kill();
       await mine.channel?.end();
       throw error;

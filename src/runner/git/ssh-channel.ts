@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { killGroup } from '../../lib/process-groups.ts';
 import { keepTail } from '../../lib/tail.ts';
-import { mostKept, openEnds, patienceMs, type Channel, type Service } from './channel.ts';
+import { mostKept, openEnds, closeTimeoutMs, type Channel, type Service } from './channel.ts';
 
 /*
  * One command on the other side of a connection, joined to the git in a session by its pipes: what is transferred does
@@ -65,9 +65,9 @@ export function openSshChannel(
     kill,
     end: async () => {
       release();
-      const impatience = setTimeout(kill, patienceMs);
+      const timeout = setTimeout(kill, closeTimeoutMs);
       await exited.promise;
-      clearTimeout(impatience);
+      clearTimeout(timeout);
       isOver = true;
       waitForMore();
       await reading;

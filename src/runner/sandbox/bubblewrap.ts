@@ -3,7 +3,7 @@ import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SECCOMP_FD, seccompFilter, STATUS_FD } from './arguments.ts';
-import { ignore } from './cgroup_files.ts';
+import { ignore } from './cgroup-files.ts';
 import { signalAll } from './descendants.ts';
 import { GRACE_MS } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { findVersion1 } from './cgroup_v1.ts';
-import { findVersion2 } from './cgroup_v2.ts';
+import { findVersion1 } from './cgroup-v1.ts';
+import { findVersion2 } from './cgroup-v2.ts';
 import type { Limits } from './types.ts';
 
 /**

@@ -99,9 +99,9 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   force();
   await cgroup?.empty();
   // Without control groups a process that left the group may live on and hold the pipe; it is not waited for.
-  const patience = cgroup ? undefined : setTimeout(() => ((cut = true), output.destroy()), GRACE_MS);
+  const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.destroy()), GRACE_MS);
   await reading;
-  clearTimeout(patience);
+  clearTimeout(timeout);
   if (lost !== undefined) throw new Error('the output of a run could not be delivered', { cause: lost });
   const seen = progress(report, job.steps.length);
   const exitStatus = ending.reason() === null ? (seen.status ?? status) : null;

@@ -3,7 +3,7 @@ import { appendFile, mkdir, open, readFile, realpath, rm, writeFile } from 'node
 import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { sweepTree } from '../../lib/remove-tree.ts';
-import { ignore, removeGroups } from './cgroup_files.ts';
+import { ignore, removeGroups } from './cgroup-files.ts';
 import type { SandboxOptions } from './types.ts';
 
 /**

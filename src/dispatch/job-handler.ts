@@ -1,5 +1,5 @@
 import type { Vault } from '../lib/vault.ts';
-import type { Life } from '../lifecycle/life.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { Outcome, Work } from '../protocol.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 
@@ -16,25 +16,25 @@ export interface UnpackLimits {
   entries: number;
 }
 
-export interface Bench extends Life {
+export interface JobContext extends WriteContext {
   vault: Vault;
   limits: BuildLimits;
   unpacked: UnpackLimits;
 }
 
 /** The server's half of one kind of work; the runner's half has the same name. */
-export interface Kind {
+export interface JobHandler {
   /**
    * What is asked of the runner, and that it has begun; undefined when there is nothing left to do, `later` when it has
    * to wait for other work.
    */
-  order(bench: Bench, job: ClaimedJob): Promise<Work | 'later' | undefined>;
+  order(context: JobContext, job: ClaimedJob): Promise<Work | 'later' | undefined>;
   /** How it can end, beside being lost. */
   outcomes: readonly Outcome['kind'][];
   /** What the outcome means. */
-  settle(bench: Bench, job: ClaimedJob, outcome: Outcome): Promise<void>;
+  settle(context: JobContext, job: ClaimedJob, outcome: Outcome): Promise<void>;
   /** The runner is gone, or could not do its part: `retry` says whether the job stays in the queue to go on. */
-  lose(bench: Bench, job: ClaimedJob): Promise<{ retry: boolean }>;
+  lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;
   /** What is to be known about work that was broken off in the middle. */
   whenCut?: string;
   /** Whether the log stays open for more once the work is over. */

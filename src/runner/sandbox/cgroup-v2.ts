@@ -1,6 +1,6 @@
 import { dirname, join, resolve } from 'node:path';
-import { counter, killAll, makeGroup, read, readPids, removeGroup, write, writeIfThere } from './cgroup_files.ts';
-import { same, writable } from './cgroup_v1.ts';
+import { counter, killAll, makeGroup, read, readPids, removeGroup, write, writeIfThere } from './cgroup-files.ts';
+import { same, writable } from './cgroup-v1.ts';
 import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
 import type { Limits } from './types.ts';
 

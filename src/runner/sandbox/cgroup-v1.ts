@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { counter, killAll, makeGroup, readPids, removeGroup, write, writeIfThere } from './cgroup_files.ts';
+import { counter, killAll, makeGroup, readPids, removeGroup, write, writeIfThere } from './cgroup-files.ts';
 import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
 import type { Limits } from './types.ts';
 

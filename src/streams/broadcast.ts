@@ -1,41 +1,40 @@
-import type { Hub, Watch } from '../db/hub.ts';
+import type { Watch } from '../db/subscriptions.ts';
 import { whereAvailable } from '../db/unavailable.ts';
-import type { Outlet } from '../lib/outlet.ts';
+import { StreamPiece, type StreamWriter } from '../lib/stream-writer.ts';
 import type { Wire } from './firehose.ts';
-import { endMark, lastWord, news, patience, topicsOf } from './tail.ts';
+import { endMark, lastWord, news, lookAgainMs, topicsOf } from './tail.ts';
 import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
 
 /**
- * Many who follow one record. Those who have heard everything so far form a crowd: one look into the store serves all of
+ * Many who follow one record. Those who have heard everything so far share one broadcast: one look into the store serves all of
  * them, and what is new is put into words once. Who comes late, or takes what it is told more slowly than it is said, is
- * served from the store at its own pace until it has caught up, and joins the crowd then. So nobody misses anything, the
+ * served from the store at its own pace until it has caught up, and joins the broadcast then. So nobody misses anything, the
  * slowest costs no memory, and the thousandth costs little more than the writing to its connection.
  */
 export async function followTogether(
-  parts: TailParts,
+  parts: TailParts & { broadcasts: Broadcasts },
   subject: Followed,
   wire: Wire,
   from: bigint,
-  outlet: Outlet,
+  writer: StreamWriter,
 ): Promise<void> {
-  const { hub } = parts;
-  const { signal } = outlet;
-  const crowds = crowdsOf(hub);
+  const { subscriptions, broadcasts } = parts;
+  const { signal } = writer;
   const name = `${subject.id} ${wire.contentType}`;
   let place: Place = { at: from };
   while (!signal.aborted) {
-    const watch = hub.watch(...topicsOf(subject.id)); // before the look, so that nothing falls between the two
+    const watch = subscriptions.watch(...topicsOf(subject.id)); // before the look, so that nothing falls between the two
     try {
       const isTold = await whereAvailable(async () => {
         for await (const event of news(parts, subject, place)) {
-          outlet.write(written(event, wire, place));
-          if (outlet.isFull) await outlet.drained();
+          writer.write(written(event, wire, place));
+          if (writer.isFull) await writer.drained();
           if (signal.aborted) return;
         }
       });
       if (signal.aborted) return watch[Symbol.dispose]();
       if (!isTold) {
-        await watch.changed(patience, signal);
+        await watch.changed(lookAgainMs, signal);
         watch[Symbol.dispose]();
         continue;
       }
@@ -43,23 +42,23 @@ export async function followTogether(
       watch[Symbol.dispose]();
       throw error;
     }
-    let crowd = crowds.get(name);
-    if (place.over || crowd) watch[Symbol.dispose]();
+    let broadcast = broadcasts.get(name);
+    if (place.over || broadcast) watch[Symbol.dispose]();
     if (place.over) {
-      for (const event of ending(place)) outlet.write(written(event, wire, place));
+      for (const event of ending(place)) writer.write(written(event, wire, place));
       return;
     }
-    if (!crowd) {
-      crowd = new Crowd({ ...place }, () => crowds.delete(name));
-      crowds.set(name, crowd);
-      crowd.start(parts, subject, wire, watch);
+    if (!broadcast) {
+      broadcast = new Broadcast({ ...place }, () => broadcasts.delete(name));
+      broadcasts.set(name, broadcast);
+      broadcast.start(parts, subject, wire, watch);
     }
-    await crowd.settled(place);
-    if (!crowd.isAt(place)) continue;
-    const behind = await crowd.join(outlet);
+    await broadcast.settled(place);
+    if (!broadcast.isAt(place)) continue;
+    const behind = await broadcast.join(writer);
     if (!behind) return;
     place = behind;
-    await outlet.drained();
+    await writer.drained();
   }
 }
 
@@ -68,8 +67,8 @@ function* ending(place: Place): Generator<StreamEvent> {
   yield { type: 'end' };
 }
 
-function written(event: StreamEvent, wire: Wire, place: Place): Buffer {
-  return Buffer.from(wire.encode(event, {}, nameOf(event, place)));
+function written(event: StreamEvent, wire: Wire, place: Place): StreamPiece {
+  return new StreamPiece(wire.encode(event, {}, nameOf(event, place)));
 }
 
 /** What a reader who has heard it, and comes back, says. */
@@ -78,23 +77,17 @@ function nameOf(event: StreamEvent, place: Place): string | undefined {
   return event.type === 'end' ? endMark(place.at, place) : undefined;
 }
 
-/** The crowds of a server, which live as long as what tells it of news. */
-const crowdsByHub = new WeakMap<Hub, Map<string, Crowd>>();
+/** The broadcasts of a server that go on at the moment, by what they tell and how. */
+export type Broadcasts = Map<string, Broadcast>;
 
-function crowdsOf(hub: Hub): Map<string, Crowd> {
-  const crowds = crowdsByHub.get(hub) ?? new Map<string, Crowd>();
-  crowdsByHub.set(hub, crowds);
-  return crowds;
-}
+/** Proxies are kept awake by something every fifteen seconds; whether it is time is looked at every `lookAgainMs`. */
+const quietTime = 15_000 - lookAgainMs;
 
-/** Proxies are kept awake by something every fifteen seconds; whether it is time is looked at every `patience`. */
-const quietTime = 15_000 - patience;
-
-class Crowd {
+class Broadcast {
   /** What everybody in it has been told; true only while it is idle. */
   readonly #place: Place;
   readonly #dissolved: () => void;
-  readonly #members = new Map<Outlet, PromiseWithResolvers<Place | undefined>>();
+  readonly #members = new Map<StreamWriter, PromiseWithResolvers<Place | undefined>>();
   readonly #empty = new AbortController();
   #idle = true;
   #next = Promise.withResolvers<void>();
@@ -114,7 +107,7 @@ class Crowd {
       });
   }
 
-  /** Resolves when it makes sense to compare: who has heard more than the crowd waits until that has moved on. */
+  /** Resolves when it makes sense to compare: who has heard more than the broadcast waits until that has moved on. */
   async settled({ at, seen = 0n }: Place): Promise<void> {
     const isAhead = at > this.#place.at || seen > (this.#place.seen ?? 0n);
     if ((!this.#idle || isAhead) && !this.#empty.signal.aborted) await this.#next.promise;
@@ -125,33 +118,33 @@ class Crowd {
   }
 
   /** Stays until the end, which is told; or until the one who joined has fallen behind, and to where. */
-  async join(outlet: Outlet): Promise<Place | undefined> {
+  async join(writer: StreamWriter): Promise<Place | undefined> {
     const member = Promise.withResolvers<Place | undefined>();
-    this.#members.set(outlet, member);
+    this.#members.set(writer, member);
     const leave = (): void => {
-      this.#members.delete(outlet);
+      this.#members.delete(writer);
       member.resolve(undefined);
       if (this.#members.size === 0) this.#dissolve();
     };
-    outlet.signal.addEventListener('abort', leave, { once: true });
-    if (outlet.signal.aborted) leave();
+    writer.signal.addEventListener('abort', leave, { once: true });
+    if (writer.signal.aborted) leave();
     try {
       return await member.promise;
     } finally {
-      outlet.signal.removeEventListener('abort', leave);
+      writer.signal.removeEventListener('abort', leave);
     }
   }
 
   async #run(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): Promise<void> {
     const { signal } = this.#empty;
     let spokeAt = performance.now();
-    const say = (bytes: Buffer): void => {
-      for (const outlet of this.#members.keys()) outlet.write(bytes);
+    const say = (piece: StreamPiece): void => {
+      for (const writer of this.#members.keys()) writer.write(piece);
       spokeAt = performance.now();
     };
     for (;;) {
-      this.#settle();
-      await watch.changed(patience, signal);
+      this.#becomeIdle();
+      await watch.changed(lookAgainMs, signal);
       if (signal.aborted) return;
       this.#idle = false;
       const isTold = await whereAvailable(async () => {
@@ -164,20 +157,20 @@ class Crowd {
         for (const event of ending(this.#place)) say(written(event, wire, this.#place));
         return;
       }
-      if (performance.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
+      if (performance.now() - spokeAt >= quietTime) say(new StreamPiece(wire.keepAlive));
     }
   }
 
-  #settle(): void {
+  #becomeIdle(): void {
     this.#idle = true;
     this.#next.resolve();
     this.#next = Promise.withResolvers<void>();
   }
 
   #letSlowOnesGo(): void {
-    for (const [outlet, member] of this.#members) {
-      if (!outlet.isFull) continue;
-      this.#members.delete(outlet);
+    for (const [writer, member] of this.#members) {
+      if (!writer.isFull) continue;
+      this.#members.delete(writer);
       member.resolve({ ...this.#place });
     }
   }

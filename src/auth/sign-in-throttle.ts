@@ -29,12 +29,12 @@ function waitAfter(kind: Kind, failures: number): number {
   return failures <= free ? 0 : Math.min(longestWait, 1000 * 2 ** Math.min(failures - free - 1, 20));
 }
 
-export interface Guess {
+export interface SignInAttempt {
   email: string;
   address: string;
 }
 
-function subjectsOf({ email, address }: Guess): [Kind, string][] {
+function subjectsOf({ email, address }: SignInAttempt): [Kind, string][] {
   return [
     ['account', `account:${hash('sha256', email.trim().toLowerCase(), 'base64url')}`],
     ['address', `address:${networkOf(address)}`],
@@ -42,11 +42,11 @@ function subjectsOf({ email, address }: Guess): [Kind, string][] {
 }
 
 /** Counts an attempt; answers how many seconds to wait before one may be made, 0 when it may be made now. */
-export async function beginGuess(db: Database, ids: IdSource, guess: Guess): Promise<number> {
+export async function beginAttempt(db: Database, ids: IdSource, attempt: SignInAttempt): Promise<number> {
   const refused = new Refused();
   try {
     await db.transaction(async (trx) => {
-      for (const [kind, subject] of subjectsOf(guess)) {
+      for (const [kind, subject] of subjectsOf(attempt)) {
         const wait = await count(trx, ids, kind, subject);
         if (wait > 0) throw Object.assign(refused, { wait }); // and what was counted is not
       }
@@ -90,8 +90,8 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
 }
 
 /** The password was right: the account begins anew, and the address gets this attempt back. */
-export async function forgive(trx: Transaction, guess: Guess): Promise<void> {
-  for (const [kind, subject] of subjectsOf(guess)) {
+export async function forgive(trx: Transaction, attempt: SignInAttempt): Promise<void> {
+  for (const [kind, subject] of subjectsOf(attempt)) {
     if (kind === 'account') await trx.deleteFrom('sign_in_failures').where('subject', '=', subject).execute();
     else {
       await trx
@@ -124,16 +124,16 @@ type Person = { id: bigint; email: string };
 export async function noteRefusal(
   db: Database,
   ids: IdSource,
-  guess: Guess,
+  attempt: SignInAttempt,
   { user, actor = null, action, reason }: Refusal,
 ): Promise<void> {
   await db.transaction(async (trx) => {
     const news = new Set<Kind>();
-    for (const [kind, subject] of subjectsOf(guess)) if (await isNews(trx, subject)) news.add(kind);
+    for (const [kind, subject] of subjectsOf(attempt)) if (await isNews(trx, subject)) news.add(kind);
     // The same work whether there is such an account or not.
     if (!news.has('address') && !(news.has('account') && user)) return;
     const subject = { id: user?.id ?? null, name: user?.email ?? '' };
-    await recordAudit(trx, ids, inBrowser(actor, guess.address), { action, subject, details: { reason } });
+    await recordAudit(trx, ids, inBrowser(actor, attempt.address), { action, subject, details: { reason } });
   });
 }
 
@@ -148,7 +148,7 @@ async function isNews(trx: Transaction, subject: string): Promise<boolean> {
   return numUpdatedRows === 1n;
 }
 
-export async function forgetOldGuesses(db: Database): Promise<void> {
+export async function forgetOldFailures(db: Database): Promise<void> {
   const limit = BigInt(Date.now() - memory);
   await db.transaction((trx) => trx.deleteFrom('sign_in_failures').where('last_at', '<', limit).execute());
 }

@@ -10,13 +10,13 @@ import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
 
-/** The door for what is too large for an order or an outcome. */
-export function addBlobDoor(
-  door: FastifyInstance,
+/** Routes for what is too large for an order or an outcome. */
+export function addBlobRoutes(
+  server: FastifyInstance,
   blobs: RunnerBlobs,
   runnerOf: (request: FastifyRequest) => Runner,
 ): void {
-  door.get<{ Params: { digest: string }; Querystring: { offset?: unknown } }>(
+  server.get<{ Params: { digest: string }; Querystring: { offset?: unknown } }>(
     '/runner/blobs/:digest',
     async (request, reply) => {
       const asked = readOffset(request.query.offset ?? '0');
@@ -31,7 +31,7 @@ export function addBlobDoor(
     },
   );
 
-  withRawBodies(door, (scope) => {
+  withRawBodies(server, (scope) => {
     scope.post('/runner/blobs', async (request, reply) => {
       const claim = readClaimHeader(request.headers);
       return reply.send(await blobs.store(runnerOf(request), claim, arriving(request.raw)));

@@ -6,8 +6,8 @@ import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { unreadable } from '../http/raw.ts';
 import { understandEachOther, unnamedVersion, version, type Receipt } from '../protocol.ts';
-import { addBlobDoor } from './blob-door.ts';
-import { createChunkMemory, type HeldChunk } from './chunk-memory.ts';
+import { addBlobRoutes } from './blob-routes.ts';
+import { createChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
 import { readClaim, readClaimHeader, readClaims, readOffsetHeader, readProjects, readReport } from './messages.ts';
 
@@ -18,7 +18,7 @@ export const largestChunk = 1024 * 1024;
 const short = { bodyLimit: 1024 };
 const long = { bodyLimit: 32 * largestChunk };
 
-export interface Door {
+export interface RunnerRoutes {
   dispatch: Dispatch;
   /** Answers who knocks, and throws for strangers. */
   identify: (request: FastifyRequest) => Promise<Runner>;
@@ -27,27 +27,27 @@ export interface Door {
 }
 
 /**
- * The door for runners, the same on the Unix socket and on HTTPS. Who is let in or turned away is written down: `note`.
+ * The routes for runners, the same on the Unix socket and on HTTPS. Who is let in or turned away is written down: `note`.
  */
-export function addDoor(server: FastifyInstance, { dispatch, identify, note }: Door): void {
-  void server.register(async (door) => {
-    door.removeAllContentTypeParsers();
-    const memory = createChunkMemory(largestChunk);
-    door.addContentTypeParser(
+export function addRunnerRoutes(server: FastifyInstance, { dispatch, identify, note }: RunnerRoutes): void {
+  void server.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    const memory = createChunkBuffers(largestChunk);
+    scope.addContentTypeParser(
       'application/octet-stream',
       { bodyLimit: largestChunk },
       async (request: FastifyRequest, body: Readable) => memory.read(body, lengthOf(request)),
     );
-    door.addContentTypeParser('application/json', { parseAs: 'string' }, async (_: FastifyRequest, body: string) =>
+    scope.addContentTypeParser('application/json', { parseAs: 'string' }, async (_: FastifyRequest, body: string) =>
       parsed(body),
     );
     // Not as callers of the API are told: to a runner, 4xx means that it need not come again.
-    door.setErrorHandler((error, _request, reply) => {
+    scope.setErrorHandler((error, _request, reply) => {
       if (!isUnavailable(error) && !(error instanceof LeaseLapsedError)) throw error;
       return reply.status(503).send(new ApiError('resource_temporary_unavailable').body);
     });
     const runners = new WeakMap<FastifyRequest, Runner>();
-    door.addHook('onRequest', async (request, reply) => {
+    scope.addHook('onRequest', async (request, reply) => {
       const runner = await identify(request);
       void reply.header('headrace-version', version);
       const theirs = String(request.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
@@ -62,7 +62,7 @@ export function addDoor(server: FastifyInstance, { dispatch, identify, note }: D
       return runner;
     };
 
-    door.post('/runner/next', short, async (request, reply) => {
+    scope.post('/runner/next', short, async (request, reply) => {
       const order = await dispatch.next(runnerOf(request), readClaim(request.body), whileConnected(reply));
       return reply.send({ order: order ?? null });
     });
@@ -73,27 +73,27 @@ export function addDoor(server: FastifyInstance, { dispatch, identify, note }: D
       const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };
       return await dispatch.log(runner, { ...place, bytes: chunk.bytes });
     };
-    door.post('/runner/log', async (request, reply) => reply.send(await takeChunk(runnerOf(request), request)));
+    scope.post('/runner/log', async (request, reply) => reply.send(await takeChunk(runnerOf(request), request)));
 
-    door.post('/runner/extend', { bodyLimit: largestChunk }, async (request, reply) => {
+    scope.post('/runner/extend', { bodyLimit: largestChunk }, async (request, reply) => {
       const words = await dispatch.extend(runnerOf(request), readClaims(request.body), whileConnected(reply));
       return reply.send({ words });
     });
 
-    door.post('/runner/finish', long, async (request, reply) =>
+    scope.post('/runner/finish', long, async (request, reply) =>
       reply.send(await dispatch.finish(runnerOf(request), readReport(request.body))),
     );
 
-    door.post('/runner/key', short, async (request, reply) => {
+    scope.post('/runner/key', short, async (request, reply) => {
       const privateKey = await dispatch.key(runnerOf(request), readClaim(request.body));
       return reply.send(privateKey === undefined ? { gone: true } : { privateKey });
     });
 
-    door.post('/runner/gone', { bodyLimit: 64 * 1024 }, async (request, reply) => {
+    scope.post('/runner/gone', { bodyLimit: 64 * 1024 }, async (request, reply) => {
       return reply.send({ gone: await dispatch.goneProjects(runnerOf(request), readProjects(request.body)) });
     });
 
-    addBlobDoor(door, dispatch, runnerOf);
+    addBlobRoutes(scope, dispatch, runnerOf);
   });
 }
 

@@ -2,7 +2,7 @@ import type { Database, Transaction } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
 
 /** One transaction in which states change, and what a change needs at hand. */
-export interface Life {
+export interface WriteContext {
   db: Database;
   trx: Transaction;
   ids: IdSource;
@@ -13,7 +13,7 @@ export const subjectTopic = (id: bigint): string => `subject:${id}`;
 /** Announced when anything in a project changes. */
 export const projectTopic = (id: bigint): string => `project:${id}`;
 
-export interface Happening {
+export interface LifecycleEvent {
   projectId: bigint;
   subjectId: bigint;
   type: 'build' | 'commit' | 'build_request' | 'deploy' | 'dependency';

@@ -5,7 +5,7 @@ import type { Database } from './open.ts';
  * announcement between the look and the wait is not missed. A watch also returns after a while without one, because
  * announcements can be lost: what the database says is the truth.
  */
-export interface Hub {
+export interface Subscriptions {
   watch(...topics: string[]): Watch;
   /** The same, but also told of what is about to be committed, where others can still join in. */
   watchEarly(topic: string): Watch;
@@ -20,7 +20,7 @@ export interface Watch extends Disposable {
   changed(ms: number, signal?: AbortSignal): Promise<boolean>;
 }
 
-export function createHub(db: Database): Hub {
+export function createSubscriptions(db: Database): Subscriptions {
   const watches = new Map<string, Set<TopicWatch>>();
   const stop = db.listen(
     (topic) => {

@@ -3,13 +3,13 @@ import https from 'node:https';
 import { judgedLookup, type AddressRules } from '../lib/public-addresses.ts';
 import type { Attempt } from '../lifecycle/deliveries.ts';
 
-export interface Letter {
+export interface HttpCall {
   url: string;
   headers: Record<string, string>;
   body: string;
 }
 
-export interface Postage extends AddressRules {
+export interface CallRules extends AddressRules {
   answerWithin: number;
   /** Ends a call that nobody waits for any more. */
   signal: AbortSignal;
@@ -19,21 +19,21 @@ export interface Postage extends AddressRules {
 const mostOfAnswer = 1024;
 
 /**
- * Sends one letter and answers what came of it; whatever the receiver does, that is an answer and no exception. The name
+ * Makes one call and answers what came of it; whatever the receiver does, that is an answer and no exception. The name
  * is resolved here and the connection is made to an address that was judged, so that there is no second look-up that
- * could say something else. Redirects are answers like any other. Each letter has a connection of its own: one that was
+ * could say something else. Redirects are answers like any other. Each call has a connection of its own: one that was
  * kept open could be closed by the receiver at the moment it is used, which would look like a failure.
  */
-export async function post(letter: Letter, postage: Postage): Promise<Attempt> {
+export async function makeCall(call: HttpCall, rules: CallRules): Promise<Attempt> {
   const startedAt = performance.now();
   const ending = new AbortController();
-  const late = new Error(`no answer within ${postage.answerWithin / 1000} seconds`);
-  const timer = setTimeout(() => ending.abort(late), postage.answerWithin);
-  const stop = (): void => ending.abort(postage.signal.reason);
-  postage.signal.addEventListener('abort', stop, { once: true });
-  if (postage.signal.aborted) stop();
+  const late = new Error(`no answer within ${rules.answerWithin / 1000} seconds`);
+  const timer = setTimeout(() => ending.abort(late), rules.answerWithin);
+  const stop = (): void => ending.abort(rules.signal.reason);
+  rules.signal.addEventListener('abort', stop, { once: true });
+  if (rules.signal.aborted) stop();
   try {
-    const result = await exchange(letter, postage, ending.signal).catch((error: unknown) => ({
+    const result = await exchange(call, rules, ending.signal).catch((error: unknown) => ({
       status: null,
       answer: '',
       error: inWords(ending.signal.aborted ? ending.signal.reason : error),
@@ -41,12 +41,12 @@ export async function post(letter: Letter, postage: Postage): Promise<Attempt> {
     return { ...result, durationMs: performance.now() - startedAt };
   } finally {
     clearTimeout(timer);
-    postage.signal.removeEventListener('abort', stop);
+    rules.signal.removeEventListener('abort', stop);
   }
 }
 
 async function exchange(
-  { url, headers, body }: Letter,
+  { url, headers, body }: HttpCall,
   rules: AddressRules,
   ending: AbortSignal,
 ): Promise<Omit<Attempt, 'durationMs'>> {

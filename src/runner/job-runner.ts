@@ -3,16 +3,16 @@ import type { Link, Outcome } from '../protocol.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
-import type { Shelf } from './shelf.ts';
+import type { DependencyCache } from './dependency-cache.ts';
 
 /** What the doing of any kind of work has at hand. */
-export interface Workshop {
+export interface RunnerServices {
   mirrors: Mirrors;
   checkouts: Checkouts;
   sandboxes: Sandboxes;
   /** Ends what runs, and leaves nothing behind. */
   close(): Promise<void>;
-  shelf: Shelf;
+  dependencyCache: DependencyCache;
   /** For what no order or outcome carries. */
   link: Pick<Link, 'read' | 'store' | 'key'>;
   /** A folder for what is thrown away when the work is done. */
@@ -31,4 +31,4 @@ export interface Task {
   signal: AbortSignal;
 }
 
-export type Doing<W> = (workshop: Workshop, work: W, task: Task) => Promise<Outcome>;
+export type JobRunner<W> = (services: RunnerServices, work: W, task: Task) => Promise<Outcome>;

@@ -7,7 +7,7 @@ import { createPassingBytes } from '../lib/passing-bytes.ts';
  * of large chunks in a second or two; memory of its own for each would be let go later than it is asked for, and the
  * server would grow with every such build.
  */
-export interface ChunkMemory {
+export interface ChunkBuffers {
   /** Reads a body of a known length. What it answers may be used until it is disposed of. */
   read(body: Readable, length: number): Promise<HeldChunk>;
 }
@@ -21,7 +21,7 @@ const smallChunk = 16 * 1024;
 /** As many are kept as are likely to come at once. */
 const mostKept = 4;
 
-export function createChunkMemory(largest: number): ChunkMemory {
+export function createChunkBuffers(largest: number): ChunkBuffers {
   const free: Buffer[] = [];
   const passing = createPassingBytes();
   return {

@@ -5,13 +5,13 @@ import type { BuildRow, CommitRow, DeliveryRow, NotificationRow, ProjectRow } fr
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { ensureErrands } from '../queue/errands.ts';
+import { ensureDeliveryJobs } from '../queue/delivery-jobs.ts';
 import { buildView } from '../views/build.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView } from '../views/project.ts';
-import type { Happening } from './life.ts';
+import type { LifecycleEvent } from './write-context.ts';
 import { deliveryMachine } from './states.ts';
 
 /**
@@ -21,7 +21,7 @@ import { deliveryMachine } from './states.ts';
  * Positions are given out under the lock of the notification's row, so the order of a notification's deliveries is that
  * of the commits, whichever server made them.
  */
-interface Teller {
+interface WriteContext {
   db: Database;
   trx: Transaction;
   ids: IdSource;
@@ -39,14 +39,14 @@ interface Place {
 }
 
 /** A piece of news: of which type, and what there is to be said beside the project. */
-interface Letter {
+interface Payload {
   type: string;
   what: object;
   projectState?: string | undefined;
 }
 
 /** What a receiver may be told of. */
-export interface News extends Happening {
+export interface News extends LifecycleEvent {
   /** Why nothing could be fetched. */
   reason?: string | undefined;
   /** What the project was then, where it is something else by now. */
@@ -57,22 +57,22 @@ export interface News extends Happening {
  * Tells those who asked about a project's builds of builds and commits that have changed, and of requests that came to
  * nothing because their commit could not be fetched: no build and no commit will tell of those.
  */
-export async function tellOfBuilds(teller: Teller, projectId: bigint, happened: readonly News[]): Promise<void> {
-  const { trx } = teller;
-  const told = happened.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
+export async function tellOfBuilds(context: WriteContext, projectId: bigint, events: readonly News[]): Promise<void> {
+  const { trx } = context;
+  const told = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   if (told.length === 0) return;
   const many = BigInt(told.length);
   const [places, views] = await Promise.all([
     takeBuildPlaces(trx, { project: projectId, many }),
     Promise.all(told.map((news) => viewOf(trx, news))),
   ]);
-  const letters = told.map(({ type, state, projectState }, at) => ({
+  const payloads = told.map(({ type, state, projectState }, at) => ({
     type: `${type}.${state}`,
     what: views[at] ?? {},
     projectState,
   }));
   const first = places.map(({ last_position: last, ...place }) => ({ ...place, position: last - many + 1n }));
-  if (places.length > 0) await write(teller, first, letters);
+  if (places.length > 0) await write(context, first, payloads);
 }
 
 const takeBuildPlaces = prepared<{ project: bigint; many: bigint }, Taken>((db, value) =>
@@ -108,8 +108,8 @@ async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: 
  * Tells of a dependency in the state it is in now: the owner's projects that asked, and those of others whose suites use
  * it.
  */
-export async function tellOfDependency(teller: Teller, dependencyId: bigint): Promise<void> {
-  const { trx } = teller;
+export async function tellOfDependency(context: WriteContext, dependencyId: bigint): Promise<void> {
+  const { trx } = context;
   const dependencies = trx.selectFrom('dependencies').selectAll().where('id', '=', dependencyId);
   const dependency = await dependencies.executeTakeFirstOrThrow();
   const users = trx
@@ -127,19 +127,19 @@ export async function tellOfDependency(teller: Teller, dependencyId: bigint): Pr
     .execute();
   const places: Place[] = [];
   // One after the other and always in this order: two dependencies that change at once must not wait for each other.
-  for (const { id } of notifications) places.push(...(await takePlace(teller, id)));
+  for (const { id } of notifications) places.push(...(await takePlace(context, id)));
   if (places.length === 0) return;
   const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
-  await write(teller, places, [{ type: `dependency.${dependency.state}`, what: { dependency: view } }]);
+  await write(context, places, [{ type: `dependency.${dependency.state}`, what: { dependency: view } }]);
 }
 
 /** Tells the receiver of a new notification that it is one. */
-export async function greet(teller: Teller, notificationId: bigint): Promise<void> {
-  await write(teller, await takePlace(teller, notificationId), [{ type: 'ping', what: {} }]);
+export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
+  await write(context, await takePlace(context, notificationId), [{ type: 'ping', what: {} }]);
 }
 
 /** The next place in a notification's line; none when the notification is gone. */
-export async function takePlace({ trx }: Pick<Teller, 'trx'>, notificationId: bigint): Promise<Place[]> {
+export async function takePlace({ trx }: Pick<WriteContext, 'trx'>, notificationId: bigint): Promise<Place[]> {
   return trx
     .updateTable('notifications')
     .set((of) => ({ last_position: of('last_position', '+', 1n) }))
@@ -151,7 +151,7 @@ export async function takePlace({ trx }: Pick<Teller, 'trx'>, notificationId: bi
 const insertDeliveries = preparedInsert('deliveries');
 
 /** Puts news into the lines, and sees to it that somebody brings them. */
-async function write({ db, trx, ids }: Teller, places: Place[], letters: Letter[]): Promise<void> {
+async function write({ db, trx, ids }: WriteContext, places: Place[], payloads: Payload[]): Promise<void> {
   const projects = await projectsOf(trx, places);
   const now = Date.now();
   const lines = places.flatMap((place) => {
@@ -159,15 +159,15 @@ async function write({ db, trx, ids }: Teller, places: Place[], letters: Letter[
     return project ? [{ project, place }] : [];
   });
   if (lines.length === 0) return;
-  // The errands first: whoever runs one holds it, and touches deliveries then.
-  await ensureErrands(
+  // The delivery jobs first: whoever runs one holds it, and touches deliveries then.
+  await ensureDeliveryJobs(
     db,
     trx,
     ids,
     lines.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id })),
   );
   const deliveries = lines.flatMap(({ project, place }) =>
-    letters.map(({ type, what, projectState = project.build_state }, at): DeliveryRow => {
+    payloads.map(({ type, what, projectState = project.build_state }, at): DeliveryRow => {
       const id = ids.next();
       const shown = projectView({ ...project, build_state: projectState }, true);
       // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.

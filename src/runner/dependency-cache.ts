@@ -14,7 +14,7 @@ import { fetchBlob } from './transfers.ts';
  * piece brings it, while the others wait. It stays, also over restarts, until room is needed for others: then what was
  * not used for longest goes first.
  */
-export interface Shelf {
+export interface DependencyCache {
   take(software: readonly Software[], signal: AbortSignal): Promise<Taken>;
 }
 
@@ -25,7 +25,7 @@ export interface Taken extends Disposable {
   placesAt: (prefix: string) => string[];
 }
 
-export interface ShelfOptions {
+export interface DependencyCacheOptions {
   folder: string;
   link: Pick<Link, 'read'>;
   sandboxes: Sandboxes;
@@ -49,10 +49,10 @@ interface Entry {
 /** Unpacking is our own work: its limits are there for the worst case alone. */
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 60 * 60 * 1000 };
 
-export async function openShelf(options: ShelfOptions): Promise<Shelf> {
+export async function openDependencyCache(options: DependencyCacheOptions): Promise<DependencyCache> {
   const { folder, link, sandboxes, mostBytes, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  await sweepShelf(folder, log);
+  await sweepDependencyCache(folder, log);
   const entries = await present(folder, log);
 
   const bring = async (entry: Entry): Promise<void> => {
@@ -63,7 +63,7 @@ export async function openShelf(options: ShelfOptions): Promise<Shelf> {
     try {
       for (const path of [making, tree, packed]) await mkdir(path, { mode: 0o755 });
       await fetchBlob(link, entry.digest, join(packed, 'software'), signal);
-      const packing = { id: `shelf-${randomUUID()}`, sandboxes, limits, signal };
+      const packing = { id: `dependencyCache-${randomUUID()}`, sandboxes, limits, signal };
       await unpackTree(packing, packed, 'software', tree);
       await removeTree(packed);
       entry.bytes = await sizeOf(tree);
@@ -184,7 +184,7 @@ function isDigest(name: string): boolean {
 }
 
 /** Removes what an earlier runner was just making or removing. */
-export async function sweepShelf(folder: string, log: (message: string) => void): Promise<void> {
+export async function sweepDependencyCache(folder: string, log: (message: string) => void): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names) if (!isDigest(name)) await sweepTree(join(folder, name), log);
 }

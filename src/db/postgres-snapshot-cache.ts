@@ -1,4 +1,4 @@
-import type { Memory } from './memory.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 
 const mostRemembered = 1000;
 
@@ -12,18 +12,18 @@ const mostRemembered = 1000;
  */
 export const lookForCommits = `select pg_postmaster_start_time() || ' ' || pg_current_snapshot() as seen`;
 
-export class SnapshotMemory {
+export class PostgresSnapshotCache {
   readonly #look: () => Promise<string>;
   readonly #known = new Map<string, unknown>();
   #seen = '';
-  #looking: Promise<Memory> | undefined;
-  #next: Promise<Memory> | undefined;
+  #looking: Promise<SnapshotCache> | undefined;
+  #next: Promise<SnapshotCache> | undefined;
 
   constructor(look: () => Promise<string>) {
     this.#look = look;
   }
 
-  now(): Promise<Memory> {
+  now(): Promise<SnapshotCache> {
     if (!this.#looking) return this.#lookNow();
     // One that is under way may have seen the store before whoever asks now wrote to it.
     this.#next ??= this.#looking
@@ -35,7 +35,7 @@ export class SnapshotMemory {
     return this.#next;
   }
 
-  #lookNow(): Promise<Memory> {
+  #lookNow(): Promise<SnapshotCache> {
     const looking = this.#look().then(
       (seen) => {
         if (this.#looking === looking) this.#looking = undefined;
@@ -52,7 +52,7 @@ export class SnapshotMemory {
     return looking;
   }
 
-  #asOf(seen: string): Memory {
+  #asOf(seen: string): SnapshotCache {
     return {
       asOf: seen,
       get: (name) => (this.#seen === seen ? this.#known.get(name) : undefined),

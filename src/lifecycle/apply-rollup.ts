@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
-import type { Happening, Life } from './life.ts';
-import { buildRequestState, commitState, projectState, type BuildFact, type FetchProgress } from './rollup.ts';
-import type { BuildState, CommitState } from './states.ts';
+import type { LifecycleEvent, WriteContext } from './write-context.ts';
+import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
+import type { BuildState, CommitState, FetchState } from './states.ts';
 
 type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'build_state' | 'failure_reason'>;
 
@@ -75,21 +75,23 @@ const countedOfRequest = prepared<{ request: bigint }, CountedBuild>((db, value)
     .select(['suite_id', 'attempt', 'build_state', 'failure_reason'])
     .where('build_request_id', '=', value('request')),
 );
-const moveCommit = preparedChange<{ id: bigint; state: string }>((db, value) =>
+const moveCommit = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>
   db
     .updateTable('commits')
     .set({ build_state: value('state') })
-    .where('id', '=', value('id')),
+    .where('id', '=', value('id'))
+    .where('build_state', '=', value('from')),
 );
-const moveRequest = preparedChange<{ id: bigint; state: string }>((db, value) =>
+const moveRequest = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>
   db
     .updateTable('build_requests')
     .set({ build_state: value('state') })
-    .where('id', '=', value('id')),
+    .where('id', '=', value('id'))
+    .where('build_state', '=', value('from')),
 );
 
 /** Until the transaction is over nobody else adds builds to the commit, or looks at those that it has to do so. */
-export async function holdForBuilds({ db, trx }: Life, requestId: bigint, commitId?: bigint): Promise<void> {
+export async function holdForBuilds({ db, trx }: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   await Promise.all([
     holdRequest(db)(trx, { id: requestId }),
     commitId === undefined ? undefined : holdCommit(db)(trx, { id: commitId }),
@@ -98,10 +100,10 @@ export async function holdForBuilds({ db, trx }: Life, requestId: bigint, commit
 
 /** Brings commits and requests into line with their builds. Answers what moved, and which projects that changes. */
 export async function rollUpCommits(
-  { db, trx }: Life,
+  { db, trx }: WriteContext,
   commitIds: bigint[],
   requestIds: bigint[],
-): Promise<{ moved: Happening[]; changed: bigint[] }> {
+): Promise<{ moved: LifecycleEvent[]; changed: bigint[] }> {
   // Asked for all at once and answered in this order: each is looked at when it is held.
   const [requests, commits, ofCommits, ofRequests] = await Promise.all([
     Promise.all(requestIds.map((id) => holdRequest(db)(trx, { id }))),
@@ -109,23 +111,23 @@ export async function rollUpCommits(
     Promise.all(commitIds.map((commit) => countedOfCommit(trx, { commit }))),
     Promise.all(requestIds.map((request) => countedOfRequest(trx, { request }))),
   ]);
-  const moved: Happening[] = [];
+  const moved: LifecycleEvent[] = [];
   const changed: bigint[] = [];
   for (const [at, id] of commitIds.entries()) {
     const [commit] = commits[at] ?? [];
     if (!commit) throw new Error(`commit ${id} is gone`);
     const state = commitState((ofCommits[at] ?? []).map(toFact), 'chosen');
     if (state === commit.build_state) continue;
-    await moveCommit(trx, { id, state });
+    await moveCommit(trx, { id, from: commit.build_state, state });
     moved.push({ projectId: commit.project_id, subjectId: id, type: 'commit', state });
     changed.push(commit.project_id);
   }
   for (const [at, id] of requestIds.entries()) {
     const [request] = requests[at] ?? [];
     if (!request) throw new Error(`build request ${id} is gone`);
-    const state = buildRequestState(request.fetch as FetchProgress, (ofRequests[at] ?? []).map(toFact));
+    const state = buildRequestState(request.fetch as FetchState, (ofRequests[at] ?? []).map(toFact));
     if (state === request.build_state) continue;
-    await moveRequest(trx, { id, state });
+    await moveRequest(trx, { id, from: request.build_state, state });
     moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
   }
   return { moved, changed };
@@ -159,7 +161,7 @@ const moveProject = preparedChange<{ id: bigint; state: string }>((db, value) =>
  * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Its row
  * is held already, so nothing newer can be overwritten. Answers the commit that decided.
  */
-export async function rollUpProject({ trx }: Life, projectId: bigint): Promise<bigint | undefined> {
+export async function rollUpProject({ trx }: WriteContext, projectId: bigint): Promise<bigint | undefined> {
   const [deciding] = await findDecidingCommit(trx, { project: projectId });
   const state = projectState((deciding?.build_state as CommitState | undefined) ?? null);
   await moveProject(trx, { id: projectId, state });

@@ -6,10 +6,10 @@ import { openMirrors } from './git/mirrors.ts';
 import { placesOf, sweepLeftovers } from './leftovers.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
-import { openShelf } from './shelf.ts';
-import type { Workshop } from './work.ts';
+import { openDependencyCache } from './dependency-cache.ts';
+import type { RunnerServices } from './job-runner.ts';
 
-export interface WorkshopOptions {
+export interface RunnerServicesOptions {
   /** The runner's folder, which nobody else uses: mirrors, work trees and sandboxes lie in it. */
   folder: string;
   /** How many pieces of work will be done at once. */
@@ -22,7 +22,7 @@ export interface WorkshopOptions {
   isolation: 'required' | 'off';
   link: Link;
   /** How much compiled software is kept unpacked. */
-  shelfBytes: number;
+  dependencyCacheBytes: number;
   /** How much of the disk stays free; see lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
@@ -32,7 +32,7 @@ export interface WorkshopOptions {
 }
 
 /** Opens what the real doing of work needs. Refuses when the machine cannot isolate builds. */
-export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
+export async function openRunnerServices(options: RunnerServicesOptions): Promise<RunnerServices> {
   const { folder, network, isolation, log } = options;
   const places = placesOf(folder);
   await sweepLeftovers(folder, log);
@@ -76,12 +76,18 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   const checkouts = await openCheckouts(places.checkouts, mirrors, log);
   const { scratch } = places;
   await mkdir(scratch, { recursive: true, mode: 0o711 });
-  const shelf = await openShelf({ folder: places.software, link, sandboxes, mostBytes: options.shelfBytes, log });
+  const dependencyCache = await openDependencyCache({
+    folder: places.software,
+    link,
+    sandboxes,
+    mostBytes: options.dependencyCacheBytes,
+    log,
+  });
   return {
     mirrors,
     checkouts,
     sandboxes,
-    shelf,
+    dependencyCache,
     link,
     scratch,
     disk,
@@ -95,7 +101,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
 }
 
 /** What is read from the server lands on the disk, and comes only while that has room. */
-function heldBack(link: Link, disk: DiskReserve): Workshop['link'] {
+function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
   async function* whileThereIsRoom(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const piece of content) {
       await disk.take(piece.length);
