@@ -172,7 +172,8 @@ function lookAt(fd: number): { text: () => string; close: () => void } {
   let isOpen = true;
   const look = (): string => {
     if (!isOpen) return text;
-    for (let length = 1; length > 0 && text.length < MOST_HEARD;) {
+    // What does not fill the buffer was all there is; to ask once more would cost an error.
+    for (let length = buffer.length; length === buffer.length && text.length < MOST_HEARD;) {
       length = readNow(fd, buffer);
       text += buffer.toString('utf8', 0, length);
     }
