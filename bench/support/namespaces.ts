@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { seccompFilter } from '../../src/runner/sandbox/arguments.ts';
-import { removeGroups } from '../../src/runner/sandbox/cgroup_files.ts';
+import { removeGroups } from '../../src/runner/sandbox/cgroup-files.ts';
 import { findCgroups } from '../../src/runner/sandbox/cgroups.ts';
 
 /** What isolation costs on this machine at the least; namespaces.c tells of it. */

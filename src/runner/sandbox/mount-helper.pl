@@ -128,7 +128,7 @@ sub open_run {
 
 sub try_to_open {
     my ( $name, $namespaces, $ids, $uid, $gid, $entrances, $descriptors, @command ) = @_;
-    my $run = $runs{$name} = {};
+    my $run = $runs{$name} = { other_ends => {} };
     enter('-') or return 0;
     my @entrances;
     for my $file ( split /\x01/, $entrances ) {

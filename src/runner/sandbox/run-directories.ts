@@ -32,6 +32,8 @@ interface Options {
   owner: Identity;
 }
 
+const mapped = (name: RunDirectory): string => join(OWN_DIRECTORIES, name);
+
 export function openRunDirectories({ folder, namespaces, owner }: Options): RunDirectories {
   const requests: Promise<void>[] = [];
   const request = (promise: Promise<void>): void => {
@@ -41,7 +43,6 @@ export function openRunDirectories({ folder, namespaces, owner }: Options): RunD
   request(namespaces.furnish(folder, owner));
   const made = new Set<string>(Object.keys(AHEAD));
   const path = (name: RunDirectory): string => join(folder, name);
-  const mapped = (name: RunDirectory): string => join(OWN_DIRECTORIES, name);
   const make = (name: RunDirectory): string => {
     if (!made.has(name)) request(namespaces.directory(path(name), LATER_MODE, owner));
     made.add(name);

@@ -24,16 +24,23 @@ export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
   return {
     programs,
     directories: [
-      ...['proc', 'tmp', 'run', 'var', 'home'],
-      ...[PLACES.home, PLACES.workspace, join(PLACES.workspace, NO_WORKSPACE)].map((path) => path.slice(1)),
+      '/proc',
+      '/tmp',
+      '/run',
+      '/var',
+      '/home',
+      PLACES.home,
+      PLACES.workspace,
+      `${PLACES.workspace}/${NO_WORKSPACE}`,
     ],
-    links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
+    links: { ...links, '/var/run': '/run', '/var/tmp': '/tmp' },
   };
 }
 
+const at = (place: string): string => join(SANDBOX_ROOT, place);
+
 /** `paths` are shown as they are on the machine, and only to be read. */
 export function openSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
-  const at = (place: string): string => join(SANDBOX_ROOT, place);
   // Outer ones before those inside them.
   const shown = paths.toSorted((a, b) => a.length - b.length).map((one) => namespaces.bind(one, at(one), 'ro'));
   return { at, made: Promise.all(shown) };
