@@ -107,7 +107,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
   };
   const packSoon = (): void => {
-    const work = pack().catch((error: unknown) => log.error({ err: error }, 'a log was not packed'));
+    const work = pack().catch((error: unknown) => log.error({ err: error }, 'packing a log failed'));
     packing.add(work);
     void work.finally(() => packing.delete(work));
   };
@@ -167,7 +167,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       if (!taken || isUnavailable(error)) throw error; // nothing is wrong with the job
       // The same request, made again while the first was still being answered: what that one got is ordered once more.
       if (isUniqueViolation(error) && (await queue.jobOf(db.read, name))) return 'again';
-      log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
+      log.error(
+        { err: error, kind: taken.kind, subject: String(taken.subject_id) },
+        'preparing a job for a runner failed',
+      );
       await setAside(taken);
       return 'again'; // whoever is next must not wait for the next look
     }
@@ -217,7 +220,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
       throw new ApiError('not_found', 'outcome[digest]');
     if (outcome.kind === 'lost') {
-      log.error({ holder, kind: job.kind, why: outcome.message }, 'a runner could not do its work');
+      log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
       await giveUp(trx, job);
     } else {
       const kind = kinds[job.kind as WorkKind];
@@ -235,7 +238,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const sweep = async (): Promise<void> => {
     if (hasBeenSetBack()) await hurryStranded(db, { kinds: Object.keys(kinds), longestWait: laterMs });
     for (const job of await claims.look()) {
-      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
+      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
@@ -245,7 +248,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
     sweeping ??= sweep()
-      .catch((error: unknown) => log.error({ err: error }, 'the queue was not swept'))
+      .catch((error: unknown) => log.error({ err: error }, 'sweep of expired claims failed'))
       .finally(() => (sweeping = undefined));
   }, sweepEvery);
 
