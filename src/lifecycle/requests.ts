@@ -158,7 +158,8 @@ async function suitesFor({ trx }: WriteContext, projectId: bigint, commit: Commi
     .map(({ id, last }) => ({ suiteId: id, last: Number(last ?? 0) }));
 }
 
-function factsOf(commit: CommitRow): CommitFacts {
+/** What rules look at. */
+export function factsOf(commit: CommitRow): CommitFacts {
   return {
     message: commit.message,
     branches: JSON.parse(commit.branches) as string[],
