@@ -101,7 +101,7 @@ export async function startServer({
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
-    document: openApiDocument(routes, config.base_url?.replace(/\/+$/, '')),
+    document: () => openApiDocument(routes, config.base_url?.replace(/\/+$/, '')),
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),
