@@ -4,7 +4,7 @@ import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLogs, completeLog } from '../streams/logs.ts';
-import { recordEvent, rollUp } from './ledger.ts';
+import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
@@ -29,13 +29,41 @@ export async function advanceBuild(
   return true;
 }
 
-async function moveBuild(context: WriteContext, build: BuildRow, to: BuildState, ending: Ending): Promise<boolean> {
-  const { exit_status = null, failure_reason = '' } = ending;
-  const values = { id: build.id, now: BigInt(Date.now()), exit_status, failure_reason };
-  if ((await moves[to](context.trx, values)) !== 1n) return false;
-  if (isFinal(buildMachine, to)) await completeLog(context.db, context.trx, build.id);
-  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state: to });
+/**
+ * The same, for whoever holds the build's job and has looked at the build since: nobody else moves it then. That the store
+ * sees it in the same way is checked at the end of the transaction, and not waited for here.
+ */
+export async function advanceHeldBuild(
+  context: WriteContext,
+  build: BuildRow,
+  to: BuildState,
+  ending: Ending = {},
+): Promise<boolean> {
+  if (!statesBefore(buildMachine, to).includes(build.build_state as BuildState)) return false;
+  const moving = write(context, build, to, ending).then((moved) => {
+    if (!moved) throw new Error(`build ${build.id} was moved by somebody who does not hold its job`);
+  });
+  checkAtEnd(context, moving);
+  await tell(context, build, to);
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   return true;
+}
+
+async function moveBuild(context: WriteContext, build: BuildRow, to: BuildState, ending: Ending): Promise<boolean> {
+  if (!(await write(context, build, to, ending))) return false;
+  await tell(context, build, to);
+  return true;
+}
+
+async function write({ trx }: WriteContext, { id }: BuildRow, to: BuildState, ending: Ending): Promise<boolean> {
+  const { exit_status = null, failure_reason = '' } = ending;
+  return (await moves[to](trx, { id, now: BigInt(Date.now()), exit_status, failure_reason })) === 1n;
+}
+
+/** That it came to a state; with the final one its log is complete. */
+async function tell(context: WriteContext, build: BuildRow, state: BuildState): Promise<void> {
+  if (isFinal(buildMachine, state)) await completeLog(context.db, context.trx, build.id);
+  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
 }
 
 type Move = (trx: Transaction, values: { id: bigint; now: bigint } & Required<Ending>) => Promise<bigint>;

@@ -3,6 +3,7 @@ import type { Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 import { mostOf, type Serving } from './accounts.ts';
+import type { ClaimedJob } from './queue.ts';
 import { forKinds, laneIsFree } from './statements.ts';
 
 /**
@@ -34,7 +35,7 @@ interface Values {
 type Value = <Name extends keyof Values>(name: Name) => Values[Name];
 
 /** What was taken, if anything, the first of the accounts that something waits for, and how many there are. */
-type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null; accounts: bigint };
+type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null; accounts: bigint; is_more: boolean };
 
 /** Where others hold the first accounts, the next ones are tried. */
 const mostTried = 16;
@@ -51,7 +52,7 @@ const takes = forKinds((kinds) => {
 export async function takeNext(
   trx: Transaction,
   { kinds, mostRunning = 0, boundAs, name, holder, seconds, turn }: Taking,
-): Promise<JobRow | 'overtaken' | undefined> {
+): Promise<ClaimedJob | 'overtaken' | undefined> {
   const isBounded = mostRunning > 0;
   const { all, some } = takes(kinds);
   const take = (boundAs === undefined ? all : some)[Number(isBounded)];
@@ -60,14 +61,14 @@ export async function takeNext(
   const values = { ...clock, most: mostOf(mostRunning), runner: boundAs ?? 0n, claim: name, holder, turn };
   const [taken] = await take(trx, values);
   if (!taken || taken.first === null) return undefined;
-  const { first, accounts, ...job } = taken;
+  const { first, accounts, is_more: isMore, ...job } = taken;
   if (job.id === null) {
     // What waits for the one account there is, others are just taking. Were it more, it would have been found.
     if (!isBounded && accounts === 1n) return undefined;
     if (isBounded) await waitForTurn(trx, { account: first });
     return 'overtaken';
   }
-  if (job.lane === null || (await isAlone(trx, job.lane, job.id))) return job;
+  if (job.lane === null || (await isAlone(trx, job.lane, job.id))) return { ...job, claim: name, isLast: !isMore };
   const free = { claim: null, holder: null, claimed_until: null, tries: job.tries - 1 };
   await trx.updateTable('jobs').set(free).where('id', '=', job.id).execute();
   return 'overtaken';
@@ -144,6 +145,12 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
       where queue_turns.account_id = held.account_id and exists (select 1 from job)
     )
     select taken.*, (select account_id from candidates order by place limit 1) as first,
-      (select count(*) from candidates) as accounts
+      (select count(*) from candidates) as accounts,
+      (
+        select other.id from jobs as other
+        where other.claim is null and other.kind in (${kind}) and other.run_after <= ${value('now')}
+          and other.id <> taken.id
+        limit 1
+      ) is not null as is_more
     from (select 1) as one left join taken on true`;
 }

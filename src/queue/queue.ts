@@ -42,6 +42,8 @@ export interface NewJob {
 /** A job that somebody holds. */
 export interface ClaimedJob extends JobRow {
   claim: string;
+  /** Whether nothing else waited when it was claimed, where that is known. */
+  isLast?: boolean;
 }
 
 /** Announced when there may be something to claim. */
@@ -92,8 +94,7 @@ export async function claim(
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
   if (!db.inTurns) {
-    const job = await takeNext(trx, { ...serving, holder, seconds, turn, name });
-    return job === 'overtaken' || job === undefined ? job : { ...job, claim: name };
+    return takeNext(trx, { ...serving, holder, seconds, turn, name });
   }
   const next = await nextAccount(db, trx, serving);
   if (!next) return undefined;
@@ -175,9 +176,9 @@ export async function holdJob(db: Database, trx: Transaction, claim: string): Pr
   return job && { ...job, claim };
 }
 
-/** Takes a job out; false when the claim no longer holds it. */
-export async function remove(trx: Transaction, job: ClaimedJob): Promise<boolean> {
-  return (await deleteClaimed(trx, { id: job.id, claim: job.claim })) === 1n;
+/** Takes a job out, if the claim still holds it. */
+export async function remove(trx: Transaction, job: ClaimedJob): Promise<void> {
+  await deleteClaimed(trx, { id: job.id, claim: job.claim });
 }
 
 export type Cancelled = 'dropped' | 'signalled' | 'none';
@@ -241,6 +242,25 @@ export async function release(db: Database, trx: Transaction, job: Pick<ClaimedJ
 export async function putOff(trx: Transaction, { id, claim: held, tries }: ClaimedJob, until: number): Promise<void> {
   const waiting = { claim: null, holder: null, claimed_until: null, tries: tries - 1, run_after: BigInt(until) };
   await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
+}
+
+/** One that was put off can be claimed from now on. */
+export async function hurryJob(db: Database, trx: Transaction, id: bigint): Promise<void> {
+  await trx.updateTable('jobs').set({ run_after: 0n }).where('id', '=', id).where('claim', 'is', null).execute();
+  await db.announce(trx, queueTopic);
+}
+
+/**
+ * The same, for all jobs of an account that were put off. Those that somebody holds at this moment are passed over:
+ * whoever puts one off looks once more whether it has to wait.
+ */
+export async function hurryAccount(db: Database, trx: Transaction, accountId: bigint): Promise<void> {
+  const all = trx.selectFrom('jobs').select('jobs.id').where('jobs.account_id', '=', accountId);
+  const putOff = all.where('jobs.claim', 'is', null).where('jobs.lane', 'is', null).where('jobs.run_after', '>', 0n);
+  const jobs = await db.skipLocked(putOff, 'jobs').execute();
+  if (jobs.length === 0) return;
+  await trx.updateTable('jobs').set({ run_after: 0n }).where('id', 'in', idsOf(jobs)).execute();
+  await db.announce(trx, queueTopic);
 }
 
 /**

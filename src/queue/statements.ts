@@ -132,6 +132,6 @@ export const holdClaimed = forEachKind((db) =>
 export const findHeld = prepared<{ holder: string }, JobRow>((db, value) =>
   db.selectFrom('jobs').selectAll().where('claim', 'is not', null).where('holder', '=', value('holder')),
 );
-export const deleteClaimed = preparedWrite<{ id: bigint; claim: string }>((db, value) =>
+export const deleteClaimed = preparedChange<{ id: bigint; claim: string }>((db, value) =>
   db.deleteFrom('jobs').where('id', '=', value('id')).where('claim', '=', value('claim')),
 );
