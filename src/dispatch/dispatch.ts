@@ -93,7 +93,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       );
       if (!job) return;
       await packLog(db, blobs, job.subject_id);
-      await db.transaction((trx) => queue.remove(trx, job));
+      await db.transaction((trx) => queue.remove(db, trx, job));
     }
   };
   const packSoon = (): void => {

@@ -84,7 +84,7 @@ export function createOrdering(parts: OrderingParts): Ordering {
       findLog(trx, job.subject_id),
     ]);
     if (!work) {
-      await queue.remove(trx, job);
+      await queue.remove(db, trx, job);
       return 'again';
     }
     if ('awaits' in work) {

@@ -63,7 +63,7 @@ export function createSettling({
 }: SettlingParts): Settling {
   /** The job is over: whatever state that led to, its log is complete and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
-    await queue.remove(trx, job);
+    await queue.remove(db, trx, job);
     if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another one begun
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
     if ((size ?? (await findLog(trx, job.subject_id))?.size ?? 0n) <= smallLog) return;

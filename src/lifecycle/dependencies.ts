@@ -158,7 +158,7 @@ export async function failCompile(context: WriteContext, dependency: Owned, why 
  * it any more. Nobody waits for what another account compiles.
  */
 export async function wakeWaiting({ db, trx }: WriteContext, ownerId: bigint): Promise<void> {
-  await hurryAccount(db, trx, ownerId);
+  await hurryAccount(db, trx, ownerId, ['run_suite', 'compile_dependency']);
 }
 
 /** Offers what is compiled to every account; false while nothing is. */

@@ -18,7 +18,7 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  1. an idempotency key; the runner that asks; the turn of its account
  *  2. jobs, but for delivery jobs
  *  3. the build, deploy or dependency that a job is about, and its log
- *  4. build requests
+ *  4. the lane of a deploy, where its place in the queue is; build requests
  *  5. the right to record what was fetched for a project (`holdFetched`)
  *  6. commits
  *  7. projects
@@ -26,7 +26,9 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  9. delivery jobs
  * 10. deliveries
  *
- * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen.
+ * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen. And
+ * whoever passes over what others hold waits for nobody: so a claim takes a turn and a job after the outcome of another
+ * job, and the end of a compile lets go of the jobs that wait for it.
  */
 interface Ledger {
   events: LifecycleEvent[];

@@ -3,8 +3,9 @@ import type { Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 import { mostOf, type Serving } from './accounts.ts';
+import { laneIsFree } from './lanes.ts';
 import type { ClaimedJob } from './queue.ts';
-import { forKinds, laneIsFree } from './statements.ts';
+import { forKinds } from './statements.ts';
 
 /**
  * Claims where several servers make them at once, on PostgreSQL: which account is next, its oldest job, the claim on it
@@ -103,7 +104,7 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
     select jobs.id from jobs
     where jobs.account_id >= ${account} and jobs.account_id <= ${account} and jobs.claim is null
       and jobs.kind in (${kind}) and jobs.run_after <= ${value('now')} and ${laneIsFree('jobs')}
-    order by jobs.account_id, jobs.id limit 1`;
+    order by jobs.account_id, jobs.run_after, jobs.id limit 1`;
   const orFirst = isBounded ? sql`` : sql`, (select account_id from candidates order by place limit 1)`;
   return sql<Taken>`
     with idle as materialized (

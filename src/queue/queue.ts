@@ -5,6 +5,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import { nextAccount, type Serving } from './accounts.ts';
 import { takeNext } from './claiming.ts';
+import { moveUp, putInLine } from './lanes.ts';
 import { nobodys } from './lapses.ts';
 import {
   deleteClaimed,
@@ -53,7 +54,9 @@ export const claimsTopic = 'claims';
 
 /** Puts jobs into the queue. */
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
-  await insertJobs(trx, ...jobs.map((job) => rowOf(ids.next(), job)));
+  const rows: JobRow[] = [];
+  for (const job of jobs) rows.push(await putInLine(db, trx, rowOf(ids.next(), job)));
+  await insertJobs(trx, ...rows);
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
   await db.announce(trx, queueTopic);
 }
@@ -177,8 +180,9 @@ export async function holdJob(db: Database, trx: Transaction, claim: string): Pr
 }
 
 /** Takes a job out, if the claim still holds it. */
-export async function remove(trx: Transaction, job: ClaimedJob): Promise<void> {
-  await deleteClaimed(trx, { id: job.id, claim: job.claim });
+export async function remove(db: Database, trx: Transaction, { id, claim: held, lane }: ClaimedJob): Promise<void> {
+  await deleteClaimed(trx, { id, claim: held });
+  await moveUp(db, trx, [lane]);
 }
 
 export type Cancelled = 'dropped' | 'signalled' | 'none';
@@ -196,6 +200,7 @@ export async function cancel(
   for (const { subject_id: subject } of claimed) outcomes.set(subject, 'signalled');
   for (const { subject_id: subject } of waiting) outcomes.set(subject, 'dropped');
   if (waiting.length > 0) await trx.deleteFrom('jobs').where('id', 'in', idsOf(waiting)).execute();
+  await moveUp(db, trx, lanesOf(waiting));
   if (claimed.length > 0) {
     await trx.updateTable('jobs').set({ cancelled: 1 }).where('id', 'in', idsOf(claimed)).execute();
     await db.announce(trx, claimsTopic);
@@ -206,10 +211,13 @@ export async function cancel(
 /** Takes jobs out, whoever holds them: what they are about goes. Holders are told. */
 export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
   await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
+  const inLanes = trx.selectFrom('jobs').select('lane').distinct().where('lane', 'is not', null);
+  const lanes = lanesOf(await inLanes.where('subject_id', 'in', subjects as never).execute());
   await trx
     .deleteFrom('jobs')
     .where('subject_id', 'in', subjects as never)
     .execute();
+  await moveUp(db, trx, lanes);
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic); // what waited behind them, or for their account's share, can be begun
 }
@@ -217,12 +225,16 @@ export async function drop(db: Database, trx: Transaction, subjects: Expression<
 type Jobs = ReturnType<typeof jobsOf>;
 
 function jobsOf(trx: Transaction) {
-  return trx.selectFrom('jobs').select(['jobs.id', 'jobs.subject_id', 'jobs.claim']).orderBy('jobs.id');
+  return trx.selectFrom('jobs').select(['jobs.id', 'jobs.subject_id', 'jobs.claim', 'jobs.lane']).orderBy('jobs.id');
 }
 
 /** Several jobs are always held in the same order: nobody waits for one while another waits for what they hold. */
 async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs): Promise<void> {
   if (!db.inTurns) await db.locked(which(jobsOf(trx)), 'jobs').execute();
+}
+
+function lanesOf(jobs: readonly { lane: string | null }[]): (string | null)[] {
+  return jobs.map(({ lane }) => lane);
 }
 
 function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
@@ -251,16 +263,19 @@ export async function hurryJob(db: Database, trx: Transaction, id: bigint): Prom
 }
 
 /**
- * The same, for all jobs of an account that were put off. Those that somebody holds at this moment are passed over:
+ * The same, for all jobs of an account of these kinds that were put off. Those that somebody holds at this moment are passed over:
  * whoever puts one off looks once more whether it has to wait.
  */
-export async function hurryAccount(db: Database, trx: Transaction, accountId: bigint): Promise<void> {
+export async function hurryAccount(
+  db: Database,
+  trx: Transaction,
+  accountId: bigint,
+  kinds: readonly string[],
+): Promise<void> {
   const all = trx.selectFrom('jobs').select('jobs.id').where('jobs.account_id', '=', accountId);
-  const putOff = all.where('jobs.claim', 'is', null).where('jobs.lane', 'is', null).where('jobs.run_after', '>', 0n);
-  const jobs = await db.skipLocked(putOff, 'jobs').execute();
-  if (jobs.length === 0) return;
-  await trx.updateTable('jobs').set({ run_after: 0n }).where('id', 'in', idsOf(jobs)).execute();
-  await db.announce(trx, queueTopic);
+  const putOff = all.where('jobs.claim', 'is', null).where('jobs.run_after', '>', 0n).where('jobs.kind', 'in', kinds);
+  const hurried = trx.updateTable('jobs').set({ run_after: 0n }).where('id', 'in', db.skipLocked(putOff, 'jobs'));
+  if ((await hurried.executeTakeFirst()).numUpdatedRows > 0n) await db.announce(trx, queueTopic);
 }
 
 /**

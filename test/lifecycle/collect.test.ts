@@ -80,7 +80,7 @@ describeService('what nobody refers to', (service) => {
     assertDestroyed(await alice.delete(second.path));
     await removeDoomedBlobs(db, store);
     assert.ok(blobs().includes(said), 'somebody may be about to refer to it');
-    await db.transaction((trx) => remove(trx, job));
+    await db.transaction((trx) => remove(db, trx, job));
     await removeDoomedBlobs(db, store);
     assert.ok(!blobs().includes(said));
     assert.deepEqual(await db.read.selectFrom('doomed_blobs').selectAll().execute(), []);
