@@ -190,6 +190,8 @@ export type Outcome =
   | { kind: 'fetched'; commit: CommitReport }
   /** Something outside must change before it can work; the log says what. */
   | { kind: 'unfetchable'; reason: string }
+  /** This runner cannot run it as isolation demands; the log says why. */
+  | { kind: 'unrunnable'; reason: string }
   | { kind: 'exited'; status: number }
   /** What has to run before the command did not; the log says which and how. */
   | { kind: 'launch_failed' }

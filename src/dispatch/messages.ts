@@ -126,6 +126,7 @@ type Details = {
 const details: Details = {
   fetched: ({ commit }) => ({ kind: 'fetched', commit: readCommit(commit) }),
   unfetchable: (outcome) => ({ kind: 'unfetchable', reason: reason(outcome.reason, 'outcome[reason]') }),
+  unrunnable: (outcome) => ({ kind: 'unrunnable', reason: reason(outcome.reason, 'outcome[reason]') }),
   exited: ({ status }) => ({ kind: 'exited', status: whole(255)(status, 'outcome[status]') }),
   launch_failed: () => ({ kind: 'launch_failed' }),
   compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),

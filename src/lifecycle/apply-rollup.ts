@@ -3,8 +3,8 @@ import type { Transaction } from '../db/open.ts';
 import { prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
-import { buildRequestState, commitState, projectState, type BuildFact, type FetchProgress } from './rollup.ts';
-import type { BuildState, CommitState, ProjectState } from './states.ts';
+import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
+import type { BuildState, CommitState, FetchState, ProjectState } from './states.ts';
 
 type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'failure_reason'> & { state: string };
 type NoBuild = Record<keyof CountedBuild, null>;
@@ -99,17 +99,19 @@ export function isOurs({ trx }: WriteContext, id: bigint): void {
   heldIn.set(trx, (heldIn.get(trx) ?? new Set()).add(id));
 }
 
-const moveCommit = preparedChange<{ id: bigint; state: string }>((db, value) =>
+const moveCommit = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>
   db
     .updateTable('commits')
     .set({ build_state: value('state') })
-    .where('id', '=', value('id')),
+    .where('id', '=', value('id'))
+    .where('build_state', '=', value('from')),
 );
-const moveRequest = preparedChange<{ id: bigint; state: string }>((db, value) =>
+const moveRequest = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>
   db
     .updateTable('build_requests')
     .set({ build_state: value('state') })
-    .where('id', '=', value('id')),
+    .where('id', '=', value('id'))
+    .where('build_state', '=', value('from')),
 );
 
 /** Until the transaction is over nobody else adds builds to the commit, or looks at those that it has to do so. */
@@ -137,7 +139,7 @@ export async function rollUpCommits(
     if (!commit) throw new Error(`commit ${id} is gone`);
     const state = commitState(toFacts(rows), 'chosen');
     if (state === commit.build_state) continue;
-    await moveCommit(trx, { id, state });
+    await moveCommit(trx, { id, from: commit.build_state, state });
     moved.push({ projectId: commit.project_id, subjectId: id, type: 'commit', state });
     changed.push(commit.project_id);
   }
@@ -145,9 +147,9 @@ export async function rollUpCommits(
     const rows = ofRequests[at] ?? [];
     const [request] = rows;
     if (!request) throw new Error(`build request ${id} is gone`);
-    const state = buildRequestState(request.fetch as FetchProgress, toFacts(rows));
+    const state = buildRequestState(request.fetch as FetchState, toFacts(rows));
     if (state === request.build_state) continue;
-    await moveRequest(trx, { id, state });
+    await moveRequest(trx, { id, from: request.build_state, state });
     moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
   }
   return { moved, changed };

@@ -7,7 +7,7 @@ import * as schema from '../http/schema.ts';
 import { wakeWaiting } from '../lifecycle/dependencies.ts';
 import { holdForeign, isSameStack, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { dependenciesNow, pinsOf, type Stack } from '../lifecycle/software.ts';
-import { destroyed, destroyedAnswer, lifeOf, orNotFound } from './common.ts';
+import { destroyed, destroyedAnswer, writeContextOf, orNotFound } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
 import { orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
@@ -100,7 +100,7 @@ export const routes = [
     audit: { action: 'dependency.attached', details: inSuite },
     async handle(call) {
       const { db, project, suite, ids, input } = call;
-      const isForeign = await holdForeign(lifeOf(call), project.owner_id, [input.dependency_id]);
+      const isForeign = await holdForeign(writeContextOf(call), project.owner_id, [input.dependency_id]);
       const query = db.selectFrom('dependencies').selectAll().where('id', '=', input.dependency_id);
       const dependency = orNotFound(await query.executeTakeFirst(), 'dependency_id');
       const row = { id: ids.next(), suite_id: suite.id, dependency_id: dependency.id };
@@ -128,7 +128,7 @@ export const routes = [
       const { db, project, dependency, pin, isBehind } = call;
       if (!isBehind) return view(dependency, pin);
       if (dependency.shared !== 1) throw new ApiError('not_found'); // it was taken back, with whatever is new
-      await holdForeign(lifeOf(call), project.owner_id, [dependency.id]);
+      await holdForeign(writeContextOf(call), project.owner_id, [dependency.id]);
       const now = await stackNow(db, dependency.id);
       await pinTo(db, { suite_dependency_id: dependency.use_id }, now);
       return view(dependency, now);
@@ -150,7 +150,7 @@ export const routes = [
         .where('id', '=', dependency.use_id)
         .executeTakeFirst();
       orNotFound(numDeletedRows === 1n ? numDeletedRows : undefined);
-      await wakeWaiting(lifeOf(call), project.owner_id);
+      await wakeWaiting(writeContextOf(call), project.owner_id);
       return destroyed;
     },
   }),
