@@ -14,13 +14,15 @@ export const compileDependency: JobHandler = {
     if (!dependency) return undefined;
     const { archive, archive_kind: kind, archive_file_size: size } = dependency;
     if (archive === null || kind === null || size === null) return undefined;
-    const { missing, layers, ...software } = await relatedSoftware(context, dependency.id);
+    const { layers } = await relatedSoftware(context, dependency.id);
     const below = mustWait(dependency, layers) ? layers.map(({ id }) => id) : [];
     const awaited = await findAwaited(context.trx, dependency.owner_id, below);
     if (awaited.length > 0) {
       await sayWaiting(context, dependency.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
+    // One may have been compiled between the two looks: what it became is looked up when nothing is awaited any more.
+    const { missing, layers: _, ...software } = await relatedSoftware(context, dependency.id);
     if (missing.length > 0) {
       await failCompile(context, dependency, missing.map(notCompiled).join('\n'));
       return undefined;

@@ -36,19 +36,22 @@ export const runSuite: JobHandler = {
       ...rest
     } = parts;
     const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
-    const [{ missing, layers: _, ...software }, variables] = await Promise.all([
+    const [found, variables] = await Promise.all([
       hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
       hasVariables ? variablesOf(context, build.suite_id) : [],
     ]);
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
-      missing.map(({ id }) => id),
+      found.missing.map(({ id }) => id),
     );
     if (awaited.length > 0) {
       await sayWaiting(context, build.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
+    // What is missing may have been compiled between the two looks.
+    const needed = found.missing.length === 0 ? found : await suiteSoftware(context, build.suite_id);
+    const { missing, layers: _, ...software } = needed;
     if (missing.length > 0) {
       await addLine(context.db, context.trx, build.id, missing.map(notCompiled).join('\n'));
       await advanceBuild(context, build, 'errored', { failure_reason: 'dependency_not_compiled' });
