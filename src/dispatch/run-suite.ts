@@ -84,8 +84,7 @@ export const runSuite: JobHandler = {
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
-    const build = await buildOf(context, job.subject_id);
-    if (build) await advanceHeldBuild(context, build, ...endingOf(outcome));
+    await advanceBuild(context, { id: job.subject_id }, ...endingOf(outcome));
   },
 
   async lose(context, job) {

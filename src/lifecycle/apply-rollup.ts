@@ -81,6 +81,17 @@ const holdCommit = preparedChange<{ id: bigint }>((db, value) =>
 const holdRequest = preparedChange<{ id: bigint }>((db, value) =>
   db.selectFrom('build_requests').select('id').where('id', '=', value('id')).forNoKeyUpdate(),
 );
+/** One of each, which is what most transactions hold: the commit when the request is held. */
+const holdPair = preparedChange<{ request: bigint; commit: bigint }>((db, value) => ({
+  compile: () =>
+    sql`
+      with request as materialized (
+        select id from build_requests where id = ${value('request')} for no key update
+      )
+      select commits.id from commits
+      where commits.id = ${value('commit')} and (select count(*) from request) >= 0 for no key update
+    `.compile(db),
+}));
 
 /** What a transaction holds already, or has made itself. */
 const heldIn = new WeakMap<Transaction, Set<bigint>>();
@@ -89,9 +100,16 @@ async function hold({ db, trx }: WriteContext, requestIds: readonly bigint[], co
   if (db.inTurns) return;
   const held = heldIn.get(trx) ?? new Set();
   heldIn.set(trx, held);
-  for (const id of requestIds) if (!held.has(id)) await holdRequest(trx, { id });
-  for (const id of commitIds) if (!held.has(id)) await holdCommit(trx, { id });
-  for (const id of [...requestIds, ...commitIds]) held.add(id);
+  const requests = requestIds.filter((id) => !held.has(id));
+  const commits = commitIds.filter((id) => !held.has(id));
+  const [[request], [commit]] = [requests, commits];
+  if (request !== undefined && commit !== undefined && requests.length + commits.length === 2)
+    await holdPair(trx, { request, commit });
+  else {
+    for (const id of requests) await holdRequest(trx, { id });
+    for (const id of commits) await holdCommit(trx, { id });
+  }
+  for (const id of [...requests, ...commits]) held.add(id);
 }
 
 /** What a transaction has made itself, nobody else can touch. */

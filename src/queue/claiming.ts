@@ -105,6 +105,16 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
     where jobs.account_id >= ${account} and jobs.account_id <= ${account} and jobs.claim is null
       and jobs.kind in (${kind}) and jobs.run_after <= ${value('now')} and ${laneIsFree('jobs')}
     order by jobs.account_id, jobs.run_after, jobs.id limit 1`;
+  // Kind by kind, which leads along the index of those that are due.
+  const more = sql.join(
+    kinds.map(
+      (one) => sql`exists (
+        select 1 from jobs as other
+        where other.claim is null and other.kind = ${one} and other.run_after <= ${value('now')} and other.id <> taken.id
+      )`,
+    ),
+    sql` or `,
+  );
   const orFirst = isBounded ? sql`` : sql`, (select account_id from candidates order by place limit 1)`;
   return sql<Taken>`
     with idle as materialized (
@@ -147,11 +157,6 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
     )
     select taken.*, (select account_id from candidates order by place limit 1) as first,
       (select count(*) from candidates) as accounts,
-      (
-        select other.id from jobs as other
-        where other.claim is null and other.kind in (${kind}) and other.run_after <= ${value('now')}
-          and other.id <> taken.id
-        limit 1
-      ) is not null as is_more
+      (${more}) as is_more
     from (select 1) as one left join taken on true`;
 }
