@@ -14,10 +14,10 @@ type Ask = typeof ask;
  * What was not begun yet is simply done on another connection; it waits for one for `waitLimitMs`. What was lost in the
  * middle of a transaction is undone, and who began the transaction may begin it again. Only of a commit nobody knows.
  *
- * A transaction takes as few round trips as it can do with. What nobody waits for is sent and not waited for: its
- * beginning, and changes whose outcome is not asked about (`later`). PostgreSQL does them in the order in which they were
- * sent, so whatever comes after finds them done. When one of them fails, everything after it in the transaction fails as
- * well, and what is thrown is why the first one did.
+ * A transaction takes as few round trips as it can do with. What nobody waits for is kept back and sent with what
+ * somebody does wait for: its beginning, and changes whose outcome is not asked about (`later`). PostgreSQL does them in
+ * the order in which they were asked for, so whatever comes after finds them done. When one of them fails, everything
+ * after it in the transaction fails as well, and what is thrown is why the first one did.
  *
  * The driver's errors hold the driver: the client, with the keys to its connection. Nothing of that leaves this file.
  */

@@ -97,7 +97,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
   };
   const packSoon = (): void => {
-    const work = pack().catch((error: unknown) => log.error({ err: error }, 'a log was not packed'));
+    const work = pack().catch((error: unknown) => log.error({ err: error }, 'packing a log failed'));
     packing.add(work);
     void work.finally(() => packing.delete(work));
   };
@@ -134,7 +134,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const sweep = async (): Promise<void> => {
     if (hasBeenSetBack()) await hurryStranded(db, { kinds: Object.keys(kinds), longestWait: longestPutOff });
     for (const job of await claims.look()) {
-      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
+      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await lose(job);
@@ -144,7 +144,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
     sweeping ??= sweep()
-      .catch((error: unknown) => log.error({ err: error }, 'the queue was not swept'))
+      .catch((error: unknown) => log.error({ err: error }, 'sweep of expired claims failed'))
       .finally(() => (sweeping = undefined));
   }, sweepEvery);
 

@@ -123,7 +123,10 @@ export function createOrdering(parts: OrderingParts): Ordering {
       if (isUniqueViolation(error) && !asking.mayBeGiven && (await queue.jobOf(db.read, asking.name)))
         return attempt({ ...asking, mayBeGiven: true }, isWanted);
       if (!taken || isUnavailable(error)) throw error; // nothing is wrong with the job
-      log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
+      log.error(
+        { err: error, kind: taken.kind, subject: String(taken.subject_id) },
+        'preparing a job for a runner failed',
+      );
       await setAside(taken);
       return 'again'; // whoever is next must not wait for the next look
     }

@@ -100,7 +100,7 @@ export function createSettling({
       if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
         throw new ApiError('not_found', 'outcome[digest]');
       if (outcome.kind === 'lost') {
-        log.error({ holder, kind: job.kind, why: outcome.message }, 'a runner could not do its work');
+        log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
         await giveUp(trx, job);
         return { taken: true };
       }

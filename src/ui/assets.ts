@@ -23,7 +23,7 @@ export const icon = asset('icon.svg', 'image/svg+xml');
 export function addAssets(server: FastifyInstance): void {
   for (const { path, type, content } of [stylesheet, icon]) {
     const send = packedOnce(content);
-    server.get(path, ({ headers }, reply) =>
+    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) =>
       send(headers['accept-encoding'], reply.type(type).header('cache-control', 'public, max-age=31536000, immutable')),
     );
   }

@@ -94,6 +94,7 @@ export function addSite(server: FastifyInstance, places: readonly Place[], servi
     site.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
     for (const place of places) {
       site.route({
+        config: { provenBy: 'session' },
         method: place.method,
         url: place.path,
         handler: (request, reply) => attend(place, request, reply, services, cookies),

@@ -65,7 +65,7 @@ test('a report that the server does not take is not repeated: the runner goes on
     throw new RejectedError('the server answered 403');
   });
   assert.equal(reports, 1);
-  assert.match(said, /work was given up: the server answered 403/);
+  assert.match(said, /job abandoned: the server answered 403/);
 });
 
 test('only what the server itself refuses is final', () => {
