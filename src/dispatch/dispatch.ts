@@ -103,8 +103,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
-  const { settle, lose, giveUp } = createSettling(shared);
-  const ordering = createOrdering({ ...shared, giveUp });
+  const settling = createSettling(shared);
+  const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
   const line = waitingLine(db);
 
   /** The outcome, and the next order with the same commit. */
@@ -117,13 +117,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       [receipt, next] = await db.transaction(async (trx) => {
         claimed = undefined;
         await holdRunner(db, trx, runner);
-        const settled = await settle(trx, runner, report);
+        const settled = await settling.settle(trx, runner, report);
         return [settled, 'taken' in settled ? await ordering.within(trx, { runner, name, onClaim }) : undefined];
       });
     } catch (error) {
       if ((!claimed && !isUniqueViolation(error)) || isUnavailable(error)) throw error;
       // What is wrong with the next job is nothing against this one.
-      receipt = await db.transaction((trx) => settle(trx, runner, report));
+      receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
       next = 'taken' in receipt ? 'again' : undefined;
     }
     const order = await ordering.goOn(next, { runner, name });
@@ -137,7 +137,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
-      else await lose(job);
+      else await settling.lose(job);
     }
     if (packing.size === 0 && (await queue.isAnyWaiting(db, [packKind]))) packSoon();
   };
@@ -198,7 +198,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       const { next } = report;
       // Where an account may have so many under way and no more, who claims may have to wait, and then holds nothing.
       if (next !== undefined && accountConcurrency === 0) return settleAndOrder(runner, report, next);
-      const receipt = await db.transaction((trx) => settle(trx, runner, report));
+      const receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
       const isTaken = next !== undefined && 'taken' in receipt;
       const order = isTaken ? await ordering.now({ runner, name: next }) : undefined;
       return order ? { ...receipt, next: order } : receipt;

@@ -35,13 +35,14 @@ export async function advanceBuild(
  */
 export async function advanceHeldBuild(context: WriteContext, build: BuildRow, to: BuildState): Promise<boolean> {
   if (!statesBefore(buildMachine, to).includes(build.build_state as BuildState)) return false;
-  const moving = write(context, build, to, {}).then((moved) => {
-    if (!moved) throw new Error(`build ${build.id} was moved by somebody who does not hold its job`);
-  });
-  checkAtEnd(context, moving);
+  checkAtEnd(context, isMoved(write(context, build, to, {}), build));
   await tell(context, build, to);
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   return true;
+}
+
+async function isMoved(moving: Promise<Moved | undefined>, { id }: BuildRow): Promise<void> {
+  if (!(await moving)) throw new Error(`build ${id} was moved by somebody who does not hold its job`);
 }
 
 async function moveBuild(
