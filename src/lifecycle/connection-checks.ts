@@ -29,6 +29,7 @@ export async function beginCheck(
   project: { id: bigint; owner_id: bigint },
 ): Promise<bigint> {
   const now = BigInt(Date.now());
+  await db.holdNumber(trx, project.id); // of two who ask at once, the second joins the first
   const open = await trx
     .selectFrom('connection_checks')
     .select(['id', 'created_at'])

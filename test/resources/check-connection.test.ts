@@ -1,19 +1,26 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { noteVisits } from '../../src/auth/runner-visits.ts';
-import { AuditWatch } from '../support/audit.ts';
+import { allEntries, AuditWatch } from '../support/audit.ts';
 import { assertNotFound } from '../support/expect.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
-describeService('a look at a repository', (service) => {
+describeService('a look at a repository', (service, database) => {
   let alice: User;
   let runner: ScriptedRunner;
   before(async () => {
     alice = await service.user();
     runner = await ScriptedRunner.start(service.store);
+    database.afterwards(() => runner.dispatch.close());
   });
+  /** What was asked for is there to be taken. */
+  const untilQueued = async (): Promise<void> => {
+    const jobs = service.store.db.read.selectFrom('jobs').select('id').where('kind', '=', 'check_connection');
+    while ((await jobs.execute()).length === 0) await pause(5);
+  };
   const pathOf = (project: { id: bigint }): string => `/projects/${project.id}/check_connection`;
 
   test('is answered at once when nobody is there to do it, and leaves no job', async () => {
@@ -32,6 +39,13 @@ describeService('a look at a repository', (service) => {
     const audit = await AuditWatch.begin(service);
     await alice.requestBuild(project, 'main');
     const answers = [alice.post(pathOf(project)), alice.post(pathOf(project))];
+    const asked = async (): Promise<number> => {
+      const entries = await allEntries(service);
+      return entries.filter(
+        ({ project_id: id, action }) => id === project.id && action === 'project.connection_checked',
+      ).length;
+    };
+    while ((await asked()) < 2) await pause(5);
     const task = await runner.take('check_connection');
     const { source, timeoutMs } = task.order.work;
     assert.equal(source.repositoryUrl, project.repository_url);
@@ -53,10 +67,12 @@ describeService('a look at a repository', (service) => {
   test('says in words what is wrong, and that a runner could not do its part', async () => {
     const project = await alice.createProject();
     const refused = alice.post(pathOf(project));
+    await untilQueued();
     const task = await runner.take('check_connection');
     await task.finish({ kind: 'unfetchable', reason: 'key_refused', message: 'The key is not accepted.' });
     assert.deepEqual((await refused).record.message, 'The key is not accepted.');
     const lost = alice.post(pathOf(project));
+    await untilQueued();
     await (await runner.take('check_connection')).finish({ kind: 'lost', message: 'this runner is too old' });
     const { record } = await lost;
     assert.equal(record.connected, false);
@@ -69,6 +85,7 @@ describeService('a look at a repository', (service) => {
     const friend = await service.user('collaborator');
     await alice.invite(project, friend);
     const asked = friend.post(pathOf(project));
+    await untilQueued();
     const task = await runner.take('check_connection');
     await alice.delete(`/projects/${project.id}`);
     assert.deepEqual(await task.finish({ kind: 'looked', defaultBranch: null, branches: [], files: [] }), {
