@@ -17,7 +17,7 @@ import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import type { Route } from './route.ts';
 
-interface Admitted {
+export interface Admitted {
   params: Record<string, bigint>;
   caller: Caller | undefined;
   project: VisibleProject | undefined;
@@ -40,7 +40,7 @@ export function endpointsOf(routes: readonly Route[], { isBehindProxy, ...servic
     ...route,
     admit: (request: Incoming) => admit(route, services.db, judgements, request),
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
-      perform(route, services, { request, signal: signal ?? waitsForEver, isBehindProxy }, admitted as Admitted),
+      perform(route, services, { request, signal, isBehindProxy }, admitted as Admitted),
     ...(isKept(route) ? { recall: (request, admitted) => (admitted as Admitted).answers?.get(request.url) } : {}),
   }));
 }
@@ -93,9 +93,18 @@ function nameOf({ method }: Route, request: Incoming): string {
 }
 
 async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
-  const caller = await authenticate(request, db);
+  return admitCaller(route, db, await authenticate(request, db), request.params);
+}
+
+/** What somebody who is known already is admitted to. */
+export async function admitCaller(
+  route: Route,
+  db: Database,
+  caller: Caller,
+  rawParams: Readonly<Record<string, string>>,
+): Promise<Admitted> {
   requireScope(caller, route.scope);
-  const params = readParams(request.params);
+  const params = readParams(rawParams);
   if (route.concerns === 'account') {
     const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
     if (!isForEverybody) admitToAccount(caller, route.access);
@@ -129,10 +138,18 @@ function readParams(raw: Readonly<Record<string, string>>): Record<string, bigin
   return params;
 }
 
-async function perform(
+/** A request that is performed. */
+interface Performed {
+  request: Incoming;
+  signal?: AbortSignal | undefined;
+  /** Whether a proxy on this machine says where requests come from. */
+  isBehindProxy: boolean;
+}
+
+export async function perform(
   route: Route,
   services: Services,
-  { request, signal, isBehindProxy }: { request: Incoming; signal: AbortSignal; isBehindProxy: boolean },
+  { request, signal = waitsForEver, isBehindProxy }: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
   const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
@@ -183,9 +200,13 @@ async function perform(
     return { ...answer, keep };
   }
 
+  const finished = async (made: Answer): Promise<Answer> => {
+    if (!route.follow || !('record' in made)) return made;
+    return toAnswer(route, await route.follow(callOn(services.db.read) as never, made.record as never));
+  };
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
-  return services.db.transaction(async (trx) => {
+  const made = await services.db.transaction<Answer & { status?: number }>(async (trx) => {
     const work = async (): Promise<Answer> => {
       const call = callOn(trx);
       const answer = await handle(route, call, input);
@@ -197,6 +218,7 @@ async function perform(
     const attempt = { userId: caller.id, key, status: route.status, asked };
     return onlyOnce(trx, services, attempt, work);
   });
+  return finished(made);
 }
 
 interface AnyCall extends Admitted {

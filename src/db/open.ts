@@ -1,5 +1,6 @@
 import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
+import { codeOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
@@ -190,10 +191,6 @@ const sqliteFull = new Set([13, 4874]);
 
 function sqliteCode(error: unknown): number {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0;
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 function sqliteMessage(error: unknown): string {

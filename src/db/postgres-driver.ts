@@ -1,5 +1,6 @@
 import type { CompiledQuery, DatabaseConnection, Driver, QueryResult } from 'kysely';
 import type { Client, Pool, PoolClient } from 'pg';
+import { codeOf } from '../lib/error-code.ts';
 import type { Answer, ask, Statement } from './postgres-batch.ts';
 import { Statements } from './postgres-statements.ts';
 import { comesAgain, isPrepared, type DirectWay, type Explain } from './prepared.ts';
@@ -299,10 +300,6 @@ export class QueryError extends Error {
 /** What the driver threw, without the driver, and without the rows that the database may have put into its details. */
 export function plain(error: unknown): Error {
   return new QueryError(messageOf(error), codeOf(error));
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 /** Where a host has several addresses, the one error of all of them has no words of its own. */

@@ -14,6 +14,7 @@ import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { packLog } from '../streams/logs.ts';
+import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
@@ -33,6 +34,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   run_suite: runSuite,
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
+  check_connection: checkConnection,
 };
 
 export interface DispatchParts extends Services {

@@ -197,7 +197,8 @@ function applying(rows: readonly Readonly<SuiteFacts>[], commit: CommitRow): Tri
     .map(([suiteId, [suite]]) => ({ suiteId, last: Number(suite?.last ?? 0) }));
 }
 
-function factsOf(commit: CommitRow): CommitFacts {
+/** What rules look at. */
+export function factsOf(commit: CommitRow): CommitFacts {
   return {
     message: commit.message,
     branches: JSON.parse(commit.branches) as string[],

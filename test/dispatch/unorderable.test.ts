@@ -1,17 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, test } from 'node:test';
-import { ScriptedRunner } from '../support/runner.ts';
+import { test } from 'node:test';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 
-describeService('work that cannot be ordered', (service) => {
-  let runner: ScriptedRunner;
-  before(async () => {
-    runner = await ScriptedRunner.start(service.store);
-  });
-  after(() => runner.dispatch.close());
-
+describeWithRunner('work that cannot be ordered', (service, runner) => {
   test('ends in an error after three tries, and keeps nobody else waiting', async () => {
     const [unlucky, lucky] = [await service.user(), await service.user()];
     const broken = await unlucky.createProject();

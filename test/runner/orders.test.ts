@@ -8,7 +8,7 @@ import { failureOf, RefusedError, RejectedError } from '../../src/runner/failure
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const strange = {
   kind: 'from_the_future',
