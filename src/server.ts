@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { createAnswerCache, noAnswerCache } from './api/answer-cache.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
@@ -66,6 +67,8 @@ export interface ServerParts {
   /** How long may be taken over what, where it is not as usual. */
   connectionTimes?: Partial<ConnectionTimes>;
   /** How webhooks are sent, where it is not as usual: tests do not have a day. */
+  /** Whether answers may be kept while nothing changes, or each is made anew. */
+  answers?: 'kept' | 'made';
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
@@ -82,14 +85,16 @@ export async function startServer({
   streamPauseMs,
   connectionTimes,
   webhooks = {},
+  answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // What is opened until something fails is closed again, the last first.
   await using opened = new AsyncDisposableStack();
   const metrics = createMetrics();
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
+  const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy }),
+    endpoints: endpointsOf(routes, { ...store, isBehindProxy, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
