@@ -51,7 +51,7 @@ export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
 }
 
 /** Rows go in by so many at once, and then by fewer: a few statements serve every number. */
-const batches = [64, 16, 4, 1];
+const batches = [64, 16, 4, 3, 2, 1];
 
 /** Inserts whole rows in their order, like `preparedChange`. The columns are those of the first one. */
 export function preparedInsert<Table extends keyof Schema>(

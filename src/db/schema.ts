@@ -30,6 +30,7 @@ export interface Schema {
   doomed_blobs: DoomedBlobRow;
   log_chunks: LogChunkRow;
   built_refs: BuiltRefRow;
+  connection_checks: ConnectionCheckRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
   runner_visits: RunnerVisitRow;
@@ -355,6 +356,15 @@ export interface BuiltRefRow {
   project_id: bigint;
   name: string;
   commit_id: bigint;
+}
+
+/** Somebody looked whether a project's repository can be reached. */
+export interface ConnectionCheckRow {
+  id: bigint;
+  project_id: bigint;
+  created_at: bigint;
+  /** What was seen, as JSON; null while nobody has looked. */
+  answer: string | null;
 }
 
 export interface RunnerRow {

@@ -6,7 +6,8 @@ import { packedOnce } from './compression.ts';
 import type { Metrics, WorkGauges } from './metrics.ts';
 
 export interface Operations {
-  document: object;
+  /** The OpenAPI document, made when somebody asks for it. */
+  document(): object;
   metrics: Metrics;
   metricsToken: string | undefined;
   /** What is wrong with the service, in words for anybody. */
@@ -23,7 +24,7 @@ export interface WorkOverview extends WorkGauges {
 
 /** The addresses for machines that look after the service. Their answers have no envelope. */
 export function addOperations(server: FastifyInstance, operations: Operations): void {
-  const sendDocument = packedOnce(JSON.stringify(operations.document));
+  const sendDocument = packedOnce(() => JSON.stringify(operations.document()));
   server.get('/openapi.json', { config: { provenBy: 'none' } }, ({ headers }, reply) =>
     sendDocument(headers['accept-encoding'], reply.type('application/json; charset=utf-8')),
   );

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import type { CutReason, FinishReport, Link, Order, Outcome, Work } from '../protocol.ts';
+import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import type { RunnerServices, Task } from './job-runner.ts';
@@ -77,6 +78,8 @@ async function outcomeOf(
         return await compileDependency(services, work, task);
       case 'push_deploy':
         return await pushDeploy(services, work, task);
+      case 'check_connection':
+        return await checkConnection(services, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }

@@ -77,7 +77,7 @@ describeWithRunner('what nobody refers to', (service, runner) => {
     assertDestroyed(await alice.delete(second.path));
     await removeDoomedBlobs(db, store);
     assert.ok(blobs().includes(said), 'somebody may be about to refer to it');
-    await db.transaction((trx) => remove(trx, job));
+    await db.transaction((trx) => remove(db, trx, job));
     await removeDoomedBlobs(db, store);
     assert.ok(!blobs().includes(said));
     assert.deepEqual(await db.read.selectFrom('doomed_blobs').selectAll().execute(), []);

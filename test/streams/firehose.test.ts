@@ -160,6 +160,7 @@ describeWithRunner('the firehose', (service, runner) => {
     const say = async (words: string): Promise<void> => {
       spoken += words;
       await task.say(words);
+      await runner.dispatch.extend(runner.self, [task.order.claim], AbortSignal.abort()); // however long this takes
     };
     for (let line = 0; line < 20; line += 1) await say(`${line} früh\n`);
     const [leaver, ...others] = first;
