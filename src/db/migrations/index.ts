@@ -14,6 +14,7 @@ import { plainVariables } from './0012-plain-variables.ts';
 import { defaultBranches } from './0013-default-branches.ts';
 import { quickerClaims } from './0014-quicker-claims.ts';
 import { retention } from './0015-retention.ts';
+import { logLines } from './0016-log-lines.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -32,4 +33,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0013-default-branches', apply: defaultBranches },
   { name: '0014-quicker-claims', apply: quickerClaims },
   { name: '0015-retention', apply: retention },
+  { name: '0016-log-lines', apply: logLines },
 ];
