@@ -3,36 +3,39 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, test } from 'node:test';
 
-/**
- * Which rooms of src/ each room may use. A room is a folder, or a file at the top. Within a room everything may use
- * everything; cycles are the linter's business.
- */
-const mayImport: Record<string, string> = {
-  'main.ts': 'cli',
-  cli: 'server.ts config.ts errors.ts api auth db http lib dispatch queue runner upkeep oauth',
-  'server.ts':
-    'config.ts errors.ts api auth db http lib resources lifecycle queue dispatch streams webhooks views protocol.ts oauth ui',
-  'config.ts': 'lib',
-  'errors.ts': '',
-  'protocol.ts': '',
-  http: 'errors.ts lib',
-  auth: 'errors.ts http db lib',
-  api: 'errors.ts http auth db lib',
-  oauth: 'errors.ts http auth db lib',
-  ui: 'errors.ts oauth http auth db lib',
-  resources: 'errors.ts api http auth lifecycle streams views db lib',
-  lifecycle: 'queue streams views db lib',
-  queue: 'db lib',
-  dispatch: 'errors.ts protocol.ts queue lifecycle streams resources api http auth db lib',
-  runner: 'protocol.ts lib',
-  streams: 'errors.ts api db http auth lib',
-  webhooks: 'queue lifecycle db lib',
-  views: 'db lib',
-  db: 'lib',
-  lib: '',
-};
-
 const root = join(import.meta.dirname, '../src');
+
+/**
+ * The table in ARCHITECTURE.md says which folder of src/ may import which. It is the only copy. A room is a folder, or a
+ * file at the top. Within a room everything may use everything; cycles are the linter's business.
+ */
+const rows = readFileSync(join(root, '../ARCHITECTURE.md'), 'utf8')
+  .split('\n')
+  .flatMap((line) => {
+    const [, name = '', , listed = ''] = line.split('|').map((cell) => cell.trim());
+    const room = /^`([\w-]+(?:\.ts|\/))`$/.exec(name)?.[1];
+    return room === undefined ? [] : [{ room: roomNamed(room), listed }];
+  });
+
+function roomNamed(name: string): string {
+  return name.replace(/\/$/, '');
+}
+
+const namesIn = (listed: string): string[] =>
+  Array.from(listed.matchAll(/`([\w.-]+)`/g), ([, name = '']) => (rooms().has(`${name}.ts`) ? `${name}.ts` : name));
+
+function rooms(): Set<string> {
+  return new Set(rows.map(({ room }) => room));
+}
+
+/** What a row allows: a list of rooms, `nothing`, or `everything but` a list. */
+function allowed(listed: string): Set<string> {
+  const named = new Set(namesIn(listed));
+  if (listed === 'nothing') return named;
+  return listed.startsWith('everything but ') ? rooms().difference(named) : named;
+}
+
+const mayImport = new Map(rows.map(({ room, listed }) => [room, allowed(listed)]));
 
 const roomOf = (file: string): string => relative(root, file).split('/')[0] ?? '';
 
@@ -52,19 +55,22 @@ describe('the rooms of the house', () => {
       importsOf(file)
         .filter((target) => {
           const [from, to] = [roomOf(file), roomOf(target)];
-          return from !== to && !(mayImport[from] ?? '').split(' ').includes(to);
+          return from !== to && !mayImport.get(from)?.has(to);
         })
         .map((target) => `${relative(root, file)} uses ${relative(root, target)}`),
     );
     assert.deepEqual(forbidden, []);
   });
 
-  test('are all in the table', () => {
-    const rooms = new Set(files.map(roomOf));
-    assert.deepEqual(
-      [...rooms].filter((room) => !(room in mayImport)),
-      [],
+  test('are those of the table, each once, and the table names no others', () => {
+    const names = rows.map(({ room }) => room);
+    assert.deepEqual(names.toSorted(), [...new Set(files.map(roomOf))].toSorted());
+    const unknown = rows.flatMap(({ listed }) => namesIn(listed).filter((name) => !names.includes(name)));
+    assert.deepEqual(unknown, []);
+    const unread = rows.filter(
+      ({ listed }) => !/^(nothing|(everything but )?`[\w.`, -]+( and `[\w.]+`)?)$/.test(listed),
     );
+    assert.deepEqual(unread, []);
   });
 
   test('are seen whole: each import of each file is found', () => {
