@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { endpointsOf } from './api/endpoints.ts';
+import { innerCalls } from './api/inner-calls.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { Services } from './api/call.ts';
 import { forgetOldFailures } from './auth/sign-in-throttle.ts';
@@ -114,7 +115,8 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addTokenEndpoint(server, { ...store, isBehindProxy, onTrouble });
-  addPages(server, { ...store, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
+  const calls = innerCalls(routes, { ...store, isBehindProxy });
+  addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({
     ...store,
     log,

@@ -16,7 +16,7 @@ import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import type { Route } from './route.ts';
 
-interface Admitted {
+export interface Admitted {
   params: Record<string, bigint>;
   caller: Caller | undefined;
   project: VisibleProject | undefined;
@@ -38,7 +38,7 @@ export function endpointsOf(routes: readonly Route[], services: EndpointServices
     ...route,
     admit: (request: Incoming) => admit(route, services, request),
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
-      perform(route, services, { request, signal: signal ?? waitsForEver }, admitted as Admitted),
+      perform(route, services, { request, signal }, admitted as Admitted),
     ...(isKept(route) ? { recall: (request, admitted) => (admitted as Admitted).answers?.get(request.url) } : {}),
   }));
 }
@@ -85,9 +85,18 @@ function nameOf({ method }: Route, request: Incoming): string {
 }
 
 async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
-  const caller = await authenticate(request, db);
+  return admitCaller(route, db, await authenticate(request, db), request.params);
+}
+
+/** What somebody who is known already is admitted to. */
+export async function admitCaller(
+  route: Route,
+  db: Database,
+  caller: Caller,
+  rawParams: Readonly<Record<string, string>>,
+): Promise<Admitted> {
   requireScope(caller, route.scope);
-  const params = readParams(request.params);
+  const params = readParams(rawParams);
   if (route.concerns === 'account') {
     const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
     if (!isForEverybody) admitToAccount(caller, route.access);
@@ -121,10 +130,10 @@ function readParams(raw: Readonly<Record<string, string>>): Record<string, bigin
   return params;
 }
 
-async function perform(
+export async function perform(
   route: Route,
   { isBehindProxy, ...services }: EndpointServices,
-  { request, signal }: { request: Incoming; signal: AbortSignal },
+  { request, signal = waitsForEver }: { request: Incoming; signal?: AbortSignal | undefined },
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
   const { values: query, errors: queryErrors } = readFields(route.query ?? {}, request.query, 'create');

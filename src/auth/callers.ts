@@ -45,6 +45,11 @@ async function byToken(token: unknown, db: Database): Promise<Caller> {
   return caller;
 }
 
+/** Somebody who is signed in, in a browser. Nothing of the API's own takes a session for credentials. */
+export function callerInBrowser(person: UserRow): Caller {
+  return callerFor(person, { scopes: 'all', via: 'session', application: null });
+}
+
 /** Only someone who proved who they are learns that their account is suspended. */
 function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'application'>): Caller {
   if (user.suspended) throw new ApiError('account_suspended');

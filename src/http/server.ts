@@ -29,6 +29,8 @@ declare module 'fastify' {
     /** Counts an answer. A hook after each would cost as much as the rest of a short request. */
     answered(status: number, milliseconds: number): void;
     connections: Connections;
+    /** What goes on for as long as somebody listens. */
+    streams: Streams;
   }
   interface FastifyRequest {
     admitted: unknown;
@@ -145,6 +147,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
   server.decorate('connections', guardConnections(server, { hasTls: options.tls !== undefined, times, ...guard }));
   const streams = createStreams(server, options.log, options.streamPauseMs);
+  server.decorate('streams', streams);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
   answerPreflights(server, options.endpoints);

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
@@ -102,7 +103,7 @@ const findBefore = prepared<{ id: bigint; breaks: bigint }, LogMarkRow>((db, val
     .where('line_breaks', '<', value('breaks'))
     .orderBy('line_breaks', 'desc')
     .orderBy('start', 'desc')
-    .limit(1),
+    .limit(sql.lit(1)),
 );
 
 type Between = { id: bigint; breaks: bigint; start: bigint; mostBreaks: bigint; end: bigint };
@@ -117,7 +118,7 @@ const findBetween = prepared<Between, LogMarkRow>((db, value) =>
     .where('start', '<=', value('end'))
     .orderBy('line_breaks')
     .orderBy('start')
-    .limit(mostBetween),
+    .limit(sql.lit(mostBetween)),
 );
 
 async function findIndex(db: Queries, id: bigint): Promise<Uint8Array | undefined> {

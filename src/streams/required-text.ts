@@ -22,7 +22,7 @@ export function requiredTexts(expression: string): Required | undefined {
   if (/\(\?(?![:P<])|\\[QExpPC]|\\[0-7]/.test(rest)) return undefined;
   const parser = new Parser(rest, ignoresCase);
   const texts = parser.alternatives();
-  if (!texts || !parser.isAtEnd || texts.length > mostTexts || texts.some((text) => text.length < 2)) return undefined;
+  if (!texts || !parser.isAtEnd || texts.length > mostTexts || texts.includes('')) return undefined;
   return { texts, ignoresCase, isAll: parser.isPlain && !ignoresCase };
 }
 

@@ -1,30 +1,100 @@
 import { hash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { packedOnce } from '../http/compression.ts';
 
-/** What pages are dressed in. The digest in the name changes with the content, so browsers may keep each for ever. */
+/** What pages are dressed in and moved by. The digest in the name changes with the content, so browsers may keep each for ever. */
 export interface Asset {
   path: string;
   type: string;
   content: string;
 }
 
-function asset(file: string, type: string): Asset {
-  const content = readFileSync(join(import.meta.dirname, file), 'utf8');
-  const [name = '', ending = ''] = file.split('.');
+function asset(name: string, ending: string, type: string, content: string): Asset {
   return { path: `/ui/${name}.${hash('sha256', content, 'hex').slice(0, 16)}.${ending}`, type, content };
 }
 
-export const stylesheet = asset('style.css', 'text/css; charset=utf-8');
-export const icon = asset('icon.svg', 'image/svg+xml');
+const read = (file: string): string => readFileSync(join(import.meta.dirname, file), 'utf8');
+
+export const stylesheet = asset('style', 'css', 'text/css; charset=utf-8', read('style.css'));
+
+/** The icon tells a page's state by its colour and by its shape. */
+const iconMarks = {
+  plain: ['#0a6480', 'M5 12c4-4 7-4 11 0s7 4 11 0M5 21c4-4 7-4 11 0s7 4 11 0'],
+  good: ['#11663a', 'M8 17l6 6 11-13'],
+  bad: ['#9c1f2e', 'M9 9l14 14M23 9l-14 14'],
+  busy: ['#8a5a00', 'M16 7v9l6 5'],
+  idle: ['#51606f', 'M9 16h14'],
+} as const;
+
+export type IconName = keyof typeof iconMarks;
+
+function iconOf(name: IconName): Asset {
+  const [ground, path] = iconMarks[name];
+  const shape = name === 'plain' ? '<rect width="32" height="32" rx="7" ' : '<circle cx="16" cy="16" r="16" ';
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shape}fill="${ground}"/><path d="${path}" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round"/></svg>`;
+  return asset(`icon-${name}`, 'svg', 'image/svg+xml', svg);
+}
+
+export const icons = Object.fromEntries(
+  (Object.keys(iconMarks) as IconName[]).map((name) => [name, iconOf(name)]),
+) as Record<IconName, Asset>;
+
+/** A script for browsers, and the ones that it imports, directly or not. */
+export interface Script extends Asset {
+  imports: ReadonlySet<Script>;
+}
+
+const scripts = new Map<string, Script>();
+
+/**
+ * A file of `browser/` as browsers take it: without its types, and with the names of what it imports (or starts as a
+ * worker) replaced by their addresses.
+ */
+export function script(name: string): Script {
+  const known = scripts.get(name);
+  if (known) return known;
+  const imports = new Set<Script>();
+  const plain = stripTypeScriptTypes(read(`browser/${name}.ts`)).replaceAll(
+    /(['"])\.\/([\w-]+)\.ts\1/g,
+    (_, _quote, of: string) => {
+      const imported = script(of);
+      for (const one of [imported, ...imported.imports]) imports.add(one);
+      return `'${imported.path}'`;
+    },
+  );
+  const made = { ...asset(name, 'js', 'text/javascript; charset=utf-8', squeezed(plain)), imports };
+  scripts.set(name, made);
+  return made;
+}
+
+/** Without the white space that the types left, and without comments that stand alone on their lines. */
+function squeezed(text: string): string {
+  return text
+    .replaceAll(/^\s*\/\*[^]*?\*\/\s*$/gm, '')
+    .replaceAll(/^\s*\/\/.*$/gm, '')
+    .replaceAll(/[ \t]+$/gm, '')
+    .replaceAll(/\n{2,}/g, '\n');
+}
 
 export function addAssets(server: FastifyInstance): void {
-  for (const { path, type, content } of [stylesheet, icon]) {
+  const files = readdirSync(join(import.meta.dirname, 'browser')).filter(
+    (file) => file.endsWith('.ts') && !file.endsWith('.d.ts'),
+  );
+  const all = [stylesheet, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];
+  for (const { path, type, content } of all) {
     const send = packedOnce(content);
     server.get(path, ({ headers }, reply) =>
-      send(headers['accept-encoding'], reply.type(type).header('cache-control', 'public, max-age=31536000, immutable')),
+      send(
+        headers['accept-encoding'],
+        reply
+          .type(type)
+          .header('cache-control', 'public, max-age=31536000, immutable')
+          .header('x-content-type-options', 'nosniff')
+          .header('cross-origin-resource-policy', 'same-origin'),
+      ),
     );
   }
 }

@@ -1,8 +1,62 @@
 import { timestamp } from '../lib/timestamps.ts';
 import { html, type Html } from './html.ts';
 
-/** A moment for people, in UTC because a page without scripts does not know where they are. */
-export function moment(ms: bigint): Html {
+/** Times and durations for people. Without scripts, the exact ones are in UTC: a page does not know where they are. */
+
+type Moment = bigint | number | string;
+
+function millisecondsOf(at: Moment): number {
+  return typeof at === 'string' ? Date.parse(at) : Number(at);
+}
+
+/** The exact moment, for what is not looked at while it happens. */
+export function moment(at: Moment): Html {
+  const exact = timestamp(millisecondsOf(at));
+  return html`<time datetime="${exact}">${exactly(exact)}</time>`;
+}
+
+function exactly(exact: string): string {
+  return `${exact.slice(0, 10)} ${exact.slice(11, 16)} UTC`;
+}
+
+/** How long ago, with the exact moment on hover. `browser/times.ts` keeps it true while the page is open. */
+export function ago(at: Moment): Html {
+  const ms = millisecondsOf(at);
   const exact = timestamp(ms);
-  return html`<time datetime="${exact}">${exact.slice(0, 10)} ${exact.slice(11, 16)} UTC</time>`;
+  const title = `${exact.slice(0, 10)} ${exact.slice(11, 19)} UTC`;
+  return html`<time datetime="${exact}" title="${title}" data-ago>${agoInWords(Date.now() - ms)}</time>`;
+}
+
+const units: [string, number][] = [
+  ['year', 365 * 24 * 3600],
+  ['month', 30 * 24 * 3600],
+  ['day', 24 * 3600],
+  ['hour', 3600],
+  ['minute', 60],
+];
+
+/** The same words as in `browser/times.ts`. */
+function agoInWords(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  for (const [unit, length] of units) {
+    const count = Math.floor(seconds / length);
+    if (count >= 1) return count === 1 ? `1 ${unit} ago` : `${count} ${unit}s ago`;
+  }
+  return seconds < 0 ? 'in a moment' : 'just now';
+}
+
+/** From one moment to another; while there is no other, it goes on counting in the browser. */
+export function duration(from: Moment | null, to: Moment | null): Html {
+  if (from === null) return html`–`;
+  const start = millisecondsOf(from);
+  const end = to === null ? Date.now() : millisecondsOf(to);
+  const words = durationInWords(Math.max(0, end - start));
+  return to === null ? html`<span data-since="${timestamp(start)}">${words}</span>` : html`<span>${words}</span>`;
+}
+
+export function durationInWords(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  if (hours > 0) return `${hours} h ${minutes} min`;
+  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
 }

@@ -1,19 +1,23 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ApiError } from '../errors.ts';
-import { isForeignKeyViolation, type Database } from '../db/open.ts';
+import type { InnerCalls } from '../api/inner-calls.ts';
+import type { Services } from '../api/call.ts';
 import type { UserRow } from '../db/schema.ts';
-import { isUnavailable } from '../db/unavailable.ts';
 import { parseForm } from '../http/bodies.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { hearOut } from '../http/unread-bodies.ts';
-import type { IdSource } from '../lib/ids.ts';
-import { problem, render, type Page, type Viewer } from './layout.ts';
+import { withRawBodies } from '../http/uploads.ts';
+import { notFound, protect, sendError, sendPage, strayForm } from './answers.ts';
+import { addData } from './data.ts';
+import type { Page } from './layout.ts';
+import { visitApi, type PageRequest, type VisitApi } from './visit-api.ts';
 import { createCookies, fitsFormKey, isFromOurPages, type Cookies, type Visitor } from './visitor.ts';
 
-export interface SiteServices {
-  db: Database;
-  ids: IdSource;
+export { notFound };
+
+export interface SiteServices extends Services {
+  /** The API's routes, for pages to call. */
+  calls: InnerCalls;
   /** Where people find this server, if the operator said so. */
   baseUrl: string | undefined;
   /** Whether this server speaks TLS itself; if not, a proxy stands before it. */
@@ -23,13 +27,13 @@ export interface SiteServices {
 }
 
 /** One request by a person in a browser. */
-export interface Visit {
-  db: Database;
-  ids: IdSource;
+export interface Visit extends Services {
   visitor: Visitor;
   formKey: string;
   /** Path and query. */
   url: string;
+  /** The path alone. */
+  path: string;
   query: RawGroup;
   form: RawGroup;
   /** What stands in the path, the query or the form; '' when nothing does, or several things do. */
@@ -38,11 +42,15 @@ export interface Visit {
   formText: (name: string) => string;
   /** Where the visitor comes from. */
   address: string;
+  /** Where people find this server: what the operator said, or what the browser asked for. */
+  origin: string;
   signIn: (session: string) => void;
   signOut: () => void;
+  apiFor: (person: Readonly<UserRow>) => VisitApi;
 }
 
-export type PersonVisit = Visit & { person: Readonly<UserRow> };
+/** `api` is the way to everything that pages show and do. */
+export type PersonVisit = Visit & { person: Readonly<UserRow>; api: VisitApi };
 
 export type Response = Page | { goTo: string; status: 302 | 303 };
 
@@ -50,6 +58,10 @@ export type Response = Page | { goTo: string; status: 302 | 303 };
 export interface Place {
   method: 'GET' | 'POST';
   path: string;
+  /** The form holds a file: it is not read here, and its key stands in its address. */
+  takesFile?: boolean;
+  /** How long a form may be, in bytes, where it is not as usual. */
+  largestForm?: number;
   visit(visit: Visit): Promise<Response>;
 }
 
@@ -57,6 +69,8 @@ export interface Place {
 export function forPeople(place: {
   method: Place['method'];
   path: string;
+  takesFile?: boolean;
+  largestForm?: number;
   visit: (visit: PersonVisit) => Promise<Response>;
 }): Place {
   return {
@@ -64,7 +78,7 @@ export function forPeople(place: {
     async visit(visit) {
       const { person } = visit.visitor;
       return person
-        ? place.visit(Object.assign(visit, { person }))
+        ? place.visit(Object.assign(visit, { person, api: visit.apiFor(person) }))
         : signInFirst(place.method === 'GET' ? visit.url : '/ui/');
     },
   };
@@ -74,32 +88,40 @@ export function signInFirst(returnTo: string): Response {
   return { goTo: `/ui/sign-in?${new URLSearchParams({ return: returnTo }).toString()}`, status: 303 };
 }
 
-const largestForm = 64 * 1024;
+const usualForm = 64 * 1024;
 
 /** Serves pages to people: who they are, whether a form is theirs, and what their browser may do with the answer. */
 export function addSite(server: FastifyInstance, places: readonly Place[], services: SiteServices): void {
   const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
   const cookies = createCookies({ isSecure });
+  const add = (site: FastifyInstance, some: readonly Place[]): void => {
+    site.setErrorHandler(async (error, request, reply) => {
+      await hearOut(request, reply);
+      return sendError(error, request, reply, services.onTrouble);
+    });
+    site.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
+    for (const place of some) {
+      const handler = (request: FastifyRequest, reply: FastifyReply) =>
+        attend(place, request, reply, services, cookies);
+      const { method, path: url, largestForm: bodyLimit = usualForm } = place;
+      site.route({ method, url, bodyLimit, handler });
+    }
+  };
   void server.register(async (site) => {
     site.removeAllContentTypeParsers();
     site.addContentTypeParser(
       'application/x-www-form-urlencoded',
-      { parseAs: 'string', bodyLimit: largestForm },
+      { parseAs: 'string' },
       async (_: FastifyRequest, body: string) => parseForm(body),
     );
-    site.setErrorHandler(async (error, request, reply) => {
-      await hearOut(request, reply);
-      return sendError(error, request, reply, services);
-    });
-    site.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
-    for (const place of places) {
-      site.route({
-        method: place.method,
-        url: place.path,
-        handler: (request, reply) => attend(place, request, reply, services, cookies),
-      });
-    }
+    const plain = places.filter(({ takesFile }) => !takesFile);
+    add(site, plain);
   });
+  withRawBodies(server, (site) => {
+    const taking = places.filter(({ takesFile }) => takesFile);
+    add(site, taking);
+  });
+  addData(server, { ...services, cookies });
 }
 
 async function attend(
@@ -111,89 +133,40 @@ async function attend(
 ): Promise<FastifyReply> {
   const visitor = await cookies.identify(request, reply, services.db.read);
   const form = (request.body as RawGroup | undefined) ?? emptyGroup();
-  const [path = ''] = request.url.split('?', 1);
-  const viewer = { email: visitor.person?.email, formKey: visitor.formKey, path };
-  const isOurs = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(textIn(form, 'form_key'), visitor);
-  if (place.method === 'POST' && !isOurs()) return send(strayForm, viewer, reply);
   const query = request.query as RawGroup;
+  const [path = ''] = request.url.split('?', 1);
+  const { person, formKey } = visitor;
+  const viewer = { email: person?.email, isOperator: person?.operator === 1, formKey, path };
+  const sentKey = textIn(place.takesFile ? query : form, 'form_key');
+  const isOurs = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(sentKey, visitor);
+  if (place.method === 'POST' && !isOurs()) {
+    await hearOut(request, reply);
+    return sendPage(strayForm, viewer, request, reply);
+  }
   const params = request.params as Record<string, string>;
+  const { baseUrl, hasTls, calls, onTrouble: _, ...shared } = services;
   const response = await place.visit({
-    db: services.db,
-    ids: services.ids,
+    ...shared,
     visitor,
-    formKey: visitor.formKey,
+    formKey,
     url: request.url,
+    path,
     query,
     form,
     param: (name) => params[name] ?? '',
     queryText: (name) => textIn(query, name),
     formText: (name) => textIn(form, name),
-    address: addressOf(request.raw, !services.hasTls),
+    address: addressOf(request.raw, !hasTls),
+    origin: baseUrl?.replace(/\/+$/, '') ?? `${request.protocol}://${request.host}`,
     signIn: (session) => cookies.signIn(reply, session),
     signOut: () => cookies.signOut(reply),
+    apiFor: (visiting) => visitApi(calls, visiting, request as unknown as PageRequest),
   });
   if ('goTo' in response) return protect(reply).redirect(response.goTo, response.status);
-  return send(response, viewer, reply);
+  return sendPage(response, viewer, request, reply);
 }
 
-function textIn(group: RawGroup, name: string): string {
+export function textIn(group: RawGroup, name: string): string {
   const value = group[name];
   return typeof value === 'string' ? value : '';
 }
-
-const strayForm = problem(
-  403,
-  'This form is out of date',
-  'You may have signed in or out in another window since it was opened, or your browser keeps no cookies for this site. Go back, load the page again, and try once more.',
-);
-
-/** Nothing but our own stylesheet and icon is loaded, nothing is run, and nobody puts a page into a frame. */
-function policy(formTarget: string | undefined): string {
-  const target = formTarget === undefined ? '' : ` ${formTarget}`;
-  return [
-    "default-src 'none'",
-    "style-src 'self'",
-    "img-src 'self'",
-    `form-action 'self'${target}`,
-    "base-uri 'none'",
-    "frame-ancestors 'none'",
-  ].join('; ');
-}
-
-/** Addresses of our pages can hold what is nobody else's business: no other site is told them. */
-function protect(reply: FastifyReply, formTarget?: string): FastifyReply {
-  return reply
-    .header('content-security-policy', policy(formTarget))
-    .header('referrer-policy', 'no-referrer')
-    .header('x-frame-options', 'DENY')
-    .header('x-content-type-options', 'nosniff');
-}
-
-function send(page: Page, viewer: Viewer, reply: FastifyReply): FastifyReply {
-  return protect(reply, page.formTarget)
-    .status(page.status ?? 200)
-    .headers(page.headers ?? {})
-    .type('text/html; charset=utf-8')
-    .send(render(page, viewer));
-}
-
-function sendError(
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { onTrouble }: SiteServices,
-): FastifyReply {
-  const viewer = { email: undefined, formKey: '', path: '' };
-  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  // What somebody was looking at was deleted in this very moment.
-  if (isForeignKeyViolation(error)) return send(notFound, viewer, reply);
-  if (error instanceof ApiError || (status >= 400 && status < 500)) return send(unreadableRequest, viewer, reply);
-  if (isUnavailable(error)) return send(comeBack, viewer, reply);
-  onTrouble(error, request.id);
-  const text = `It is written down on the server under ${request.id}. Try again in a while.`;
-  return send(problem(500, 'Something went wrong here', text), viewer, reply);
-}
-
-export const notFound = problem(404, 'There is nothing here', 'The page may have moved, or what it showed is gone.');
-const comeBack = problem(503, 'One moment', 'The service is waiting for its database. Try again in a while.');
-const unreadableRequest = problem(400, 'This cannot be read', 'What your browser sent makes no sense to this server.');

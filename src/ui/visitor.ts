@@ -1,4 +1,4 @@
-import { hash, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { personOf, sessionSeconds } from '../auth/sessions.ts';
 import type { Queries } from '../db/open.ts';
@@ -15,13 +15,15 @@ export interface Visitor {
   session: string | undefined;
   /**
    * What every form carries. It is made of the cookie, which other sites can neither read nor set, and says nothing
-   * of it.
+   * of it. It is spelled differently each time, so that the length of a packed page tells nothing of it (BREACH).
    */
   formKey: string;
 }
 
 export interface Cookies {
   identify(request: FastifyRequest, reply: FastifyReply, db: Queries): Promise<Visitor>;
+  /** Who is signed in, where no form follows. */
+  person(request: FastifyRequest, db: Queries): Promise<Readonly<UserRow> | undefined>;
   signIn(reply: FastifyReply, session: string): void;
   signOut(reply: FastifyReply): void;
 }
@@ -46,6 +48,10 @@ export function createCookies({ isSecure }: { isSecure: boolean }): Cookies {
       if (known === undefined) set(reply, visitCookie, visit);
       return { person: undefined, session, formKey: formKeyOf(visit) };
     },
+    async person(request, db) {
+      const session = readCookie(request, sessionCookie, 'hrn');
+      return session === undefined ? undefined : personOf(db, session);
+    },
     signIn(reply, session) {
       set(reply, sessionCookie, session, sessionSeconds);
       set(reply, visitCookie, '', 0);
@@ -63,12 +69,26 @@ function readCookie({ headers }: FastifyRequest, name: string, prefix: string): 
   return value !== undefined && new RegExp(`^${prefix}_[\\w-]{43}$`).test(value) ? value : undefined;
 }
 
+const keyLength = 32;
+
+/** The key, hidden behind a mask of the same length that stands before it. */
 function formKeyOf(cookie: string): string {
-  return hash('sha256', `form ${cookie}`, 'base64url');
+  const mask = randomBytes(keyLength);
+  const key = hash('sha256', `form ${cookie}`, 'buffer');
+  return Buffer.concat([mask, masked(key, mask)]).toString('base64url');
+}
+
+function masked(key: Buffer, mask: Buffer): Buffer {
+  return Buffer.from(key.map((byte, at) => byte ^ (mask[at] ?? 0)));
+}
+
+function unmasked(formKey: string): Buffer {
+  const bytes = Buffer.from(formKey, 'base64url');
+  return masked(bytes.subarray(keyLength), bytes.subarray(0, keyLength));
 }
 
 export function fitsFormKey(sent: string, { formKey }: Visitor): boolean {
-  const [actual, expected] = [Buffer.from(sent), Buffer.from(formKey)];
+  const [actual, expected] = [unmasked(sent), unmasked(formKey)];
   return actual.length === expected.length && timingSafeEqual(actual, expected);
 }
 

@@ -1,0 +1,103 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isForeignKeyViolation } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+import { ApiError } from '../errors.ts';
+import { sendPacked, worthPacking } from '../http/compression.ts';
+import { problem, render, type Page, type Viewer } from './layout.ts';
+
+/** How pages leave: what a browser may do with them, and what is said where there is none. */
+
+/**
+ * Nothing but our own stylesheet, icons and scripts is loaded, and nobody puts a page into a frame. A page without scripts
+ * (those that ask for a password or a decision) may run none either.
+ */
+function policy({ formTarget, hasScripts = false }: Allowed): string {
+  const target = formTarget === undefined ? '' : ` ${formTarget}`;
+  const scripts = ["script-src 'self'", "worker-src 'self'", "connect-src 'self'"];
+  return [
+    "default-src 'none'",
+    "style-src 'self'",
+    "img-src 'self'",
+    ...(hasScripts ? scripts : []),
+    `form-action 'self'${target}`,
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+}
+
+interface Allowed {
+  formTarget?: string | undefined;
+  hasScripts?: boolean;
+}
+
+/** Addresses of our pages can hold what is nobody else's business: no other site is told them. */
+export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyReply {
+  return reply
+    .header('content-security-policy', policy(allowed))
+    .header('referrer-policy', 'no-referrer')
+    .header('x-frame-options', 'DENY')
+    .header('x-content-type-options', 'nosniff')
+    .header('cross-origin-resource-policy', 'same-origin')
+    .header('cross-origin-opener-policy', 'same-origin');
+}
+
+export function sendPage(
+  page: Page,
+  viewer: Viewer,
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply | Promise<FastifyReply> {
+  const text = render(page, viewer);
+  protect(reply, { formTarget: page.formTarget, hasScripts: viewer.email !== undefined && !page.isNarrow })
+    .status(page.status ?? 200)
+    .headers(page.headers ?? {})
+    .type('text/html; charset=utf-8');
+  // How long a packed page is says something of what is in it (BREACH): one that shows a secret stays as it is.
+  if (!page.isWorthPacking || text.length < worthPacking) return reply.send(text);
+  return sendPacked(text, headers['accept-encoding'], reply);
+}
+
+export function sendError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  onTrouble: (error: unknown, requestId: string) => void,
+): FastifyReply | Promise<FastifyReply> {
+  const send = (page: Page) => sendPage(page, nobody, request, reply);
+  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  // What somebody was looking at was deleted in this very moment.
+  if (isForeignKeyViolation(error)) return send(notFound);
+  if (error instanceof ApiError) return send(pageForError(error));
+  if (status >= 400 && status < 500) return send(unreadableRequest);
+  if (isUnavailable(error)) return send(comeBack);
+  onTrouble(error, request.id);
+  const text = `It is written down on the server under ${request.id}. Try again in a while.`;
+  return send(problem(500, 'Something went wrong here', text));
+}
+
+const nobody: Viewer = { email: undefined, formKey: '', path: '', isOperator: false };
+
+/** What the API's refusal means to somebody who reads pages. */
+export function pageForError(error: ApiError): Page {
+  const codes = new Set(Object.values(error.fields).flat());
+  if (codes.has('not_found') || codes.has('api_does_not_exists')) return notFound;
+  if (codes.has('payment_required')) return unpaidPage;
+  if (codes.has('unauthorized')) return ownersOnly;
+  if (codes.has('resource_temporary_unavailable')) return comeBack;
+  return unreadableRequest;
+}
+
+export const notFound = problem(404, 'There is nothing here', 'The page may have moved, or what it showed is gone.');
+const ownersOnly = problem(
+  403,
+  'This is not yours to see',
+  'Only the owner of the project, or an operator, can do this.',
+);
+const unpaidPage = problem(402, 'This account is unpaid', 'What it owns cannot be used until that is settled.');
+const comeBack = problem(503, 'One moment', 'The service is waiting for its database. Try again in a while.');
+const unreadableRequest = problem(400, 'This cannot be read', 'What your browser sent makes no sense to this server.');
+export const strayForm = problem(
+  403,
+  'This form is out of date',
+  'You may have signed in or out in another window since it was opened, or your browser keeps no cookies for this site. Go back, load the page again, and try once more.',
+);

@@ -1,0 +1,33 @@
+import { listen, type Message } from './stream.ts';
+
+// One connection for all tabs. A tab that closes says so; when none is left, the browser ends the worker.
+
+const tabs = new Set<MessagePort>();
+let stop: (() => void) | undefined;
+let isConnected = false;
+
+function tell(message: Message): void {
+  if (message.kind !== 'change') isConnected = message.kind === 'connected';
+  for (const tab of tabs) tab.postMessage(message);
+}
+
+function add(tab: MessagePort): void {
+  tabs.add(tab);
+  if (isConnected) tab.postMessage({ kind: 'connected' } satisfies Message);
+  stop ??= listen(tell);
+}
+
+addEventListener('connect', (event) => {
+  const [tab] = (event as MessageEvent).ports;
+  if (!tab) return;
+  tab.addEventListener('message', ({ data }: MessageEvent<string>) => {
+    if (data === 'hello') return add(tab);
+    tabs.delete(tab);
+    if (tabs.size > 0) return;
+    stop?.();
+    stop = undefined;
+    isConnected = false;
+  });
+  tab.start();
+  add(tab);
+});

@@ -1,0 +1,83 @@
+import { morph } from './morph.ts';
+import { onChanges, type Changes } from './changes.ts';
+import { showTimes } from './times.ts';
+
+/**
+ * Keeps a page true. When something that it is about has changed, the page is loaded once more and what is marked with
+ * `data-live` takes over what is different; the rest, forms above all, stays as it is. A tab that slept, or whose
+ * connection was lost, does the same when it is back, and so has missed nothing.
+ */
+export function keepFresh(): void {
+  const about = new Set(document.querySelector<HTMLMetaElement>('meta[name=live]')?.content.split(' ') ?? []);
+  if (about.size === 0) return;
+  const freshen = inTurn(load);
+  onChanges({
+    change: (changes) => {
+      if (concerns(about, changes)) freshen();
+    },
+    connected: freshen,
+    lost: () => say('The connection is lost. Trying again…'),
+  });
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden) freshen();
+  });
+}
+
+function concerns(about: ReadonlySet<string>, { projects, logs, dependencies }: Changes): boolean {
+  return (
+    (about.has('projects') && projects.length > 0) ||
+    (about.has('dependencies') && dependencies.length > 0) ||
+    projects.some((id) => about.has(`project:${id}`)) ||
+    logs.some((id) => about.has(`logs:${id}`)) ||
+    dependencies.some((id) => about.has(`dependency:${id}`))
+  );
+}
+
+/** One after the other, and with a rest between them: the longer they take, the longer. What is hidden can wait. */
+function inTurn(work: () => Promise<void>): () => void {
+  let isWanted = false;
+  let isWorking = false;
+  const run = async (): Promise<void> => {
+    isWorking = true;
+    while (isWanted) {
+      isWanted = false;
+      const start = performance.now();
+      await work();
+      const rest = Math.max(500, 3 * (performance.now() - start), document.hidden ? 5000 : 0);
+      await new Promise((resolve) => setTimeout(resolve, rest));
+    }
+    isWorking = false;
+  };
+  return () => {
+    isWanted = true;
+    if (!isWorking) void run();
+  };
+}
+
+async function load(): Promise<void> {
+  let response: Response;
+  try {
+    response = await fetch(location.href, { headers: { accept: 'text/html' }, cache: 'no-store' });
+  } catch {
+    return say('The connection is lost. Trying again…');
+  }
+  if (response.redirected) return say('You are signed out. Load the page again to sign in.');
+  if (response.status === 404) return say('What this page shows is gone.');
+  if (!response.ok) return say('The server cannot answer now. Trying again…');
+  const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
+  for (const part of document.querySelectorAll<HTMLElement>('[data-live][id]')) {
+    const now = fresh.getElementById(part.id);
+    if (now) morph(part, now);
+  }
+  document.title = fresh.title;
+  const icon = fresh.querySelector<HTMLLinkElement>('link[rel=icon]');
+  const shown = document.querySelector<HTMLLinkElement>('link[rel=icon]');
+  if (icon && shown && icon.href !== shown.href) shown.href = icon.href;
+  showTimes();
+  say('');
+}
+
+function say(text: string): void {
+  const place = document.getElementById('connection');
+  if (place && place.textContent !== text) place.textContent = text;
+}

@@ -1,0 +1,36 @@
+export interface Changes {
+  projects: string[];
+  logs: string[];
+  dependencies: string[];
+}
+
+export type Message = { kind: 'change'; changes: Changes } | { kind: 'connected' } | { kind: 'lost' };
+
+/** Answers how to stop. */
+export function listen(tell: (message: Message) => void): () => void {
+  let source: EventSource;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let pauseMs = 1000;
+  const open = (): void => {
+    source = new EventSource('/ui/live');
+    source.addEventListener('hello', () => {
+      pauseMs = 1000;
+      tell({ kind: 'connected' });
+    });
+    source.addEventListener('change', ({ data }: MessageEvent<string>) =>
+      tell({ kind: 'change', changes: JSON.parse(data) as Changes }),
+    );
+    source.addEventListener('error', () => {
+      tell({ kind: 'lost' });
+      // A browser comes back by itself after a connection broke, but not after an answer that was no stream.
+      if (source.readyState !== EventSource.CLOSED) return;
+      timer = setTimeout(open, pauseMs);
+      pauseMs = Math.min(30_000, pauseMs * 2);
+    });
+  };
+  open();
+  return () => {
+    clearTimeout(timer);
+    source.close();
+  };
+}

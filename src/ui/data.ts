@@ -1,0 +1,94 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { InnerCalls, RouteName } from '../api/inner-calls.ts';
+import type { Route } from '../api/route.ts';
+import type { Services } from '../api/call.ts';
+import { callerInBrowser } from '../auth/callers.ts';
+import type { UserRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import { answerError, sendJson } from '../http/json-answers.ts';
+import type { Incoming } from '../http/route.ts';
+import { forSerializer } from '../http/schema.ts';
+import { envelope } from '../http/server.ts';
+import { protect } from './answers.ts';
+import { followChanges } from './live.ts';
+import { isFromOurPages, type Cookies } from './visitor.ts';
+
+/**
+ * What scripts of our pages read: every GET of the API again, under `/ui/data`, for whoever is signed in in this browser.
+ * The API itself takes no cookie, because it answers other sites' pages too; what is here answers none of them: no JSON-P,
+ * no CORS, and a request that another site's page made is refused.
+ */
+
+interface DataServices extends Services {
+  calls: InnerCalls;
+  cookies: Cookies;
+  baseUrl: string | undefined;
+}
+
+export function addData(server: FastifyInstance, services: DataServices): void {
+  const { calls } = services;
+  for (const route of calls.routes) if (route.method === 'GET') addRoute(server, route, services);
+  server.route({
+    method: 'GET',
+    url: '/ui/live',
+    errorHandler,
+    async handler(request, reply) {
+      const { person, signal } = await listening(server, reply, () => personFor(request, services));
+      return server.streams.send(followChanges(services, person, signal), request, protect(reply));
+    },
+  });
+}
+
+function addRoute(server: FastifyInstance, route: Route, services: DataServices): void {
+  const name = `GET ${route.path}` as RouteName;
+  server.route({
+    method: 'GET',
+    url: `/ui/data${route.path}`,
+    schema: { response: { '2xx': forSerializer(envelope(route.answer)) } },
+    config: { showsSecrets: route.showsSecrets ?? false },
+    errorHandler,
+    async handler(request, reply) {
+      const ask = (person: Readonly<UserRow>, signal?: AbortSignal) =>
+        services.calls.call(name, callerInBrowser(person), request as unknown as Incoming, signal);
+      const admit = async (): Promise<Readonly<UserRow>> => {
+        const person = await personFor(request, services);
+        await services.calls.admit(name, callerInBrowser(person), request.params as Record<string, string>);
+        return person;
+      };
+      protect(reply);
+      if (route.streams) {
+        const { person, signal } = await listening(server, reply, admit);
+        const answer = await ask(person, signal);
+        if (!('stream' in answer)) throw new Error(`${route.path} streams its answer`);
+        return server.streams.send(answer.stream, request, reply);
+      }
+      const answer = await ask(await personFor(request, services));
+      if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
+      const response = 'page' in answer ? answer.page.items : answer.record;
+      return sendJson(reply.serialize({ response }) as string, request, reply);
+    },
+  });
+}
+
+function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
+  if (!(error instanceof ApiError)) throw error; // goes to the server's own
+  return answerError(error, request, protect(reply));
+}
+
+async function listening(
+  server: FastifyInstance,
+  reply: FastifyReply,
+  admit: () => Promise<Readonly<UserRow>>,
+): Promise<{ person: Readonly<UserRow>; signal: AbortSignal }> {
+  const person = await admit();
+  return { person, signal: server.streams.whileOpen(reply, admit) };
+}
+
+/** Who is signed in; nobody is, for what another site's page asked for. A person may open the address by themselves. */
+async function personFor(request: FastifyRequest, { cookies, db, baseUrl }: DataServices): Promise<Readonly<UserRow>> {
+  const isByHand = request.headers['sec-fetch-site'] === 'none';
+  if (!isByHand && !isFromOurPages(request, baseUrl)) throw new ApiError('unauthorized');
+  const person = await cookies.person(request, db.read);
+  if (!person) throw new ApiError('unauthorized');
+  return person;
+}

@@ -1,0 +1,230 @@
+import type { ErrorCode, FieldErrors } from '../errors.ts';
+import { isGroup, type RawGroup } from '../http/raw.ts';
+import { html, type Html } from './html.ts';
+import { keyField, notice } from './layout.ts';
+
+/**
+ * Forms of pages. Each stands for one action of its page, which is one route of the API: its fields have the names that
+ * the route's have. When the API refuses them, the page comes back with what was typed and with what is wrong at each field.
+ */
+
+/** A form that was sent and refused. */
+export interface Refused {
+  action: string;
+  typed: RawGroup;
+  errors: FieldErrors;
+  /** What else is to be said about a refusal of the whole. */
+  message?: string | undefined;
+}
+
+/** What a form needs of the visit. */
+export interface FormVisit {
+  formKey: string;
+  path: string;
+  refused: Refused | undefined;
+}
+
+interface FieldOptions {
+  value?: string | undefined;
+  hint?: string | Html | undefined;
+  required?: boolean;
+  /** What is said when it has the wrong form; by default that it has. */
+  wrong?: string;
+  placeholder?: string;
+  /** For text areas. */
+  rows?: number;
+  type?: 'text' | 'email' | 'url' | 'password' | 'number';
+  maxlength?: number;
+  isCode?: boolean;
+  autocomplete?: string;
+  list?: readonly string[];
+}
+
+interface ButtonOptions {
+  button: string;
+  kind?: 'main' | 'danger' | 'quiet' | 'plain';
+  /** What a screen reader calls the form. */
+  label?: string;
+  /** In one line, where that fits. */
+  isInline?: boolean;
+  isCard?: boolean;
+  /** Says more about the button than its name, such as what it deletes: the identifier of an element. */
+  describedBy?: string;
+}
+
+export interface PageForm {
+  text(name: string, label: string, options?: FieldOptions): Html;
+  area(name: string, label: string, options?: FieldOptions): Html;
+  select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
+  check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
+  hidden(name: string, value: string | bigint): Html;
+  /** The form around its fields, with its button. */
+  wrap(fields: Html, options: ButtonOptions): Html;
+}
+
+/** `of` tells forms of the same action apart: the hidden fields that say what each is about, such as `{rule_id: …}`. */
+export function pageForm(visit: FormVisit, action: string, of: Record<string, string> = {}): PageForm {
+  const { refused: given } = visit;
+  const isThis = given?.action === action && Object.entries(of).every(([name, value]) => given.typed[name] === value);
+  const refused = isThis ? given : undefined;
+  const prefix = [action, ...Object.values(of)].join('-');
+  const idOf = (name: string): string => `${prefix}-${name.replaceAll(/\W+/g, '_')}`;
+  const typed = (name: string, value: string): string => (refused ? typedIn(refused.typed, name) : value);
+  /** Label, hint, the control itself, and what is wrong. */
+  const field = (
+    name: string,
+    label: string,
+    { hint, wrong }: FieldOptions,
+    control: (attributes: Html) => Html,
+  ): Html => {
+    const id = idOf(name);
+    const codes = refused?.errors[name] ?? [];
+    const described = [hint !== undefined && `${id}-hint`, codes.length > 0 && `${id}-mistake`].filter(Boolean);
+    const attributes = html`id="${id}" name="${name}"
+    ${described.length > 0 && html`aria-describedby="${described.join(' ')}"`}
+    ${codes.length > 0 && html`aria-invalid="true"`}`;
+    return html`<div class="field">
+      <label for="${id}">${label}</label>
+      ${hint !== undefined && html`<p class="hint" id="${id}-hint">${hint}</p>`} ${control(attributes)}
+      ${codes.length > 0 && html`<p class="mistake" id="${id}-mistake" role="alert">${mistake(label, codes, wrong)}</p>`}
+    </div>`;
+  };
+  const known = new Set<string>();
+  return {
+    text(name, label, options = {}) {
+      known.add(name);
+      const { type = 'text', required, placeholder, maxlength, isCode, autocomplete = 'off', list } = options;
+      const listId = `${idOf(name)}-list`;
+      return field(
+        name,
+        label,
+        options,
+        (attributes) =>
+          html`<input
+              ${attributes}
+              type="${type}"
+              value="${typed(name, options.value ?? '')}"
+              autocomplete="${autocomplete}"
+              ${required && html`required`}
+              ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
+              ${placeholder !== undefined && html`placeholder="${placeholder}"`}
+              ${maxlength !== undefined && html`maxlength="${maxlength}"`}
+              ${list && html`list="${listId}"`}
+            />
+            ${list && html`<datalist id="${listId}">${list.map((one) => html`<option value="${one}"></option>`)}</datalist>`}`,
+      );
+    },
+    area(name, label, options = {}) {
+      known.add(name);
+      const { required, rows = 4, isCode, placeholder } = options;
+      return field(
+        name,
+        label,
+        options,
+        (attributes) =>
+          html`<textarea
+            ${attributes}
+            rows="${rows}"
+            ${required && html`required`}
+            ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
+            ${placeholder !== undefined && html`placeholder="${placeholder}"`}
+          >
+${typed(name, options.value ?? '')}</textarea>`,
+      );
+    },
+    select(name, label, choices, options = {}) {
+      known.add(name);
+      const chosen = typed(name, options.value ?? '');
+      return field(
+        name,
+        label,
+        options,
+        (attributes) =>
+          html`<select ${attributes}>
+            ${choices.map(
+              ([value, text]) => html`<option value="${value}" ${value === chosen && html`selected`}>${text}</option>`,
+            )}
+          </select>`,
+      );
+    },
+    check(name, label, { checked = false, hint } = {}) {
+      known.add(name);
+      const isOn = refused ? typedIn(refused.typed, name) === 'true' : checked;
+      const id = idOf(name);
+      return html`<div class="field">
+        <input type="hidden" name="unchecked[]" value="${name}" />
+        <label class="check" for="${id}">
+          <input
+            type="checkbox"
+            id="${id}"
+            name="${name}"
+            value="true"
+            ${isOn && html`checked`}
+            ${hint !== undefined && html`aria-describedby="${id}-hint"`}
+          />
+          <span>${label}</span>
+        </label>
+        ${hint !== undefined && html`<p class="hint" id="${id}-hint">${hint}</p>`}
+      </div>`;
+    },
+    hidden: (name, value) => html`<input type="hidden" name="${name}" value="${value}" />`,
+    wrap(fields, { button, kind = 'main', label, isInline, isCard, describedBy }) {
+      const classes = [isInline && 'inline', isCard && 'card'].filter(Boolean).join(' ');
+      const about = Object.entries(of).map(
+        ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
+      );
+      return html`<form
+        method="post"
+        action="${visit.path}"
+        ${classes !== '' && html`class="${classes}"`}
+        ${label !== undefined && html`aria-label="${label}"`}
+      >
+        ${keyField(visit.formKey)}<input type="hidden" name="do" value="${action}" />${about}
+        ${refused && general(refused, known)} ${fields}
+        <button class="${kind}" ${describedBy !== undefined && html`aria-describedby="${describedBy}"`}>
+          ${button}
+        </button>
+      </form>`;
+    },
+  };
+}
+
+function typedIn(typed: RawGroup, name: string): string {
+  let at: RawGroup[string] | undefined = typed;
+  for (const part of name.split(/[[\]]+/)) if (part !== '') at = isGroup(at) ? at[part] : undefined;
+  return typeof at === 'string' ? at : '';
+}
+
+/** What is wrong with the whole, or with what the form has no field for. */
+function general({ errors, message }: Refused, known: ReadonlySet<string>): Html | false {
+  const others = Object.entries(errors).filter(([name]) => !known.has(name));
+  if (others.length === 0) return false;
+  const words = others.map(([name, codes]) =>
+    name === 'generic' ? generic(codes) : mistake(name.replaceAll('_', ' '), codes),
+  );
+  return notice('bad', message ?? words.join(' '));
+}
+
+function generic(codes: readonly ErrorCode[]): string {
+  if (codes.includes('resource_temporary_unavailable')) {
+    return 'This cannot be done now: something else is under way, or was done in the meantime. Look again and try once more.';
+  }
+  return mistake('This', codes);
+}
+
+const mistakes: Partial<Record<ErrorCode, (label: string) => string>> = {
+  is_blank: (label) => `${label} is missing.`,
+  already_exists: (label) => `${label} is taken already.`,
+  is_reserved: (label) => `${label} is reserved: choose another.`,
+  not_found: (label) => `${label} names nothing that is there.`,
+  resource_temporary_unavailable: (label) => `${label} cannot be changed now. Try again in a while.`,
+};
+
+function mistake(label: string, codes: readonly ErrorCode[], wrong?: string): string {
+  return codes
+    .map(
+      (code) =>
+        (code === 'invalid_format' && wrong) || (mistakes[code]?.(label) ?? `${label} does not have the right form.`),
+    )
+    .join(' ');
+}

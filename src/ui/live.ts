@@ -1,0 +1,105 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Queries } from '../db/open.ts';
+import type { UserRow } from '../db/schema.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+import type { StreamAnswer } from '../http/route.ts';
+import { projectTopic, subjectTopic } from '../lifecycle/write-context.ts';
+import { withKeepAlive } from '../streams/firehose.ts';
+import { logTopic } from '../streams/logs.ts';
+import { lookAgainMs } from '../streams/tail.ts';
+import { visibleTo } from './visible.ts';
+
+/**
+ * One stream for a person, the same for all of their tabs: of which projects something changed, in which a build said
+ * more, and which of their dependencies changed. What changed is not told: a page that is concerned loads itself again
+ * and takes over what is different. So there is one way to show a thing, and who was away has nothing to make up for.
+ */
+export function followChanges(
+  services: { db: { read: Queries }; subscriptions: Subscriptions },
+  person: Readonly<UserRow>,
+  signal: AbortSignal,
+): StreamAnswer {
+  return {
+    contentType: 'text/event-stream; charset=utf-8',
+    body: withKeepAlive(changes(services, person, signal), ': still here\n\n'),
+  };
+}
+
+/** Between two looks: a busy project is not looked at for every line it says. */
+const breathMs = 400;
+
+interface Seen {
+  projects: Map<string, bigint>;
+  logs: Map<string, { project: string; size: bigint }>;
+  dependencies: Map<string, bigint>;
+}
+
+async function* changes(
+  { db: { read }, subscriptions }: { db: { read: Queries }; subscriptions: Subscriptions },
+  person: Readonly<UserRow>,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  let known = await look(read, person);
+  // Whoever was away until now looks at everything once.
+  yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
+  while (!signal.aborted) {
+    using watch = subscriptions.watch(...topicsOf(known));
+    try {
+      const seen = await look(read, person);
+      const news = differences(known, seen);
+      known = seen;
+      if (news) {
+        yield `event: change\ndata: ${JSON.stringify(news)}\n\n`;
+        await pause(breathMs, undefined, { signal }).catch(() => {});
+        continue; // what came up to now may be new to be watched
+      }
+    } catch (error) {
+      if (!isUnavailable(error)) throw error; // it goes on when the database is back
+    }
+    await watch.changed(lookAgainMs, signal);
+  }
+}
+
+function topicsOf({ projects, logs, dependencies }: Seen): string[] {
+  return [
+    ...Array.from(projects.keys(), (id) => projectTopic(BigInt(id))),
+    ...Array.from(logs.keys(), (id) => logTopic(BigInt(id))),
+    ...Array.from(dependencies.keys(), (id) => subjectTopic(BigInt(id))),
+  ];
+}
+
+async function look(db: Queries, person: Readonly<UserRow>): Promise<Seen> {
+  const projects = await visibleTo(db, person).select(['p.id', 'p.last_event']).execute();
+  const logs = await visibleTo(db, person)
+    .innerJoin('builds as b', 'b.project_id', 'p.id')
+    .innerJoin('jobs as j', 'j.subject_id', 'b.id')
+    .innerJoin('logs as l', 'l.id', 'b.id')
+    .select(['b.id', 'b.project_id', 'l.size'])
+    .where('j.claim', 'is not', null)
+    .execute();
+  const dependencies = await db
+    .selectFrom('dependencies')
+    .select(['id', 'last_event'])
+    .where('owner_id', '=', person.id)
+    .execute();
+  return {
+    projects: new Map(projects.map((row) => [String(row.id), row.last_event])),
+    logs: new Map(logs.map((row) => [String(row.id), { project: String(row.project_id), size: row.size }])),
+    dependencies: new Map(dependencies.map((row) => [String(row.id), row.last_event])),
+  };
+}
+
+function differences(before: Seen, now: Seen): object | undefined {
+  const projects = differing(before.projects, now.projects);
+  const dependencies = differing(before.dependencies, now.dependencies);
+  const spoke = [...now.logs].filter(([id, { size }]) => before.logs.get(id)?.size !== size);
+  const logs = [...new Set(spoke.map(([, { project }]) => project))];
+  return projects.length + dependencies.length + logs.length > 0 ? { projects, logs, dependencies } : undefined;
+}
+
+/** What is new, gone or different. */
+function differing(before: Map<string, bigint>, now: Map<string, bigint>): string[] {
+  const changed = [...now.keys()].filter((id) => before.get(id) !== now.get(id));
+  return [...changed, ...[...before.keys()].filter((id) => !now.has(id))];
+}

@@ -1,0 +1,150 @@
+import type { RouteName } from '../api/inner-calls.ts';
+import { ApiError, type ErrorCode } from '../errors.ts';
+import { largestBody } from '../http/bodies.ts';
+import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { pageForError } from './answers.ts';
+import type { Refused } from './forms.ts';
+import { html } from './html.ts';
+import { notice, type Page } from './layout.ts';
+import { notices, type NoticeName } from './notices.ts';
+import { forPeople, type PersonVisit, type Place, type Response } from './site.ts';
+import type { AnyRecord } from './visit-api.ts';
+
+/**
+ * A page and what can be done on it. Everything is done by a route of the API: the page's form is a cover over it, no
+ * more. The form is sent to the page's own address with the name of the action in `do`.
+ */
+export interface PageDefinition {
+  path: string;
+  show: (visit: PageVisit) => Promise<Page>;
+  actions?: Record<string, PageAction>;
+  /** Whether what it shows includes a secret: then it is not compressed. */
+  showsSecrets?: boolean;
+}
+
+/** `refused` is there when a form of this page was sent and is shown again with what is wrong. */
+export type PageVisit = PersonVisit & { refused: Refused | undefined };
+
+export interface PageAction {
+  /** Parameters of its path are those of the page's address, or fields of the form. */
+  route: RouteName;
+  /** What is sent, where it is not simply what the form has. */
+  fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
+  /** Where the person goes next, and what they are told there. By default the same page. */
+  done: (answer: AnyRecord, visit: PageVisit) => { goTo: string; notice?: NoticeName } | Page;
+  /** What a refusal of the whole means here, in words. */
+  refusals?: Partial<Record<ErrorCode, string>>;
+}
+
+export function page(definition: PageDefinition): Place[] {
+  const { path, actions } = definition;
+  const shown = forPeople({ method: 'GET', path, visit: (visit) => show(definition, visiting(visit)) });
+  if (!actions) return [shown];
+  const acted = forPeople({
+    method: 'POST',
+    path,
+    largestForm: largestBody,
+    async visit(visit) {
+      const name = visit.formText('do');
+      const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
+      if (!action) return show(definition, visiting(visit));
+      return act(definition, action, name, visiting(visit));
+    },
+  });
+  return [shown, acted];
+}
+
+function visiting(visit: PersonVisit, refused?: Refused): PageVisit {
+  return Object.assign(visit, { refused });
+}
+
+async function show({ show: render, showsSecrets = false }: PageDefinition, visit: PageVisit): Promise<Page> {
+  const shown = await render(visit);
+  const done = visit.queryText('done');
+  const told = Object.hasOwn(notices, done) ? notices[done as NoticeName] : undefined;
+  const main = told === undefined ? shown.main : html`${notice('good', told)}${shown.main}`;
+  return { isWorthPacking: !showsSecrets, ...shown, main };
+}
+
+async function act(definition: PageDefinition, action: PageAction, name: string, visit: PageVisit): Promise<Response> {
+  const { params, form } = divided(action.route, visit);
+  const body = action.fields ? action.fields(form, visit) : form;
+  const isBodiless = action.route.startsWith('DELETE');
+  const parts = { params, body: isBodiless ? undefined : body };
+  return attempt(definition, { ...action, name }, visit, () => visit.api.call(action.route, parts));
+}
+
+/** Does it; when it is refused, shows the page again with what is wrong. */
+async function attempt(
+  definition: PageDefinition,
+  { name, done: after, refusals }: Omit<PageAction, 'route'> & { name: string },
+  visit: PageVisit,
+  work: () => Promise<AnyRecord>,
+): Promise<Response> {
+  let answer: AnyRecord;
+  try {
+    answer = await work();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const codes = Object.values(error.fields).flat();
+    // What the page is about is gone, or is not theirs: there is no form to go back to.
+    const isGone = error.fields.generic?.includes('not_found') ?? false;
+    if (isGone || codes.every((code) => closed.has(code))) return pageForError(error);
+    const message = codes.map((code) => refusals?.[code]).find((text) => text !== undefined);
+    visit.refused = { action: name, typed: visit.form, errors: error.fields, message };
+    return { ...(await show(definition, visit)), status: error.status };
+  }
+  const done = after(answer, visit);
+  if (!('goTo' in done)) return done;
+  return { goTo: done.notice === undefined ? done.goTo : withNotice(done.goTo, done.notice), status: 303 };
+}
+
+const closed = new Set<ErrorCode>(['unauthorized', 'payment_required', 'account_suspended']);
+
+/**
+ * Takes a file, as it arrives, for a form of a page: `<form method="post" enctype="multipart/form-data"
+ * action="PATH/NAME?form_key=KEY">`, with one file in the field that the API's upload route names. When it is refused, the
+ * page is shown again, with `refused.action` being the name.
+ */
+export function upload(of: PageDefinition, { name, ...action }: Omit<PageAction, 'fields'> & { name: string }): Place {
+  return forPeople({
+    method: 'POST',
+    path: `${of.path}/${name}`,
+    takesFile: true,
+    visit: (visit) => {
+      // The page comes back at this address when the file is refused; its other forms lead to its own.
+      const path = visit.path.slice(0, -name.length - 1);
+      const own = visiting(Object.assign(visit, { path }));
+      return attempt(of, { ...action, name }, own, () => visit.api.call(action.route));
+    },
+  });
+}
+
+function withNotice(path: string, name: NoticeName): string {
+  const [address = '', fragment] = path.split('#', 2);
+  const target = `${address}${address.includes('?') ? '&' : '?'}done=${name}`;
+  return fragment === undefined ? target : `${target}#${fragment}`;
+}
+
+/** What of a form names things in the route's path, and what is sent to it. */
+function divided(route: RouteName, visit: PageVisit): { params: Record<string, string>; form: RawGroup } {
+  const params: Record<string, string> = {};
+  for (const [, name = ''] of route.matchAll(/:(\w+)/g))
+    if (visit.param(name) === '') params[name] = visit.formText(name);
+  const { form_key: _key, do: _do, unchecked, ...rest } = visit.form;
+  const form = emptyGroup();
+  for (const [name, value] of Object.entries(rest)) if (!(name in params)) form[name] = withPlainLines(value);
+  // What a browser does not send is a box that is not checked.
+  if (Array.isArray(unchecked)) for (const name of unchecked) if (typeof name === 'string') form[name] ??= 'false';
+  return { params, form };
+}
+
+/** Browsers end lines as mail does; a command in which they do does not run. */
+function withPlainLines(value: Raw): Raw {
+  if (typeof value === 'string') return value.replaceAll('\r\n', '\n');
+  if (Array.isArray(value)) return value.map(withPlainLines);
+  if (typeof value !== 'object') return value;
+  const group = emptyGroup();
+  for (const [name, one] of Object.entries(value)) group[name] = withPlainLines(one);
+  return group;
+}

@@ -1,0 +1,82 @@
+import { html, type Html } from './html.ts';
+import type { Page, ProjectHead, ProjectTab } from './layout.ts';
+import { pageForm } from './forms.ts';
+import type { NoticeName } from './notices.ts';
+import { page, type PageAction, type PageDefinition, type PageVisit } from './pages.ts';
+import type { Place } from './site.ts';
+
+/** A project as the API shows it to the visitor. */
+export interface ProjectRecord extends ProjectHead {
+  id: bigint;
+  description: string;
+  repository_url: string;
+  ssh_public_key: string;
+}
+
+export type ProjectVisit = PageVisit & { project: ProjectRecord; projectPath: string };
+
+interface ProjectPage extends Omit<PageDefinition, 'show'> {
+  /** Below `/ui/projects/:project_id`. */
+  path: string;
+  tab: ProjectTab;
+  show: (visit: ProjectVisit) => Promise<Page>;
+}
+
+/** A page of a project: who may not see the project finds nothing there. */
+export function projectPage({ path, tab, show, ...rest }: ProjectPage): Place[] {
+  return page({
+    ...rest,
+    path: `/ui/projects/:project_id${path}`,
+    async show(visit) {
+      const project = await visit.api.get<ProjectRecord>('/projects/:project_id');
+      const projectPath = `/ui/projects/${project.id_str}`;
+      const live = [`project:${project.id_str}`] as const;
+      return { live, ...(await show(Object.assign(visit, { project, projectPath }))), project, tab };
+    },
+  });
+}
+
+interface Confirmation {
+  /** Below `/ui/projects/:project_id`. */
+  path: string;
+  tab: ProjectTab;
+  route: PageAction['route'];
+  /** What is deleted, and everything that goes with it, in words. */
+  what: (visit: ProjectVisit) => Promise<{ title: string; goes: Html; back: string }>;
+  done: (visit: PageVisit) => { goTo: string; notice?: NoticeName };
+}
+
+/** Asks once before something is deleted, and says what goes. The button that leads here is a form with method GET. */
+export function deletionPage({ path, tab, route, what, done }: Confirmation): Place[] {
+  return projectPage({
+    path,
+    tab,
+    async show(visit) {
+      const { title, goes, back } = await what(visit);
+      return { title, main: confirmation(visit, { title, goes, back }) };
+    },
+    actions: { delete: { route, done: (_, visit) => done(visit) } },
+  });
+}
+
+export function confirmation(
+  visit: PageVisit,
+  { title, goes, back }: { title: string; goes: Html; back: string },
+): Html {
+  return html`<h1>${title}</h1>
+    <div class="card confirm">
+      ${goes}
+      <p>This cannot be undone.</p>
+      <div class="choice">
+        ${pageForm(visit, 'delete').wrap(html``, { button: 'Delete', kind: 'danger' })}
+        <a class="button" href="${back}">Keep it</a>
+      </div>
+    </div>`;
+}
+
+/** The button that leads to such a page. */
+export function deletionButton(path: string, describedBy?: string): Html {
+  return html`<form method="get" action="${path}" class="inline">
+    <button class="danger" ${describedBy !== undefined && html`aria-describedby="${describedBy}"`}>Delete</button>
+  </form>`;
+}

@@ -1,0 +1,90 @@
+import type { IconName } from './assets.ts';
+import { html, type Html } from './html.ts';
+
+/** How states look: each has a shape and a word beside its colour. */
+
+type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'none';
+
+const looks: Record<string, Look> = {
+  passed: 'good',
+  deployed: 'good',
+  compiled: 'good',
+  shared: 'good',
+  delivered: 'good',
+  failed: 'bad',
+  compile_failed: 'bad',
+  errored: 'warn',
+  timed_out: 'warn',
+  running: 'busy',
+  building: 'busy',
+  fetching: 'busy',
+  deploying: 'busy',
+  compiling: 'busy',
+  enqueued: 'wait',
+  enqueued_for_compile: 'wait',
+  waiting_for_builds: 'wait',
+  waiting_archive_upload: 'wait',
+  pending: 'wait',
+};
+
+const words: Record<string, string> = {
+  enqueued_for_compile: 'waiting to be compiled',
+  enqueued: 'waiting',
+  waiting_for_builds: 'waiting',
+  waiting_archive_upload: 'waiting for its source',
+};
+
+/** Drawn in a square of 16. */
+const shapes: Record<Look, string> = {
+  good: 'M3.5 8.5l3 3 6-7',
+  bad: 'M4 4l8 8M12 4l-8 8',
+  warn: 'M8 3.5v5.5M8 12.2v.3',
+  busy: 'M8 4v4l2.5 2',
+  wait: 'M5 8h.1M8 8h.1M11 8h.1',
+  none: 'M4.5 8h7',
+};
+
+export function lookOf(state: string): Look {
+  return looks[state] ?? 'none';
+}
+
+export function stateWord(state: string): string {
+  return words[state] ?? state.replaceAll('_', ' ');
+}
+
+/** Whether something is still to come. */
+export function isUnderWay(state: string): boolean {
+  return ['busy', 'wait'].includes(lookOf(state));
+}
+
+function shape(look: Look): Html {
+  return html`<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false"><path d="${shapes[look]}" /></svg>`;
+}
+
+/** Shape and word. */
+export function stateBadge(state: string): Html {
+  const look = lookOf(state);
+  return html`<span class="state ${look}">${shape(look)}${stateWord(state)}</span>`;
+}
+
+/** The shape alone, where many stand in a row. What it stands for is its name. */
+export function stateMark(state: string, about: string, href?: string): Html {
+  const look = lookOf(state);
+  const name = `${about}: ${stateWord(state)}`;
+  return href === undefined
+    ? html`<span class="mark ${look}" role="img" aria-label="${name}" title="${name}">${shape(look)}</span>`
+    : html`<a class="mark ${look}" href="${href}" aria-label="${name}" title="${name}">${shape(look)}</a>`;
+}
+
+const icons: Record<Look, IconName> = {
+  good: 'good',
+  bad: 'bad',
+  warn: 'bad',
+  busy: 'busy',
+  wait: 'busy',
+  none: 'idle',
+};
+
+export function iconFor(state: string | undefined): IconName {
+  return state === undefined ? 'plain' : icons[lookOf(state)];
+}

@@ -1,0 +1,15 @@
+import type { Queries } from '../db/open.ts';
+import type { UserRow } from '../db/schema.ts';
+
+/** The projects that somebody sees, as `p`: here as in the API, who does not pay goes on with what others share with them. */
+export function visibleTo(db: Queries, { id, billing }: Readonly<UserRow>) {
+  const visible = db
+    .selectFrom('projects as p')
+    .where((where) =>
+      where.or([
+        where('p.owner_id', '=', id),
+        where('p.id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', id)),
+      ]),
+    );
+  return billing === 'ok' ? visible : visible.where('p.owner_id', '!=', id);
+}
