@@ -6,14 +6,14 @@ import * as schema from '../http/schema.ts';
 import { lineIndex } from '../streams/line-index.ts';
 import { isExpression, longestExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
-import { searchLog } from '../streams/search.ts';
+import { searchLog, type SearchResult } from '../streams/search.ts';
 import { BusySearchError } from '../lib/search-threads.ts';
 
 const most = 5000;
 const megabyte = 1024 * 1024;
 
 /** A line by its number from 1 on; negative ones count from the end. */
-function line(): Field<number> {
+export function line(): Field<number> {
   return {
     required: false,
     fallback: 1,
@@ -58,12 +58,12 @@ export const searchAnswer = schema.record({
   next: schema.nullable(schema.integer),
 });
 
-type Storage = Pick<Call, 'database' | 'blobs'> & { db: Queries };
+export type LineCall = Pick<Call, 'database' | 'blobs'> & { db: Queries };
 
 /** Of a line and of all lines together so much is told; the rest of a longer one is read by its offset. */
 const longest = { longestLine: megabyte, longestAnswer: 4 * megabyte };
 
-export async function linesOf(storage: Storage, id: bigint, { from, limit: wanted }: { from: number; limit: number }) {
+export async function linesOf(storage: LineCall, id: bigint, { from, limit: wanted }: { from: number; limit: number }) {
   const index = await lineIndex(storage, id);
   if (!index) return { from: Math.max(1, from), total: 0, complete: true, lines: [] };
   const first = lineNumber(from, index.total);
@@ -77,19 +77,24 @@ export async function linesOf(storage: Storage, id: bigint, { from, limit: wante
 }
 
 export async function matchesOf(
-  call: Storage & Pick<Call, 'searches'> & WithCaller,
+  call: LineCall & Pick<Call, 'searches'> & WithCaller,
   id: bigint,
   { q: expression, from, limit: wanted }: { q: string; from: number; limit: number },
 ) {
   const index = await lineIndex(call, id);
   if (!index) return { matches: [], complete: true, next: null };
   const search = { expression, from: lineNumber(from, index.total), limit: wanted, account: call.caller.id };
-  const { matches, complete, next } = await searchLog(call, index, search).catch((error: unknown) => {
-    throw error instanceof BusySearchError ? new ApiError('resource_temporary_unavailable') : error;
-  });
+  const { matches, complete, next } = await searchFairly(call, index, search);
   return {
     matches: matches.map(({ number, offset, text: words }) => ({ number, offset, text: words })),
     complete,
     next,
   };
+}
+
+/** Who has too many searches under way already is told to come back. */
+export async function searchFairly(...search: Parameters<typeof searchLog>): Promise<SearchResult> {
+  return searchLog(...search).catch((error: unknown) => {
+    throw error instanceof BusySearchError ? new ApiError('resource_temporary_unavailable') : error;
+  });
 }

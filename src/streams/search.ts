@@ -25,6 +25,8 @@ export interface SearchWanted {
   /** The number of the first line. */
   from: number;
   limit: number;
+  /** The number of the last line, if not that of the log. */
+  to?: number;
   /** Whose turn it takes. */
   account: bigint;
 }
@@ -49,7 +51,8 @@ export async function searchLog(parts: SearchParts, index: LineIndex, wanted: Se
   const until = performance.now() + timeMs;
   const result: SearchResult = { matches: [], complete: false, next: null };
   let told = 0;
-  const pieces = piecesOf(parts, index, wanted.from)[Symbol.asyncIterator]();
+  const to = Math.min(wanted.to ?? index.total, index.total);
+  const pieces = piecesOf(parts, index, wanted.from, to)[Symbol.asyncIterator]();
   try {
     let coming = pieces.next();
     for (;;) {
@@ -66,13 +69,14 @@ export async function searchLog(parts: SearchParts, index: LineIndex, wanted: Se
       };
       const { matches, searched } = await parts.searches.search(account, task);
       for (const { line, start, text, ranges } of matches) {
+        if (piece.first + line > to) return { ...result, complete: true };
         result.matches.push({ number: piece.first + line, offset: piece.offset + start, text, ranges });
         told += text.length;
       }
       const next = piece.first + (searched ?? piece.lines);
       const isEnough = result.matches.length >= wanted.limit || told >= longestAnswer;
       if (!isEnough && searched === undefined && performance.now() < until) continue;
-      return next > index.total ? { ...result, complete: true } : { ...result, next };
+      return next > to ? { ...result, complete: true } : { ...result, next };
     }
   } finally {
     await pieces.return?.(undefined);
@@ -89,10 +93,10 @@ interface Piece {
 }
 
 /** A log in pieces of whole lines. Of a line that is longer than a piece, only its beginning is in one. */
-async function* piecesOf(parts: LineStorage, index: LineIndex, from: number): AsyncGenerator<Piece> {
+async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
   let first = from;
-  while (first <= index.total) {
-    const long = yield* shortLines(parts, index, first);
+  while (first <= to) {
+    const long = yield* shortLines(parts, index, first, to);
     if (long === undefined) return;
     first = long + 1; // where that one begins, the index knows
   }
@@ -103,6 +107,7 @@ async function* shortLines(
   { db, blobs }: LineStorage,
   index: LineIndex,
   from: number,
+  to: number,
 ): AsyncGenerator<Piece, number | undefined> {
   const mark = from === 1 ? origin : await index.before(from - 1);
   let skipped = from - 1 - mark.breaks;
@@ -133,6 +138,7 @@ async function* shortLines(
     const lines = countBreaks(whole);
     yield { first, lines, offset, bytes: whole };
     first += lines;
+    if (first > to) return undefined;
     offset += last + 1;
     gathered = [rest];
     length = rest.length;
