@@ -66,7 +66,13 @@ export const holdSeconds = 5;
 /** So many projects are asked about at a time. */
 export const mostProjects = 1000;
 
-export const workKinds = ['fetch_commit', 'run_suite', 'compile_dependency', 'push_deploy'] as const;
+export const workKinds = [
+  'fetch_commit',
+  'run_suite',
+  'compile_dependency',
+  'push_deploy',
+  'check_connection',
+] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 /** A repository, and whom its work trees belong to. */
@@ -142,7 +148,14 @@ export interface PushOrder {
   timeoutSeconds: number;
 }
 
-export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder;
+/** A look at a repository, for somebody who waits for it: it leaves no log. */
+export interface CheckOrder {
+  kind: 'check_connection';
+  source: Source;
+  timeoutMs: number;
+}
+
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder;
 
 export interface Order {
   claim: string;
@@ -188,8 +201,10 @@ export type TrunkNews = 'this' | 'kept' | 'none';
 
 export type Outcome =
   | { kind: 'fetched'; commit: CommitReport }
-  /** Something outside must change before it can work; the log says what. */
-  | { kind: 'unfetchable'; reason: string }
+  /** Something outside must change before it can work; the log says what, or the message where there is no log. */
+  | { kind: 'unfetchable'; reason: string; message?: string }
+  /** What a repository shows to whoever only looks. */
+  | { kind: 'looked'; defaultBranch: string | null; branches: string[]; files: string[] }
   | { kind: 'exited'; status: number }
   /** What has to run before the command did not; the log says which and how. */
   | { kind: 'launch_failed' }

@@ -184,9 +184,13 @@ export async function perform(
     return { ...answer, keep };
   }
 
+  const finished = async (made: Answer): Promise<Answer> => {
+    if (!route.follow || !('record' in made)) return made;
+    return toAnswer(route, await route.follow(callOn(services.db.read) as never, made.record as never));
+  };
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
-  return services.db.transaction(async (trx) => {
+  const made = await services.db.transaction<Answer & { status?: number }>(async (trx) => {
     const work = async (): Promise<Answer> => {
       const call = callOn(trx);
       const answer = await handle(route, call, input);
@@ -198,6 +202,7 @@ export async function perform(
     const attempt = { userId: caller.id, key, status: route.status, asked };
     return onlyOnce(trx, services, attempt, work);
   });
+  return finished(made);
 }
 
 interface AnyCall extends Admitted {

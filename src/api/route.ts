@@ -19,6 +19,7 @@ export interface Route extends RouteDescription {
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
   handle(call: never): Promise<unknown>;
+  follow?(call: never, made: never): Promise<unknown>;
   /** What the audit log is told; only what reads has nothing to say here. */
   audit?: Audit<never> | 'nothing';
 }
@@ -72,6 +73,14 @@ interface Definition<
   ): Promise<FieldErrors>;
   /** Answers the record or list; a page where the route is paged. */
   handle(call: Call<M, Path, Body, Query> & Context & Loaded): Promise<unknown>;
+  /**
+   * For what is not over with the transaction: waits, once that is durable, for what came of it, and answers that. It is
+   * given what `handle` answered, and no transaction: to wait in one would hold up everybody else.
+   */
+  follow?(
+    call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded,
+    made: never,
+  ): Promise<unknown>;
 }
 
 /** Makes routes whose handlers are given `Context` beside the call itself. */

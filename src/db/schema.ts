@@ -32,6 +32,7 @@ export interface Schema {
   log_marks: LogMarkRow;
   log_indexes: LogIndexRow;
   built_refs: BuiltRefRow;
+  connection_checks: ConnectionCheckRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
   runner_visits: RunnerVisitRow;
@@ -379,6 +380,15 @@ export interface BuiltRefRow {
   project_id: bigint;
   name: string;
   commit_id: bigint;
+}
+
+/** Somebody looked whether a project's repository can be reached. */
+export interface ConnectionCheckRow {
+  id: bigint;
+  project_id: bigint;
+  created_at: bigint;
+  /** What was seen, as JSON; null while nobody has looked. */
+  answer: string | null;
 }
 
 export interface RunnerRow {

@@ -17,6 +17,7 @@ import { hurryStranded } from '../queue/stranded.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import { packLog } from '../streams/pack-log.ts';
+import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
@@ -33,6 +34,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   run_suite: runSuite,
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
+  check_connection: checkConnection,
 };
 
 export interface DispatchParts extends Services {

@@ -75,6 +75,8 @@ const longestText = 1024 * 1024;
 const longestName = 64 * 1024;
 /** More than a runner ever tells of, see runner/git/commits.ts. */
 const mostNames = 20_000;
+/** More than a look ever tells of, see runner/git/look.ts. */
+const mostSeen = 1000;
 
 export function readClaim(body: unknown): string {
   return claim(group(body, 'generic').claim, 'claim');
@@ -125,7 +127,17 @@ type Details = {
 
 const details: Details = {
   fetched: ({ commit }) => ({ kind: 'fetched', commit: readCommit(commit) }),
-  unfetchable: (outcome) => ({ kind: 'unfetchable', reason: reason(outcome.reason, 'outcome[reason]') }),
+  unfetchable: ({ reason: why, message }) => ({
+    kind: 'unfetchable',
+    reason: reason(why, 'outcome[reason]'),
+    ...(message === undefined ? {} : { message: text(longestText)(message, 'outcome[message]').slice(0, 4000) }),
+  }),
+  looked: ({ defaultBranch, branches, files }) => ({
+    kind: 'looked',
+    defaultBranch: orNull(text(longestName))(defaultBranch, 'outcome[defaultBranch]'),
+    branches: list(mostSeen, text(longestName))(branches, 'outcome[branches]'),
+    files: list(mostSeen, text(longestName))(files, 'outcome[files]'),
+  }),
   exited: ({ status }) => ({ kind: 'exited', status: whole(255)(status, 'outcome[status]') }),
   launch_failed: () => ({ kind: 'launch_failed' }),
   compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),

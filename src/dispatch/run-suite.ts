@@ -100,6 +100,7 @@ function endingOf(outcome: Outcome): Ending {
       // A log that is too long is the command's doing, a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
+    case 'looked':
     case 'compiled':
     case 'uncompilable':
     case 'pushed':

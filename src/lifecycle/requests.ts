@@ -232,7 +232,7 @@ export async function restartBuild(
 
 /** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
 export async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
-  for (const table of ['build_requests', 'builds', 'deploys'] as const) {
+  for (const table of ['build_requests', 'builds', 'deploys', 'connection_checks'] as const) {
     await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
   }
   const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);

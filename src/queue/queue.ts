@@ -37,6 +37,8 @@ export interface NewJob {
   tries?: number;
   /** Not before this moment. */
   runAfter?: number;
+  /** Somebody waits for its end: it stands before all other jobs of its account. */
+  isAwaited?: boolean;
 }
 
 /** A job that somebody holds. */
@@ -51,9 +53,14 @@ export const claimsTopic = 'claims';
 
 /** Puts jobs into the queue. */
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
-  await insertJobs(trx, ...jobs.map((job) => rowOf(ids.next(), job)));
+  await insertJobs(trx, ...jobs.map((job) => rowOf(numberFor(ids.next(), job), job)));
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
   await db.announce(trx, queueTopic);
+}
+
+/** An account's jobs are begun in the order of their numbers; below zero is before all others. */
+function numberFor(id: bigint, { isAwaited = false }: NewJob): bigint {
+  return isAwaited ? -id : id;
 }
 
 function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter }: NewJob): JobRow {

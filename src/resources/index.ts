@@ -4,6 +4,7 @@ import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
+import * as connectionChecks from './connection-checks.ts';
 import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependencyArchives from './dependency-archives.ts';
@@ -26,6 +27,7 @@ export const routes: readonly Route[] = [
   service,
   projects,
   collaborators,
+  connectionChecks,
   buildRequests,
   commits,
   builds,

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { randomName } from '../lib/random-name.ts';
 import type { CutReason, Link, Order, Outcome, Work } from '../protocol.ts';
+import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { placesOf } from './leftovers.ts';
@@ -193,6 +194,8 @@ async function outcomeOf(
         return await compileDependency(services, work, task);
       case 'push_deploy':
         return await pushDeploy(services, work, task);
+      case 'check_connection':
+        return await checkConnection(services, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }

@@ -50,19 +50,19 @@ export interface Script extends Asset {
 const scripts = new Map<string, Script>();
 
 /**
- * A file of `browser/` as browsers take it: without its types, and with the names of what it imports (or starts as a
- * worker) replaced by their addresses.
+ * A file of `browser/` as browsers take it: without its types, and with the names of what it imports, and of what it
+ * starts as a worker (`'script:NAME'`), replaced by their addresses.
  */
 export function script(name: string): Script {
   const known = scripts.get(name);
   if (known) return known;
   const imports = new Set<Script>();
   const plain = stripTypeScriptTypes(read(`browser/${name}.ts`)).replaceAll(
-    /(['"])\.\/([\w-]+)\.ts\1/g,
-    (_, _quote, of: string) => {
-      const imported = script(of);
-      for (const one of [imported, ...imported.imports]) imports.add(one);
-      return `'${imported.path}'`;
+    /'(?:\.\/([\w-]+)\.ts|script:([\w-]+))'/g,
+    (_, imported: string | undefined, started: string | undefined) => {
+      const other = script(imported ?? started ?? '');
+      if (imported !== undefined) for (const one of [other, ...other.imports]) imports.add(one);
+      return `'${other.path}'`;
     },
   );
   const made = { ...asset(name, 'js', 'text/javascript; charset=utf-8', squeezed(plain)), imports };

@@ -8,14 +8,14 @@ import * as password from './password.ts';
 import * as registration from './registration.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type SiteServices } from './site.ts';
-import * as start from './start.ts';
+import * as dashboard from './dashboard.ts';
 
 /** The pages that people see: rendered here, complete without scripts. */
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
   addSite(
     server,
-    [signIn, password, account, authorize, applications, registration, start].flatMap(({ places }) => places),
+    [signIn, password, account, authorize, applications, registration, dashboard].flatMap(({ places }) => places),
     services,
   );
   // The root belongs to the API, which has nothing there; a browser was looking for the pages.

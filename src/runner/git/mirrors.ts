@@ -10,6 +10,7 @@ import { collect, forget, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
+import { look, type Looked, type LookRequest } from './look.ts';
 import { namesIn } from './mirror.ts';
 import type { GitServices } from './obtain.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
@@ -55,6 +56,8 @@ export interface Mirrors {
   fetch(request: FetchRequest): Promise<FetchedCommit>;
   /** Makes a work tree of a commit, and answers what it lacks. Throws FetchError likewise, when the commit has to be fetched for it. */
   checkout(request: CheckoutRequest): Promise<Misses>;
+  /** Looks at a repository, and keeps nothing of it. Throws FetchError likewise. */
+  look(request: LookRequest): Promise<Looked>;
   /** Pushes a commit to another repository, never by force. */
   push(request: PushRequest): Promise<PushOutcome>;
   /** The projects that something is kept of. */
@@ -106,6 +109,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   return {
     fetch: (request) => fetch(services, cache, request),
     checkout: (request) => checkout(services, request),
+    look: (request) => look(services, request),
     push: (request) => push(services, request),
     projects: () => namesIn(join(dir, 'mirrors')),
     forget: (projectId) => forget(dir, projectId),

@@ -22,7 +22,7 @@ export function onChanges(listener: Listener): void {
   try {
     // By name, so that somebody else who signs in in this browser has one of their own.
     const name = document.querySelector('.email')?.textContent ?? '';
-    const worker = new SharedWorker('./changes-worker.ts', { type: 'module', name });
+    const worker = new SharedWorker('script:changes-worker', { type: 'module', name });
     worker.port.addEventListener('message', ({ data }: MessageEvent<Message>) => tell(data));
     worker.port.start();
     addEventListener('pagehide', () => worker.port.postMessage('bye'));

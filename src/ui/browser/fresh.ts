@@ -74,6 +74,7 @@ async function load(): Promise<void> {
   const shown = document.querySelector<HTMLLinkElement>('link[rel=icon]');
   if (icon && shown && icon.href !== shown.href) shown.href = icon.href;
   showTimes();
+  document.dispatchEvent(new Event('freshened'));
   say('');
 }
 

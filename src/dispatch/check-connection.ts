@@ -1,0 +1,55 @@
+import { longestCheckMs, settleCheck } from '../lifecycle/connection-checks.ts';
+import type { JobHandler } from './job-handler.ts';
+import { sourceOf } from './sources.ts';
+
+/** What the answer needs for its way back. */
+const wayBackMs = 1000;
+
+/** A look at the repository, for somebody who waits for it. */
+export const checkConnection: JobHandler = {
+  async order(context, job) {
+    const check = await context.trx
+      .selectFrom('connection_checks as c')
+      .innerJoin('projects as p', 'p.id', 'c.project_id')
+      .select(['p.id', 'p.repository_url', 'p.ssh_private_key', 'c.created_at'])
+      .where('c.id', '=', job.subject_id)
+      .where('c.answer', 'is', null)
+      .executeTakeFirst();
+    const left = check ? Number(check.created_at) + longestCheckMs - wayBackMs - Date.now() : 0;
+    if (!check || left <= 0) return undefined; // whoever asked is gone
+    return { kind: 'check_connection', source: sourceOf(context, check), timeoutMs: Math.min(left, longestCheckMs) };
+  },
+
+  outcomes: ['looked', 'unfetchable', 'cancelled'],
+
+  async settle(context, job, outcome) {
+    if (outcome.kind === 'looked') {
+      const { defaultBranch, branches, files } = outcome;
+      const message =
+        branches.length === 0
+          ? 'Connected. The repository is empty: push a commit, and it can be built.'
+          : 'Connected. The key of this project opens the repository.';
+      await settleCheck(context, job.subject_id, {
+        connected: true,
+        message,
+        default_branch: defaultBranch,
+        branches,
+        files,
+      });
+    } else if (outcome.kind === 'unfetchable') {
+      await settleCheck(context, job.subject_id, failed(outcome.message ?? outcome.reason.replaceAll('_', ' ')));
+    } else {
+      await settleCheck(context, job.subject_id, failed('The look at the repository was broken off. Try again.'));
+    }
+  },
+
+  async lose(context, job) {
+    const message = 'The runner that looked at the repository could not do its part. Try again in a while.';
+    await settleCheck(context, job.subject_id, failed(message));
+    return { retry: false };
+  },
+};
+
+function failed(message: string) {
+  return { connected: false, message, default_branch: null, branches: [], files: [] };
+}

@@ -1,0 +1,66 @@
+import { projectRoute } from '../api/route.ts';
+import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import * as schema from '../http/schema.ts';
+import {
+  beginCheck,
+  checkSeen,
+  giveUpCheck,
+  longestCheckMs,
+  type ConnectionCheck,
+} from '../lifecycle/connection-checks.ts';
+import { subjectTopic } from '../lifecycle/write-context.ts';
+import { lifeOf } from './common.ts';
+
+const answer = schema.record({
+  connected: schema.boolean,
+  message: schema.string,
+  default_branch: schema.nullable(schema.string),
+  branches: schema.listOf(schema.string),
+});
+
+function view({ connected, message, default_branch, branches }: ConnectionCheck) {
+  return { connected, message, default_branch, branches };
+}
+
+const nobodyLooked = {
+  connected: false,
+  message: 'All runners are busy, and none had a hand free in time. Try again in a while.',
+  default_branch: null,
+  branches: [],
+  files: [],
+};
+
+/** Announcements can be lost: so often it is looked at all the same. */
+const lookEvery = 1000;
+
+export const routes = [
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/check_connection',
+    access: 'both',
+    scope: 'projects',
+    startsWork: true,
+    summary:
+      'Look at the repository with the key of the project, and say in words what is wrong if that fails; answered within 15 s',
+    answer,
+    audit: { action: 'project.connection_checked', subject: ({ project }) => project },
+    async handle(call) {
+      return { id: await beginCheck(lifeOf(call), call.project) };
+    },
+    async follow({ database, ids, subscriptions, project, db }, { id }: { id: bigint }) {
+      const deadline = performance.now() + longestCheckMs;
+      using watch = subscriptions.watch(subjectTopic(id));
+      for (;;) {
+        const seen = await checkSeen(db, id);
+        if (seen) return view(seen);
+        const left = deadline - performance.now();
+        if (left <= 0) break;
+        await watch.changed(Math.min(left, lookEvery));
+      }
+      const reason = await whyNobodyTakes(database, project.owner_id);
+      const given = reason === undefined ? nobodyLooked : { ...nobodyLooked, message: `Nobody could look: ${reason}.` };
+      await database.transaction((trx) => giveUpCheck({ db: database, trx, ids }, id, given));
+      return view((await checkSeen(database.read, id)) ?? given);
+    },
+  }),
+];
