@@ -157,16 +157,8 @@ interface Counted {
   marks: Mark[];
 }
 
-/** Those that are being read, so that many who ask for the same have it read once. */
-const reading = new WeakMap<Blobs, Map<string, Promise<Counted>>>();
-
 async function countedNow(storage: LineStorage, log: Readonly<LogRow>): Promise<LineIndex> {
-  const all = reading.get(storage.blobs) ?? new Map<string, Promise<Counted>>();
-  reading.set(storage.blobs, all);
-  const name = `${log.id} ${log.size}`;
-  const counting = all.get(name) ?? countAndKeep(storage, log).finally(() => all.delete(name));
-  all.set(name, counting);
-  const { end, marks } = await counting;
+  const { end, marks } = await countAndKeep(storage, log);
   return indexOf(log, end, listed(marks), false);
 }
 

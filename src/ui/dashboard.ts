@@ -48,7 +48,8 @@ function newest(project: DashboardRow): Html {
   if (commit === null || message === null) {
     return html`<span class="aside">Newest build request: <code>${ref}</code>, ${stateWord(state)}, ${ago(at)}</span>`;
   }
-  return html`<span class="subject">${subjectOf(message)}</span> <span class="aside">${author ?? ''}, ${ago(at)}</span>`;
+  return html`<span class="subject">${subjectOf(message)}</span>
+    <span class="aside">${author ?? ''}, ${ago(at)}</span>`;
 }
 
 function projectItem(project: DashboardRow, person: Readonly<UserRow>): Html {

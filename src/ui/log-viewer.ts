@@ -32,8 +32,10 @@ export async function logPart(visit: PersonVisit, record: `/${string}`, address:
       <a class="button quiet" href="${data}/log.txt" download="log.txt">Download log</a>
     </div>
     <div class="log" data-log="${data}/log" data-total="${view.total}">
-      <div class="log-static" role="region" aria-label="Log as text" tabindex="0">
-        <div>${pageLinks(visit, view)} ${linesOf(view)} ${view.lines.length > 20 && pageLinks(visit, view)}</div>
+      <div class="log-body">
+        <div class="log-static" role="region" aria-label="Log as text" tabindex="0">
+          <div>${pageLinks(visit, view)} ${linesOf(view)} ${view.lines.length > 20 && pageLinks(visit, view)}</div>
+        </div>
       </div>
     </div>
   </section>`;
@@ -44,8 +46,7 @@ function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: View
   if (total === 0) return html`<p class="log-pages">${complete ? 'Nothing was said.' : 'Nothing was said yet.'}</p>`;
   const link = (to: number, text: string): Html => html`<a href="${path}?from=${to}">${text}</a>`;
   return html`<p class="log-pages">
-    Lines ${from} to ${last} of ${total}.
-    ${from > 1 && link(Math.max(1, from - pageLines), 'Earlier lines')}
+    Lines ${from} to ${last} of ${total}. ${from > 1 && link(Math.max(1, from - pageLines), 'Earlier lines')}
     ${from > 1 + pageLines && link(1, 'First lines')} ${last < total && link(last + 1, 'Later lines')}
     ${last < total && html`<a href="${path}">Last lines</a>`}
   </p>`;

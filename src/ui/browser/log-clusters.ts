@@ -62,8 +62,15 @@ export class Clusters {
   place(): void {
     for (const index of this.#wanted) {
       const element = this.#clusters.get(index)?.element;
-      if (element) element.style.transform = `translateY(${this.#rows.topOf(index * clusterSize + 1)}px)`;
+      if (element) element.style.transform = `translateY(${this.#rows.topOf(this.#firstShown(index))}px)`;
     }
+  }
+
+  /** The first line of a cluster that is not folded away. */
+  #firstShown(index: number): number {
+    let line = index * clusterSize + 1;
+    while (this.#rows.isHidden(line) && line < (index + 1) * clusterSize) line += 1;
+    return line;
   }
 
   /** The log has grown from so many lines; the last of them may have gone on. */
@@ -145,9 +152,19 @@ export class Clusters {
       if (!this.#rows.isHidden(line.number)) element.append(made.element);
     }
     if (cluster.element) cluster.element.replaceWith(element);
-    else this.#space.append(element);
+    else this.#space.insertBefore(element, this.#elementBehind(cluster.index));
     cluster.element = element;
     void this.#mark(cluster);
+  }
+
+  /** In the page clusters stand in their order: so they are read aloud, and copied. */
+  #elementBehind(index: number): HTMLElement | null {
+    let [nearest, found]: [number, HTMLElement | null] = [Infinity, null];
+    for (const other of this.#clusters.values()) {
+      if (other.element && other.index > index && other.index < nearest)
+        [nearest, found] = [other.index, other.element];
+    }
+    return found;
   }
 
   /** Marks what is searched for. */

@@ -45,7 +45,7 @@ class LogViewer {
     const isStored = remembered() === 'on';
     this.#showTimes(isStored);
     this.#root.prepend(this.#tools.element);
-    this.#root.append(this.#view);
+    this.#root.querySelector('.log-body')?.append(this.#view);
     this.#root.classList.add('log-live');
     this.#measure();
     this.#listen();
