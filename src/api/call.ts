@@ -10,6 +10,7 @@ import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { SearchThreads } from '../lib/search-threads.ts';
+import type { Broadcasts } from '../streams/broadcast.ts';
 
 /** What every handler can rely on being there. */
 export interface Services {
@@ -18,6 +19,8 @@ export interface Services {
   vault: Vault;
   /** Waits for what others commit. */
   subscriptions: Subscriptions;
+  /** What many follow together at the moment. */
+  broadcasts: Broadcasts;
   blobs: Blobs;
   /** Whether there is room for what may be large, where the store lies. */
   disk: DiskReserve;
@@ -53,6 +56,7 @@ export interface Call<
   ids: IdSource;
   vault: Vault;
   subscriptions: Subscriptions;
+  broadcasts: Broadcasts;
   blobs: Blobs;
   searches: SearchThreads;
   headers: Incoming['headers'];
