@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { packLog } from '../../src/streams/pack-log.ts';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
@@ -236,6 +237,39 @@ describeService('the log viewer', (service, database) => {
     await plain.getByRole('link', { name: 'Earlier lines' }).first().click();
     await plain.locator('#L201').getByText('line 201').waitFor();
     assert.equal(await plain.locator('#L701').count(), 0);
+  });
+
+  test('breaks no rule of WCAG 2.2 AA, in light and dark, while a search is open', async () => {
+    const build = await runningBuild(alice, runner);
+    await using _ = held(build);
+    const grounds = Array.from({ length: 16 }, (_n, at) => `\x1b[38;5;${at}mcolour\x1b[48;5;${15 - at}m both\x1b[0m`);
+    const cube = Array.from(
+      { length: 24 },
+      (_n, at) => `\x1b[38;5;${16 + at * 10}mcube\x1b[7m inverse\x1b[0m \x1b[2mfaint\x1b[0m`,
+    );
+    await build.task.say(`::group::colours\n${[...hostile, ...grounds, ...cube].join('\n')}\n`);
+    await open(build, '#L3-L5');
+    await page.keyboard.press('/');
+    await page.keyboard.type('colour|cube');
+    await page.keyboard.press('Enter');
+    await page.getByText('in all').waitFor();
+    const cdp = await page.context().newCDPSession(page);
+    const frame = (await cdp.send('Page.getFrameTree')).frameTree.frame.id;
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      // In a world of its own: the page's policy would not let a foreign script in.
+      const { executionContextId } = await cdp.send('Page.createIsolatedWorld', { frameId: frame });
+      const options = JSON.stringify({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] });
+      await cdp.send('Runtime.evaluate', { expression: `var module;${axe.source}`, contextId: executionContextId });
+      const { result } = await cdp.send('Runtime.evaluate', {
+        expression: `axe.run(document, ${options}).then(({ violations }) => violations.map(({ id, nodes }) => [id, ...nodes.slice(0, 3).map(({ html, any }) => html + ' ' + (any[0]?.message ?? ''))]))`,
+        contextId: executionContextId,
+        awaitPromise: true,
+        returnByValue: true,
+      });
+      assert.deepEqual(result.value, [], colorScheme);
+    }
+    await page.emulateMedia({ colorScheme: 'light' });
   });
 
   test('is nothing to another account', async () => {
