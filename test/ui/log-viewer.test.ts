@@ -106,7 +106,7 @@ describeService('the log viewer', (service, database) => {
     await page.mouse.wheel(0, -2000);
     await page.locator('button[aria-pressed=false]', { hasText: 'Follow' }).waitFor();
     await say(build, 20_301, 20_400);
-    await page.locator('.log-space[style*="408000px"]').waitFor();
+    await page.locator('.log-space[style*="489600px"]').waitFor();
     assert.equal(await line(20_400).count(), 0, 'it stays where it is');
     await page.keyboard.press('End');
     await line(20_400).waitFor();
@@ -198,8 +198,8 @@ describeService('the log viewer', (service, database) => {
     }
     await page.locator('.log-view').hover();
     await page.mouse.wheel(0, 200);
-    await line(123_466).waitFor();
-    assert.ok(await isSeen(123_466), 'and goes on line by line from there');
+    await line(123_464).waitFor();
+    assert.ok(await isSeen(123_464), 'and goes on line by line from there');
   });
 
   test('says that the connection is lost, and comes back without losing or doubling a line', async () => {

@@ -15,7 +15,7 @@ const highest = 8_000_000;
 export class Rows {
   total = 0;
   /** In pixels. */
-  rowHeight = 20;
+  rowHeight = 24;
   viewHeight = 400;
   #folds: Fold[] = [];
   /** How far above the element's top the first line would be. */

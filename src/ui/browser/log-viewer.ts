@@ -89,7 +89,7 @@ class LogViewer {
   #measure(): void {
     const line = make('div', { class: 'log-line' }, make('span', { class: 'log-number' }, '1'));
     this.#space.append(line);
-    this.#rows.rowHeight = line.getBoundingClientRect().height || 20;
+    this.#rows.rowHeight = line.getBoundingClientRect().height || 24;
     line.remove();
     this.#rows.viewHeight = this.#view.clientHeight;
     this.#root.style.setProperty('--log-digits', String(Math.max(4, String(this.#rows.total).length)));
