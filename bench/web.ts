@@ -73,6 +73,10 @@ async function timed(times: number, work: (turn: number) => Promise<unknown>): P
   return taken;
 }
 
+function told(values: number[]): string {
+  return `median of ${values.length}, at most ${round(Math.max(...values))} ms`;
+}
+
 async function overTheApi({ service }: BenchProject, build: string): Promise<Figure[]> {
   const { total } = await call<Lines>(service, `${build}/log/lines?limit=1`);
   const any = await timed(21, (turn) => {
@@ -92,16 +96,15 @@ async function overTheApi({ service }: BenchProject, build: string): Promise<Fig
     }
     if (found !== 2) throw new Error(`the word was found ${found} times`);
   });
-  const from = (values: number[]): string => `median of ${values.length}, at most ${round(Math.max(...values))} ms`;
   return [
-    { what: 'any lines of 100 MB, ms', value: median(any), limit: { atMost: 300 }, from: from(any) },
+    { what: 'any lines of 100 MB, ms', value: median(any), limit: { atMost: 300 }, from: told(any) },
     {
       what: 'first hit of a search, which is in the middle, ms',
       value: median(hit),
       limit: { atMost: 500 },
-      from: from(hit),
+      from: told(hit),
     },
-    { what: 'all hits of a rare word, ms', value: median(all), limit: { atMost: 3000 }, from: from(all) },
+    { what: 'all hits of a rare word, ms', value: median(all), limit: { atMost: 3000 }, from: told(all) },
   ];
 }
 
@@ -136,15 +139,14 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
   const memory = await tabMegabytes(await browser.newBrowserCDPSession());
   const kilobytes = [...scripts.values()].reduce((sum, one) => sum + one, 0) / 1024;
   await page.context().close();
-  const most = (values: number[]): string => `median of ${values.length}, at most ${round(Math.max(...values))} ms`;
   return [
     {
       what: 'build page of 100 MB of log, to its last line, ms',
       value: median(opened),
       limit: { atMost: 1000 },
-      from: most(opened),
+      from: told(opened),
     },
-    { what: 'any line of it on the screen, ms', value: median(jumped), limit: { atMost: 300 }, from: most(jumped) },
+    { what: 'any line of it on the screen, ms', value: median(jumped), limit: { atMost: 300 }, from: told(jumped) },
     {
       what: 'memory of the tab, MB',
       value: memory,

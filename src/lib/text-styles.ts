@@ -15,6 +15,10 @@ const size = 9;
 const of256 = 0x1000;
 const ofAll = 0x1000000;
 
+function isByte(value = -1): boolean {
+  return value >= 0 && value <= 255;
+}
+
 export class TextStyle {
   readonly #codes = new Int32Array(size);
   readonly #read = new Int32Array(32);
@@ -45,7 +49,6 @@ export class TextStyle {
 
   #extended(place: number, at: number, count: number): number {
     const [kind, a, b, c] = [this.#read[at + 1], this.#read[at + 2], this.#read[at + 3], this.#read[at + 4]];
-    const isByte = (value = -1): boolean => value >= 0 && value <= 255;
     if (kind === 5) {
       if (at + 2 < count && isByte(a)) this.#codes[place] = of256 + (a ?? 0);
       return 2;

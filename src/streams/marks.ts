@@ -62,25 +62,29 @@ const largestIndex = 64 * 1024 * 1024;
 export async function unpackMarks(packed: Uint8Array): Promise<Mark[]> {
   const bytes = await promisify(zstdDecompress)(packed, { maxOutputLength: largestIndex });
   const end = 4 + bytes.readUInt32LE();
+  const numbers = numbersIn(bytes.subarray(4, end));
   const marks: Mark[] = [];
-  let at = 4;
-  const take = (): number => {
-    let [value, scale, byte] = [0, 1, 0];
-    do {
-      byte = bytes[at++] ?? 0;
-      value += (byte & 127) * scale;
-      scale *= 128;
-    } while (byte >= 128);
-    return value;
-  };
   let last = origin;
   let states = end;
-  while (at < end) {
-    const [start, breaks, time] = [last.start + take(), last.breaks + take(), last.at + take()];
-    const length = take();
-    last = { start, breaks, at: time, state: bytes.toString('utf8', states, states + length) };
+  for (let at = 0; at + 3 < numbers.length; at += 4) {
+    const [start = 0, breaks = 0, time = 0, length = 0] = numbers.slice(at, at + 4);
+    const state = bytes.toString('utf8', states, states + length);
+    last = { start: last.start + start, breaks: last.breaks + breaks, at: last.at + time, state };
     states += length;
     marks.push(last);
   }
   return marks;
+}
+
+function numbersIn(bytes: Uint8Array): number[] {
+  const numbers: number[] = [];
+  let [value, scale] = [0, 1];
+  for (const byte of bytes) {
+    value += (byte & 127) * scale;
+    scale *= 128;
+    if (byte >= 128) continue;
+    numbers.push(value);
+    [value, scale] = [0, 1];
+  }
+  return numbers;
 }

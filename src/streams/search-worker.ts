@@ -31,10 +31,13 @@ function answer({ expression, bytes, limit, milliseconds }: SearchTask): SearchA
   return { matches, searched };
 }
 
-parentPort?.on('message', (task: SearchTask) => {
+const port = parentPort;
+const reply = (words: SearchAnswer | { trouble: string }): void => port?.postMessage(words, []);
+
+port?.on('message', (task: SearchTask) => {
   try {
-    parentPort?.postMessage(answer(task));
+    reply(answer(task));
   } catch (error) {
-    parentPort?.postMessage({ trouble: String(error) });
+    reply({ trouble: String(error) });
   }
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
+import { array, assert as holds, constantFrom, property } from 'fast-check';
 import { RE2JS } from 're2js';
 import { createSearchThreads } from '../../src/lib/search-threads.ts';
 import { failureExpression, failurePatterns } from '../../src/streams/failures.ts';
@@ -29,7 +29,7 @@ const expressions = [
   '(?:a|)b',
   'é',
 ];
-const letters = fc.constantFrom(
+const letters = constantFrom(
   'a',
   'b',
   'c',
@@ -59,8 +59,8 @@ describe('the search in lines', () => {
       matcher: new LineMatcher(expression),
       re: RE2JS.compile(expression),
     }));
-    fc.assert(
-      fc.property(fc.array(letters, { maxLength: 60 }), (parts) => {
+    holds(
+      property(array(letters, { maxLength: 60 }), (parts) => {
         const text = parts.join('');
         const lines = text.split('\n');
         // oxlint-disable-next-line no-control-regex -- the sequences that are not seen

@@ -46,7 +46,8 @@ export class Clusters {
   show(first: number, last: number): void {
     const wanted = new Set<number>();
     const { total } = this.#rows;
-    for (let row = Math.max(0, Math.floor(first)); row <= last && total > 0; row += 1) {
+    if (total === 0) return;
+    for (let row = Math.max(0, Math.floor(first)); row <= last; row += 1) {
       const line = this.#rows.lineAt(row);
       wanted.add(clusterOf(line));
       if (line >= total) break;

@@ -6,7 +6,7 @@ import { anyColour, type Style } from './log-text.ts';
  * because lines that are chosen or found have another ground.
  */
 
-const enough = 5.3;
+const enough = 6.2;
 
 type Rgb = readonly [number, number, number];
 
@@ -43,13 +43,16 @@ export function coloursOf({ colour, ground, inverse }: Style): [colour: string, 
   return colours;
 }
 
+function level(value: number): number {
+  return value === 0 ? 0 : 55 + value * 40;
+}
+
 function rgb(colour: number): Rgb {
   if (colour < 16) return sixteen[colour] ?? text;
   if (colour >= anyColour)
     return [((colour - anyColour) >> 16) & 255, ((colour - anyColour) >> 8) & 255, (colour - anyColour) & 255];
   const index = colour - 16;
   if (index >= 232) return [8 + (index - 232) * 10, 8 + (index - 232) * 10, 8 + (index - 232) * 10];
-  const level = (value: number): number => (value === 0 ? 0 : 55 + value * 40);
   const cube = index - 16;
   return [level(Math.floor(cube / 36)), level(Math.floor(cube / 6) % 6), level(cube % 6)];
 }
@@ -58,11 +61,13 @@ function css([red, green, blue]: Rgb): string {
   return `rgb(${red} ${green} ${blue})`;
 }
 
+/** Of one part of a colour, as it is seen. */
+function part(value: number): number {
+  const share = value / 255;
+  return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+}
+
 function luminance([red, green, blue]: Rgb): number {
-  const part = (value: number): number => {
-    const share = value / 255;
-    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-  };
   return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
 }
 

@@ -68,8 +68,11 @@ function pieceNode({ text, style, link }: Piece): Node {
   return element;
 }
 
+function two(value: number): string {
+  return String(Math.floor(value)).padStart(2, '0');
+}
+
 function clock(milliseconds: number): string {
-  const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
   const seconds = milliseconds / 1000;
   const hours = Math.floor(seconds / 3600);
   const rest = `${two((seconds / 60) % 60)}:${two(seconds % 60)}.${String(milliseconds % 1000).padStart(3, '0')}`;

@@ -38,8 +38,8 @@ export const anyColour = 512;
 const mostPieces = 100;
 
 /** Colours and links; what moves in the line or erases it; and every other sequence, which is left out. */
-// oxlint-disable-next-line no-control-regex -- control characters are what this is about
 const sequences =
+  // oxlint-disable-next-line no-control-regex -- control characters are what this is about
   /\x1b(?:\[([\x30-\x3f]*)[\x20-\x2f]*([\x40-\x7e]?)|\](\d*);?([^\x07\x1b\n]*)(?:\x07|\x1b\\)?|[^[\]]?)/g;
 
 export function styleOf(parameters: string, before: Style = plain): Style {
@@ -74,8 +74,11 @@ export function styleOf(parameters: string, before: Style = plain): Style {
   return style;
 }
 
+function isByte(value: number | undefined): value is number {
+  return value !== undefined && value >= 0 && value <= 255;
+}
+
 function extended(codes: readonly number[], at: number): [colour: number, used: number] {
-  const isByte = (value: number | undefined): value is number => value !== undefined && value >= 0 && value <= 255;
   const [kind, a, b, c] = codes.slice(at, at + 4);
   if (kind === 5) return [isByte(a) ? (a < 16 ? a : a + 16) : -1, 2];
   if (kind !== 2) return [-1, 0];

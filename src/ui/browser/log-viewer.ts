@@ -248,8 +248,8 @@ class LogViewer {
     }
     this.#tools.say('Searching…');
     try {
-      const { find } = finder(this.#source, wanted, searching.signal);
-      const found = await find(this.#current, isForward, this.#rows.total);
+      const finding = finder(this.#source, wanted, searching.signal);
+      const found = await finding.find(this.#current, isForward, this.#rows.total);
       if (searching.signal.aborted) return undefined;
       const none = wanted['q'] === undefined ? 'No line reports a failure' : 'No match';
       this.#tools.say(found === undefined ? none : `Line ${found.toLocaleString('en')}`);
