@@ -12,6 +12,7 @@ import * as dependencyLogs from './dependency-logs.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as environmentVariables from './environment-variables.ts';
+import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as projects from './projects.ts';
@@ -45,3 +46,6 @@ export const routes: readonly Route[] = [
   audit,
   runners,
 ].flatMap((resource) => resource.routes);
+
+/** What only our own pages call, and no program: it is served below `/ui/data` alone. */
+export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);
