@@ -51,6 +51,7 @@ export interface Call<
   vault: Vault;
   subscriptions: Subscriptions;
   blobs: Blobs;
+  disk: DiskReserve;
   headers: Incoming['headers'];
   /** Says that nobody waits for the answer any more. */
   signal: AbortSignal;

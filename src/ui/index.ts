@@ -9,13 +9,48 @@ import * as registration from './registration.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
+import * as dependencies from './dependencies.ts';
+import * as dependency from './dependency.ts';
+import * as deploys from './deploys.ts';
+import * as operations from './operations.ts';
+import * as settings from './settings.ts';
+import * as settingsDeploys from './settings-deploys.ts';
+import * as settingsMembers from './settings-members.ts';
+import * as settingsNotifications from './settings-notifications.ts';
+import * as settingsSuites from './settings-suites.ts';
+import * as suiteDependencies from './suite-dependencies.ts';
+import * as suiteRules from './suite-rules.ts';
+import * as suiteVariables from './suite-variables.ts';
+
+const ofSettings = [
+  settings,
+  settingsDeploys,
+  settingsMembers,
+  settingsNotifications,
+  settingsSuites,
+  suiteDependencies,
+  suiteRules,
+  suiteVariables,
+];
+const others = [deploys, dependencies, dependency, operations];
 
 /** The pages that people see: rendered here, complete without scripts. */
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
+  const modules = [
+    signIn,
+    password,
+    account,
+    authorize,
+    applications,
+    registration,
+    dashboard,
+    ...ofSettings,
+    ...others,
+  ];
   addSite(
     server,
-    [signIn, password, account, authorize, applications, registration, dashboard].flatMap(({ places }) => places),
+    modules.flatMap(({ places }) => places),
     services,
   );
   // The root belongs to the API, which has nothing there; a browser was looking for the pages.

@@ -31,10 +31,12 @@ export interface PageAction {
   /** What is sent, where it is not simply what the form has. */
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
   /** Where the person goes next, and what they are told there. By default the same page. */
-  done: (answer: AnyRecord, visit: PageVisit) => { goTo: string; notice?: NoticeName } | Page;
+  done: (answer: AnyRecord, visit: PageVisit) => Done | Promise<Done>;
   /** What a refusal of the whole means here, in words. */
   refusals?: Partial<Record<ErrorCode, string>>;
 }
+
+type Done = { goTo: string; notice?: NoticeName } | Page;
 
 export function page(definition: PageDefinition): Place[] {
   const { path, actions } = definition;
@@ -94,7 +96,7 @@ async function attempt(
     visit.refused = { action: name, typed: visit.form, errors: error.fields, message };
     return { ...(await show(definition, visit)), status: error.status };
   }
-  const done = after(answer, visit);
+  const done = await after(answer, visit);
   if (!('goTo' in done)) return done;
   return { goTo: done.notice === undefined ? done.goTo : withNotice(done.goTo, done.notice), status: 303 };
 }

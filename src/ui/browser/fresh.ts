@@ -18,9 +18,11 @@ export function keepFresh(): void {
     connected: freshen,
     lost: () => say('The connection is lost. Trying again…'),
   });
-  document.addEventListener('visibilitychange', () => {
+  const freshenIfSeen = (): void => {
     if (!document.hidden) freshen();
-  });
+  };
+  document.addEventListener('visibilitychange', freshenIfSeen);
+  if (about.has('clock')) setInterval(freshenIfSeen, 5000);
 }
 
 function concerns(about: ReadonlySet<string>, { projects, logs, dependencies }: Changes): boolean {
