@@ -205,6 +205,8 @@ export type Outcome =
   | { kind: 'unfetchable'; reason: string; message?: string }
   /** What a repository shows to whoever only looks. */
   | { kind: 'looked'; defaultBranch: string | null; branches: string[]; files: string[] }
+  /** This runner cannot run it as isolation demands; the log says why. */
+  | { kind: 'unrunnable'; reason: string }
   | { kind: 'exited'; status: number }
   /** What has to run before the command did not; the log says which and how. */
   | { kind: 'launch_failed' }

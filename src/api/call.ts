@@ -9,6 +9,7 @@ import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
+import type { Broadcasts } from '../streams/broadcast.ts';
 
 /** What every handler can rely on being there. */
 export interface Services {
@@ -17,6 +18,8 @@ export interface Services {
   vault: Vault;
   /** Waits for what others commit. */
   subscriptions: Subscriptions;
+  /** What many follow together at the moment. */
+  broadcasts: Broadcasts;
   blobs: Blobs;
   /** Whether there is room for what may be large, where the store lies. */
   disk: DiskReserve;
@@ -50,6 +53,7 @@ export interface Call<
   ids: IdSource;
   vault: Vault;
   subscriptions: Subscriptions;
+  broadcasts: Broadcasts;
   blobs: Blobs;
   disk: DiskReserve;
   headers: Incoming['headers'];

@@ -38,6 +38,7 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
       vault,
       ids: lease.ids,
       subscriptions,
+      broadcasts: new Map(),
       blobs,
       disk,
       proveWritable: () => lease.renew(),

@@ -48,6 +48,8 @@ export interface Schema {
 }
 
 type Sealed = string;
+/** The digest of a blob that stays as long as the row refers to it; see `blobColumns`. */
+type BlobDigest = string;
 
 export interface UserRow {
   id: bigint;
@@ -132,10 +134,10 @@ export interface DependencyRow {
   archive_file_size: bigint | null;
   created_at: bigint;
   /** The blob with the newest source, and what kind of archive it is. */
-  archive: string | null;
+  archive: BlobDigest | null;
   archive_kind: string | null;
   /** The blob with what was compiled last, and the prefix that it was compiled for. */
-  result: string | null;
+  result: BlobDigest | null;
   result_prefix: string;
   /** The prefix that the compile under way is for: the one above may be changed meanwhile. */
   compile_prefix: string;
@@ -162,7 +164,7 @@ export interface DependencyPinRow {
   position: number;
   dependency_id: bigint;
   name: string;
-  digest: string | null;
+  digest: BlobDigest | null;
   prefix: string;
   launch_command: string;
 }
@@ -332,7 +334,7 @@ export interface LogRow {
   size: bigint;
   complete: number;
   /** Where it lies once it is complete and packed. */
-  blob: string | null;
+  blob: BlobDigest | null;
   /** When it was completed; null while more is to come, and once what it said is gone. */
   completed_at: bigint | null;
 }
@@ -520,6 +522,17 @@ export const sealedColumns = [
   { table: 'environment_variables', column: 'content' },
   { table: 'notifications', column: 'secret' },
   { table: 'idempotency_keys', column: 'answer' },
+] as const;
+
+/**
+ * Every column that refers to a blob by its digest and so keeps it. A column that is missing here would lose its blobs
+ * an hour after they were stored.
+ */
+export const blobColumns = [
+  { table: 'logs', column: 'blob' },
+  { table: 'dependencies', column: 'archive' },
+  { table: 'dependencies', column: 'result' },
+  { table: 'dependency_pins', column: 'digest' },
 ] as const;
 
 /** The place that a sealed value is bound to. */

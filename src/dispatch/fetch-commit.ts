@@ -1,9 +1,9 @@
-import type { BuildRequestRow, CommitRow, ProjectRow } from '../db/schema.ts';
+import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
-import { recordEvent, moveTrunk, rollUp } from '../lifecycle/ledger.ts';
+import { recordCommit } from '../lifecycle/commits.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
-import type { CommitReport, Outcome } from '../protocol.ts';
+import type { Outcome } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 
@@ -82,71 +82,4 @@ async function previousOf({ trx }: JobContext, request: BuildRequestRow): Promis
     .limit(100)
     .execute();
   return Object.fromEntries(rows.map((row) => [row.name, row.ref]));
-}
-
-/** The record of a commit: made the first time it is seen; what may change around it is brought up to date. */
-async function recordCommit(context: JobContext, projectId: bigint, report: CommitReport): Promise<CommitRow> {
-  const { trx, ids } = context;
-  const surroundings = {
-    branches: JSON.stringify(report.branches),
-    tags: JSON.stringify(report.tags),
-    files: JSON.stringify(report.files),
-    branch: report.branch ?? '',
-  };
-  const known = await trx
-    .selectFrom('commits')
-    .selectAll()
-    .where('project_id', '=', projectId)
-    .where('ref', '=', report.sha)
-    .executeTakeFirst();
-  const commit: CommitRow = known
-    ? { ...known, ...surroundings }
-    : {
-        id: ids.next(),
-        project_id: projectId,
-        ref: report.sha,
-        version: await versionOf(context, projectId, report),
-        build_state: 'waiting_for_builds',
-        message: report.message,
-        scm_author_name: report.authorName,
-        scm_author_email: report.authorEmail,
-        scm_authored_date: report.authoredDate,
-        scm_committer_name: report.committerName,
-        scm_committer_email: report.committerEmail,
-        scm_committed_date: report.committedDate,
-        ...surroundings,
-      };
-  if (report.trunk !== 'kept') moveTrunk(context, projectId, report.trunk === 'this' ? commit.id : null);
-  if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
-  else await addCommit(context, commit);
-  if (report.ref !== null) await rememberRef(context, projectId, report.ref, commit.id);
-  return commit;
-}
-
-async function addCommit(context: JobContext, commit: CommitRow): Promise<void> {
-  const { id, project_id: projectId, build_state: state } = commit;
-  await context.trx.insertInto('commits').values(commit).execute();
-  rollUp(context, { project: projectId });
-  recordEvent(context, { projectId, subjectId: id, type: 'commit', state });
-}
-
-/** One more than that of the commit whose place it took by force. */
-async function versionOf({ trx }: JobContext, projectId: bigint, report: CommitReport): Promise<number> {
-  if (!report.overwritten || report.ref === null) return 1;
-  const overwritten = await trx
-    .selectFrom('built_refs')
-    .innerJoin('commits', 'commits.id', 'built_refs.commit_id')
-    .select('commits.version')
-    .where('built_refs.project_id', '=', projectId)
-    .where('built_refs.name', '=', report.ref)
-    .executeTakeFirst();
-  return (overwritten?.version ?? 0) + 1;
-}
-
-async function rememberRef({ trx, ids }: JobContext, projectId: bigint, name: string, commitId: bigint): Promise<void> {
-  await trx
-    .insertInto('built_refs')
-    .values({ id: ids.next(), project_id: projectId, name, commit_id: commitId })
-    .onConflict((conflict) => conflict.columns(['project_id', 'name']).doUpdateSet({ commit_id: commitId }))
-    .execute();
 }

@@ -138,6 +138,7 @@ const details: Details = {
     branches: list(mostSeen, text(longestName))(branches, 'outcome[branches]'),
     files: list(mostSeen, text(longestName))(files, 'outcome[files]'),
   }),
+  unrunnable: (outcome) => ({ kind: 'unrunnable', reason: reason(outcome.reason, 'outcome[reason]') }),
   exited: ({ status }) => ({ kind: 'exited', status: whole(255)(status, 'outcome[status]') }),
   launch_failed: () => ({ kind: 'launch_failed' }),
   compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),

@@ -65,7 +65,7 @@ export const runSuite: JobHandler = {
     };
   },
 
-  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable'],
+  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
     const build = await buildOf(context, job.subject_id);
@@ -95,6 +95,7 @@ function endingOf(outcome: Outcome): Ending {
     case 'cancelled':
       return ['cancelled', {}];
     case 'unfetchable':
+    case 'unrunnable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'cut_short':
       // A log that is too long is the command's doing, a full disk is not.

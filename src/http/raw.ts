@@ -29,6 +29,10 @@ export function emptyGroup(): RawGroup {
   return Object.create(null) as RawGroup;
 }
 
+export function groupOf(values: Record<string, Raw>): RawGroup {
+  return Object.assign(emptyGroup(), values);
+}
+
 /** Collects named values whose brackets nest: `options[url]`, `ids[]`. */
 export class RawCollector {
   readonly root = emptyGroup();

@@ -126,7 +126,7 @@ function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
   const way = (raw.chunkedEncoding ? raw.socket : null) ?? raw;
   return {
     signal,
-    write: (bytes) => void (way.writable && way.write(way === raw ? bytes : chunkOf(bytes))),
+    write: (piece) => void (way.writable && way.write(way === raw ? piece.bytes : piece.asChunk)),
     get isFull() {
       return way.writableNeedDrain;
     },
@@ -134,14 +134,4 @@ function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
       if (way.writableNeedDrain && !signal.aborted) await once(way, 'drain', { signal }).catch(() => {});
     },
   };
-}
-
-const chunks = new WeakMap<Buffer, Buffer>();
-
-function chunkOf(bytes: Buffer): Buffer {
-  const known = chunks.get(bytes);
-  if (known) return known;
-  const chunk = Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
-  chunks.set(bytes, chunk);
-  return chunk;
 }

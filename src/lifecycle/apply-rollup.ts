@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
-import { buildRequestState, commitState, projectState, type BuildFact, type FetchProgress } from './rollup.ts';
-import type { BuildState, CommitState } from './states.ts';
+import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
+import type { BuildState, CommitState, FetchState } from './states.ts';
 
 type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'build_state' | 'failure_reason'>;
 
@@ -75,17 +75,19 @@ const countedOfRequest = prepared<{ request: bigint }, CountedBuild>((db, value)
     .select(['suite_id', 'attempt', 'build_state', 'failure_reason'])
     .where('build_request_id', '=', value('request')),
 );
-const moveCommit = preparedChange<{ id: bigint; state: string }>((db, value) =>
+const moveCommit = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>
   db
     .updateTable('commits')
     .set({ build_state: value('state') })
-    .where('id', '=', value('id')),
+    .where('id', '=', value('id'))
+    .where('build_state', '=', value('from')),
 );
-const moveRequest = preparedChange<{ id: bigint; state: string }>((db, value) =>
+const moveRequest = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>
   db
     .updateTable('build_requests')
     .set({ build_state: value('state') })
-    .where('id', '=', value('id')),
+    .where('id', '=', value('id'))
+    .where('build_state', '=', value('from')),
 );
 
 /** Until the transaction is over nobody else adds builds to the commit, or looks at those that it has to do so. */
@@ -116,16 +118,16 @@ export async function rollUpCommits(
     if (!commit) throw new Error(`commit ${id} is gone`);
     const state = commitState((ofCommits[at] ?? []).map(toFact), 'chosen');
     if (state === commit.build_state) continue;
-    await moveCommit(trx, { id, state });
+    await moveCommit(trx, { id, from: commit.build_state, state });
     moved.push({ projectId: commit.project_id, subjectId: id, type: 'commit', state });
     changed.push(commit.project_id);
   }
   for (const [at, id] of requestIds.entries()) {
     const [request] = requests[at] ?? [];
     if (!request) throw new Error(`build request ${id} is gone`);
-    const state = buildRequestState(request.fetch as FetchProgress, (ofRequests[at] ?? []).map(toFact));
+    const state = buildRequestState(request.fetch as FetchState, (ofRequests[at] ?? []).map(toFact));
     if (state === request.build_state) continue;
-    await moveRequest(trx, { id, state });
+    await moveRequest(trx, { id, from: request.build_state, state });
     moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
   }
   return { moved, changed };

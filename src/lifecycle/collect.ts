@@ -1,6 +1,8 @@
+import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import { spareBlob } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
+import { blobColumns } from '../db/schema.ts';
 
 /** What is stored is referred to within moments; this leaves room for a server that stops in between. */
 const hour = 60 * 60 * 1000;
@@ -51,15 +53,12 @@ async function isPacking({ read }: Database): Promise<boolean> {
 }
 
 async function referredTo({ read }: Database, digests: string[]): Promise<string[]> {
-  const logs = await read.selectFrom('logs').select('blob').where('blob', 'in', digests).execute();
-  const archives = await read.selectFrom('dependencies').select('archive').where('archive', 'in', digests).execute();
-  const results = await read.selectFrom('dependencies').select('result').where('result', 'in', digests).execute();
-  const pins = await read.selectFrom('dependency_pins').select('digest').where('digest', 'in', digests).execute();
-  const all = [
-    ...logs.map((row) => row.blob),
-    ...archives.map((row) => row.archive),
-    ...results.map((row) => row.result),
-    ...pins.map((row) => row.digest),
-  ];
-  return all.filter((digest) => digest !== null);
+  const found: string[] = [];
+  for (const { table, column } of blobColumns) {
+    const { rows } = await sql<{ digest: string }>`
+      select ${sql.ref(column)} as digest from ${sql.table(table)} where ${sql.ref(column)} in (${sql.join(digests)})
+    `.execute(read);
+    found.push(...rows.map(({ digest }) => digest));
+  }
+  return found;
 }

@@ -77,7 +77,7 @@ export async function giveUpCheck(context: WriteContext, id: bigint, seen: Conne
 /** What was seen; undefined while nothing was. */
 export async function checkSeen(db: Queries, id: bigint): Promise<ConnectionCheck | undefined> {
   const row = await db.selectFrom('connection_checks').select('answer').where('id', '=', id).executeTakeFirst();
-  return row?.answer == null ? undefined : (JSON.parse(row.answer) as ConnectionCheck);
+  return read(row);
 }
 
 /** The last look at a project's repository. */
@@ -89,5 +89,10 @@ export async function lastCheck(db: Queries, projectId: bigint): Promise<Connect
     .where('answer', 'is not', null)
     .orderBy('id', 'desc')
     .executeTakeFirst();
-  return row?.answer == null ? undefined : (JSON.parse(row.answer) as ConnectionCheck);
+  return read(row);
+}
+
+function read(row: { answer: string | null } | undefined): ConnectionCheck | undefined {
+  const answer = row?.answer ?? undefined;
+  return answer === undefined ? undefined : (JSON.parse(answer) as ConnectionCheck);
 }

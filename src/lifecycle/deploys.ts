@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { DeployRow, ProjectRow } from '../db/schema.ts';
+import type { CommitRow, DeployRow, DeployStrategyRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue, queueTopic } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
@@ -11,14 +11,28 @@ import { deployMachine, isFinal, statesBefore, type DeployState } from './states
 export async function openDeploy(
   context: WriteContext,
   project: Pick<ProjectRow, 'id' | 'owner_id'>,
-  deploy: DeployRow,
-): Promise<void> {
+  { strategy, commit, createdBy }: { strategy: DeployStrategyRow; commit: Pick<CommitRow, 'id'>; createdBy: bigint },
+): Promise<DeployRow> {
   const { db, trx, ids } = context;
+  const deploy: DeployRow = {
+    id: ids.next(),
+    project_id: project.id,
+    deploy_strategy_id: strategy.id,
+    commit_id: commit.id,
+    state: deployMachine.initial,
+    created_by: createdBy,
+    started_at: null,
+    finished_at: null,
+    repository_url: strategy.repository_url,
+    local_branch: strategy.local_branch,
+    remote_branch: strategy.remote_branch,
+  };
   await trx.insertInto('deploys').values(deploy).execute();
   await beginLog(trx, deploy.id, project.id);
   tell(context, deploy, deployMachine.initial);
   const job = { kind: 'push_deploy', subjectId: deploy.id, accountId: project.owner_id, lane: laneOf(deploy) };
   await enqueue(db, trx, ids, job);
+  return deploy;
 }
 
 function laneOf({ repository_url: url, remote_branch: branch }: DeployRow): string {

@@ -1,30 +1,58 @@
 import { sql } from 'kysely';
-import { doomLogsOf } from '../db/doomed-blobs.ts';
 import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRuleRow } from '../db/schema.ts';
-import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
-import { cancel, drop, enqueue } from '../queue/queue.ts';
+import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
 import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
-import { projectTopic, type WriteContext } from './write-context.ts';
-import type { FetchProgress } from './rollup.ts';
+import type { WriteContext } from './write-context.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
 import { holdForBuilds } from './apply-rollup.ts';
-import { buildMachine, buildRequestMachine, isFinal, type BuildRequestState, type BuildState } from './states.ts';
+import {
+  buildMachine,
+  buildRequestMachine,
+  fetchMachine,
+  isFinal,
+  statesBefore,
+  statesBeforeAgain,
+  type BuildRequestState,
+  type BuildState,
+  type FetchState,
+} from './states.ts';
 
 type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
 
 const insertRequest = preparedInsert('build_requests');
 
-/** A request begins with the fetch of its commit, unless its SHA is known: then the suites start at once. */
-export async function openRequest(context: WriteContext, project: Owned, request: BuildRequestRow): Promise<void> {
+/** What is asked for, and by whom. */
+export interface Asked {
+  commitRef: string;
+  createdBy: bigint;
+}
+
+/**
+ * The one way in which a build starts, whoever asks for it. A request begins with the fetch of its commit, unless its
+ * SHA is known: then the suites start at once.
+ */
+export async function openRequest(context: WriteContext, project: Owned, asked: Asked): Promise<BuildRequestRow> {
+  const request: BuildRequestRow = {
+    id: context.ids.next(),
+    project_id: project.id,
+    commit_ref: asked.commitRef,
+    commit_id: null,
+    build_state: buildRequestMachine.initial,
+    created_by: asked.createdBy,
+    created_at: BigInt(Date.now()),
+    fetch: fetchMachine.initial,
+    branch: '',
+  };
   await insertRequest(context.trx, request);
   await beginLog(context.trx, request.id, project.id);
   announceRequest(context, request);
   const known = await knownCommit(context, request);
   if (known) await startSuites(context, project, request, known, known.branch);
   else await enqueueFetch(context, project, request.id);
+  return request;
 }
 
 function announceRequest(
@@ -49,15 +77,15 @@ async function knownCommit({ trx }: WriteContext, request: BuildRequestRow): Pro
 }
 
 /** Records how far the fetch has come, unless it is over already. */
-export async function moveFetch(context: WriteContext, requestId: bigint, fetch: FetchProgress): Promise<boolean> {
+export async function moveFetch(context: WriteContext, requestId: bigint, fetch: FetchState): Promise<boolean> {
   const { numUpdatedRows } = await context.trx
     .updateTable('build_requests')
     .set({ fetch })
     .where('id', '=', requestId)
-    .where('fetch', 'in', ['waiting', 'running'])
+    .where('fetch', 'in', statesBefore(fetchMachine, fetch))
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
-  if (fetch !== 'waiting' && fetch !== 'running') await completeLog(context.db, context.trx, requestId);
+  if (isFinal(fetchMachine, fetch)) await completeLog(context.db, context.trx, requestId);
   rollUp(context, { request: requestId });
   return true;
 }
@@ -130,7 +158,8 @@ async function suitesFor({ trx }: WriteContext, projectId: bigint, commit: Commi
     .map(({ id, last }) => ({ suiteId: id, last: Number(last ?? 0) }));
 }
 
-function factsOf(commit: CommitRow): CommitFacts {
+/** What rules look at. */
+export function factsOf(commit: CommitRow): CommitFacts {
   return {
     message: commit.message,
     branches: JSON.parse(commit.branches) as string[],
@@ -145,7 +174,7 @@ function factsOf(commit: CommitRow): CommitFacts {
 
 /** Calls off the fetch and every build that is not over. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
-  const isFetched = request.fetch !== 'waiting' && request.fetch !== 'running';
+  const isFetched = isFinal(fetchMachine, request.fetch as FetchState);
   const fetch = isFetched ? 'none' : (await cancel(context.db, context.trx, [request.id])).get(request.id);
   // There are builds once the fetch is over, which it may be since the request was looked at.
   if (fetch === undefined || fetch === 'none') await cancelBuilds(context, await buildsOf(context, request));
@@ -173,7 +202,12 @@ async function startAgain(
   failedOnly: boolean,
 ): Promise<void> {
   if (request.commit_id === null) {
-    await context.trx.updateTable('build_requests').set({ fetch: 'waiting' }).where('id', '=', request.id).execute();
+    await context.trx
+      .updateTable('build_requests')
+      .set({ fetch: fetchMachine.initial })
+      .where('id', '=', request.id)
+      .where('fetch', 'in', statesBeforeAgain(fetchMachine, fetchMachine.initial))
+      .execute();
     await reopenLog(context.trx, request.id);
     rollUp(context, { request: request.id });
     await enqueueFetch(context, project, request.id);
@@ -228,19 +262,6 @@ export async function restartBuild(
   const [next] = await addBuilds(context, place, await triedBefore(context, build.commit_id, [build.suite_id]));
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   return next;
-}
-
-/** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
-export async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
-  for (const table of ['build_requests', 'builds', 'deploys', 'connection_checks'] as const) {
-    await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
-  }
-  const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
-  await db.locked(project, 'projects').execute();
-  const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
-  for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropDeliveryJob(trx, id);
-  await doomLogsOf(trx, projectId);
-  await db.announce(trx, projectTopic(projectId));
 }
 
 /** The builds of a request, oldest attempt first. */

@@ -20,6 +20,7 @@ import {
   type BuildState,
   buildMachine,
   type CommitState,
+  type FetchState,
   isFinal,
   type ProjectState,
 } from './states.ts';
@@ -41,21 +42,18 @@ export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 
   return verdict(newest) ?? (newest.some((build) => begun(build, builds)) ? 'building' : 'waiting_for_builds');
 }
 
-/** How far the fetch of a request has come. A request for a commit that needs no fetch begins with `done`. */
-export type FetchProgress = 'waiting' | 'running' | 'done' | 'errored' | 'cancelled';
-
 const whileFetching = {
   waiting: 'enqueued',
   running: 'fetching',
   errored: 'errored',
   cancelled: 'cancelled',
-} as const satisfies Record<Exclude<FetchProgress, 'done'>, BuildRequestState>;
+} as const satisfies Record<Exclude<FetchState, 'done'>, BuildRequestState>;
 
 /**
  * `builds` are those of the request. A request for which no suite applies is `passed`: whoever waits for its end must
  * see one, nothing failed, and there is no error to look into. Its commit says `skipped`, so nobody takes it for tested.
  */
-export function buildRequestState(fetch: FetchProgress, builds: readonly BuildFact[]): BuildRequestState {
+export function buildRequestState(fetch: FetchState, builds: readonly BuildFact[]): BuildRequestState {
   if (fetch !== 'done') return whileFetching[fetch];
   const newest = newestAttempts(builds);
   return newest.length === 0 ? 'passed' : (verdict(newest) ?? 'building');

@@ -85,7 +85,20 @@ export function validRule(subject: string, operator: string, value: string): boo
 
 /** Whether a suite with these rules runs on a commit. One without rules runs on all. */
 export function applies(rules: readonly Rule[], facts: CommitFacts): boolean {
-  return rules.every(({ subject, operator, value }) => holds[operator](valuesOf[subject](facts), value));
+  return rules.every((rule) => isMet(rule, facts));
+}
+
+/** The first rule that keeps a suite from running on a commit, and what the commit has in its place. */
+export function unmetRule(
+  rules: readonly Rule[],
+  facts: CommitFacts,
+): { rule: Rule; values: readonly string[] } | undefined {
+  const rule = rules.find((one) => !isMet(one, facts));
+  return rule && { rule, values: valuesOf[rule.subject](facts) };
+}
+
+function isMet({ subject, operator, value }: Rule, facts: CommitFacts): boolean {
+  return holds[operator](valuesOf[subject](facts), value);
 }
 
 const valuesOf: Record<Subject, (facts: CommitFacts) => readonly string[]> = {

@@ -55,6 +55,11 @@ export function statesBefore<State extends string>(machine: Machine<State>, next
   return machine.states.filter((state) => machine.moves[state].includes(next));
 }
 
+/** The states from which a person's new wish may move to `next`. */
+export function statesBeforeAgain<State extends string>(machine: Machine<State>, next: State): State[] {
+  return machine.states.filter((state) => machine.again[state].includes(next));
+}
+
 export const buildStates = ['enqueued', 'running', 'passed', 'failed', 'errored', 'timed_out', 'cancelled'] as const;
 export type BuildState = (typeof buildStates)[number];
 
@@ -142,6 +147,25 @@ export const buildRequestMachine: Machine<BuildRequestState> = {
     errored: ['enqueued', 'building'],
     cancelled: ['enqueued', 'building'],
   },
+};
+
+/** How far the fetch of a request has come; one half of what the request's state is made of (rollup.ts). */
+export const fetchStates = ['waiting', 'running', 'done', 'errored', 'cancelled'] as const;
+export type FetchState = (typeof fetchStates)[number];
+
+export const fetchMachine: Machine<FetchState> = {
+  states: fetchStates,
+  initial: 'waiting',
+  moves: {
+    // A commit that is known already needs no fetch.
+    waiting: ['running', 'done', 'errored', 'cancelled'],
+    // Another runner begins anew where the last one was lost.
+    running: ['running', 'done', 'errored', 'cancelled'],
+    done: [],
+    errored: [],
+    cancelled: [],
+  },
+  again: { waiting: [], running: [], done: [], errored: ['waiting'], cancelled: ['waiting'] },
 };
 
 export const deployStates = ['enqueued', 'deploying', 'deployed', 'failed', 'cancelled'] as const;

@@ -10,7 +10,7 @@ import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
-import { idTwin, lifeOf, orNotFound } from './common.ts';
+import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { commitRef } from './forms.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
@@ -76,20 +76,10 @@ export const routes = [
     answer,
     audit: 'nothing',
     async handle(call) {
-      const { project, caller, ids, input } = call;
-      const row: BuildRequestRow = {
-        id: ids.next(),
-        project_id: project.id,
-        commit_ref: input.commit_ref,
-        commit_id: null,
-        build_state: 'enqueued',
-        created_by: caller.id,
-        created_at: BigInt(Date.now()),
-        fetch: 'waiting',
-        branch: '',
-      };
-      await openRequest(lifeOf(call), project, row);
-      return buildRequestView({ ...row, created_by_email: caller.email });
+      const { project, caller, input } = call;
+      const asked = { commitRef: input.commit_ref, createdBy: caller.id };
+      const request = await openRequest(writeContextOf(call), project, asked);
+      return buildRequestView({ ...request, created_by_email: caller.email });
     },
   }),
   projectRoute({
@@ -116,7 +106,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
-      await cancelRequest(lifeOf(call), await findRequest(db, project.id, params.build_request_id));
+      await cancelRequest(writeContextOf(call), await findRequest(db, project.id, params.build_request_id));
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),
@@ -132,7 +122,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params, input } = call;
-      const context = lifeOf(call);
+      const context = writeContextOf(call);
       await findRequest(db, project.id, params.build_request_id);
       await holdForBuilds(context, params.build_request_id); // of two who ask at once, the second finds it begun
       const request = await findRequest(db, project.id, params.build_request_id);

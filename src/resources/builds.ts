@@ -9,7 +9,7 @@ import { loadCommit } from './commits.ts';
 import { cancelBuilds } from '../lifecycle/builds.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
 import { buildView as view } from '../views/build.ts';
-import { idTwin, lifeOf, orNotFound } from './common.ts';
+import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
 import { logRoutes, type Logged } from './logs.ts';
@@ -90,7 +90,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
-      await cancelBuilds(lifeOf(call), [await findBuild(db, project.id, params.build_id)]);
+      await cancelBuilds(writeContextOf(call), [await findBuild(db, project.id, params.build_id)]);
       return view(await findBuild(db, project.id, params.build_id));
     },
   }),
@@ -106,7 +106,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
-      const context = lifeOf(call);
+      const context = writeContextOf(call);
       const build = await findBuild(db, project.id, params.build_id);
       const suites = db.selectFrom('suites').select('id').where('id', '=', build.suite_id);
       orNotFound(await suites.executeTakeFirst());

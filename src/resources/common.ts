@@ -13,7 +13,11 @@ export const destroyed = { destroyed: true };
 export const destroyedAnswer: JsonSchema = schema.record({ destroyed: schema.boolean });
 
 /** What changes of state need, taken from a call that writes. */
-export function lifeOf({ database, db, ids }: Pick<Call, 'database' | 'ids'> & { db: Transaction }): WriteContext {
+export function writeContextOf({
+  database,
+  db,
+  ids,
+}: Pick<Call, 'database' | 'ids'> & { db: Transaction }): WriteContext {
   return { db: database, trx: db, ids };
 }
 

@@ -9,7 +9,7 @@ import {
   type ConnectionCheck,
 } from '../lifecycle/connection-checks.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
-import { lifeOf } from './common.ts';
+import { writeContextOf } from './common.ts';
 
 const answer = schema.record({
   connected: schema.boolean,
@@ -45,7 +45,7 @@ export const routes = [
     answer,
     audit: { action: 'project.connection_checked', subject: ({ project }) => project },
     async handle(call) {
-      return { id: await beginCheck(lifeOf(call), call.project) };
+      return { id: await beginCheck(writeContextOf(call), call.project) };
     },
     async follow({ database, ids, subscriptions, project, db }, { id }: { id: bigint }) {
       const deadline = performance.now() + longestCheckMs;

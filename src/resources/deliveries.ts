@@ -6,7 +6,7 @@ import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { sendAgain } from '../lifecycle/deliveries.ts';
-import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
+import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
 import { loadNotification } from './notifications.ts';
 
 const answer = schema.record({
@@ -82,7 +82,7 @@ export const routes = [
       const { db, project, notification, params } = call;
       const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', notification.id);
       const delivery = orNotFound(await query.where('id', '=', params.delivery_id).executeTakeFirst());
-      return view(await sendAgain(lifeOf(call), project.owner_id, delivery), await attemptsAt(db, [delivery]));
+      return view(await sendAgain(writeContextOf(call), project.owner_id, delivery), await attemptsAt(db, [delivery]));
     },
   }),
 ];

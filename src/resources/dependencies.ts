@@ -4,11 +4,12 @@ import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { dependencyHappened, dropCompile } from '../lifecycle/dependencies.ts';
+import { dependencyHappened } from '../lifecycle/dependencies.ts';
+import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { holdForeign } from '../lifecycle/pins.ts';
 import { dependencyMachine } from '../lifecycle/states.ts';
-import { destroyed, destroyedAnswer, lifeOf } from './common.ts';
+import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
 import { dependencyFields as fields, namesPrefix } from './dependency-fields.ts';
 import { checkRelated, relate } from './dependency-relations.ts';
 import {
@@ -38,26 +39,9 @@ async function check(db: Queries, ownerId: bigint, sent: Sent, present?: Depende
 }
 
 async function create(context: WriteContext, ownerId: bigint, input: ValuesOf<typeof fields>): Promise<DependencyRow> {
-  const { trx, ids } = context;
   const { 'related_dependencies[]': related, ...described } = input;
-  const dependency: DependencyRow = {
-    id: ids.next(),
-    owner_id: ownerId,
-    ...described,
-    state: dependencyMachine.initial,
-    archive_content_type: null,
-    archive_file_size: null,
-    created_at: BigInt(Date.now()),
-    archive: null,
-    archive_kind: null,
-    result: null,
-    result_prefix: '',
-    compile_prefix: '',
-    shared: 0,
-    last_event: 0n,
-  };
   await holdForeign(context, ownerId, related);
-  await orTaken(trx.insertInto('dependencies').values(dependency).execute());
+  const dependency = await orTaken(createDependency(context, ownerId, described));
   await relate(context, dependency, related);
   await dependencyHappened(context, dependency, dependencyMachine.initial);
   return dependency;
@@ -80,11 +64,9 @@ async function isInUse(db: Queries, id: bigint): Promise<boolean> {
 }
 
 async function remove(context: WriteContext, id: bigint): Promise<void> {
-  const { trx } = context;
-  if (await isInUse(trx, id)) throw new ApiError('resource_temporary_unavailable');
-  await dropCompile(context, id);
+  if (await isInUse(context.trx, id)) throw new ApiError('resource_temporary_unavailable');
   try {
-    await trx.deleteFrom('dependencies').where('id', '=', id).execute();
+    await deleteDependency(context, id);
   } catch (error) {
     // Somebody began to use it between the look and now.
     throw isForeignKeyViolation(error) ? new ApiError('resource_temporary_unavailable') : error;
@@ -116,7 +98,7 @@ export const routes = [
     verify: ({ db, caller }, values) => check(db, caller.id, values),
     verifyNames: ({ db, caller }, values) => checkName(db, 'dependencies', { within: caller.id, name: values.name }),
     audit: { action: 'dependency.created' },
-    handle: async (call) => createdView(await create(lifeOf(call), call.caller.id, call.input)),
+    handle: async (call) => createdView(await create(writeContextOf(call), call.caller.id, call.input)),
   }),
   accountRoute({
     method: 'GET',
@@ -149,11 +131,9 @@ export const routes = [
     async handle(call) {
       const { db, dependency, input } = call;
       const { 'related_dependencies[]': related, ...described } = input;
-      if (related) await holdForeign(lifeOf(call), dependency.owner_id, related);
-      if (Object.keys(described).length > 0) {
-        await orTaken(db.updateTable('dependencies').set(described).where('id', '=', dependency.id).execute());
-      }
-      if (related) await relate(lifeOf(call), dependency, related);
+      if (related) await holdForeign(writeContextOf(call), dependency.owner_id, related);
+      await orTaken(changeDependency(writeContextOf(call), dependency.id, described));
+      if (related) await relate(writeContextOf(call), dependency, related);
       return viewWithRelated(db, { ...dependency, ...described });
     },
   }),
@@ -167,7 +147,7 @@ export const routes = [
     load: loadDependency,
     audit: { action: 'dependency.deleted', subject: ({ dependency }) => dependency },
     async handle(call) {
-      await remove(lifeOf(call), call.dependency.id);
+      await remove(writeContextOf(call), call.dependency.id);
       return destroyed;
     },
   }),

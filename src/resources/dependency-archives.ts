@@ -5,7 +5,7 @@ import { isMultipart, onlyFile, type SentFile } from '../http/multipart.ts';
 import type { Incoming } from '../http/route.ts';
 import { canTakeArchive, compileAgain, takeArchive, type Archive } from '../lifecycle/dependencies.ts';
 import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../lib/source-archives.ts';
-import { lifeOf } from './common.ts';
+import { writeContextOf } from './common.ts';
 import { answer, loadDependency, reloaded, uploadedAnswer, uploadedView, viewWithRelated } from './dependency-views.ts';
 
 /** Content types that clients send when nobody told them what they send. */
@@ -89,7 +89,7 @@ export const routes = [
     async handle(call) {
       const { db, dependency } = call;
       // Nothing was uploaded yet, or what was is being compiled.
-      if (!(await compileAgain(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
+      if (!(await compileAgain(writeContextOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
       return viewWithRelated(db, await reloaded(db, dependency));
     },
   }),

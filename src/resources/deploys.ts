@@ -10,7 +10,7 @@ import * as schema from '../http/schema.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
-import { idTwin, lifeOf, orNotFound, twin } from './common.ts';
+import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
@@ -167,26 +167,14 @@ export const routes = [
       details: ({ input }) => ({ deploy_strategy_id_str: String(input.deploy_strategy_id) }),
     },
     async handle(call) {
-      const { db, project, caller, ids, input } = call;
+      const { db, project, caller, input } = call;
       const strategy = orNotFound(await findStrategy(db, project.id, input.deploy_strategy_id), 'deploy_strategy_id');
       const { commit_id: named } = input;
       const found =
         named === undefined ? newestPassed(db, project.id, strategy.local_branch) : findCommit(db, project.id, named);
       const commit = orNotFound(await found, 'commit_id');
-      const deploy: DeployRow = {
-        id: ids.next(),
-        project_id: project.id,
-        deploy_strategy_id: strategy.id,
-        commit_id: commit.id,
-        state: 'enqueued',
-        created_by: caller.id,
-        started_at: null,
-        finished_at: null,
-        repository_url: strategy.repository_url,
-        local_branch: strategy.local_branch,
-        remote_branch: strategy.remote_branch,
-      };
-      await openDeploy(lifeOf(call), project, deploy);
+      const wanted = { strategy, commit, createdBy: caller.id };
+      const deploy = await openDeploy(writeContextOf(call), project, wanted);
       return view({ ...deploy, created_by_email: caller.email });
     },
   }),
@@ -219,7 +207,7 @@ export const routes = [
     },
     async handle(call) {
       const { db, project, deploy } = call;
-      await cancelDeploy(lifeOf(call), deploy);
+      await cancelDeploy(writeContextOf(call), deploy);
       return view(await findDeploy(db, project.id, deploy.id));
     },
   }),

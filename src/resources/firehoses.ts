@@ -59,7 +59,7 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
   });
 }
 
-type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
+type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
 
 /** A record's states and its log, from where the caller left off. */
 export async function tailOf(call: Following, subject: Followed): Promise<StreamAnswer> {

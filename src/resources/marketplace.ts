@@ -6,7 +6,7 @@ import { text } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { share, unshare } from '../lifecycle/dependencies.ts';
-import { lifeOf } from './common.ts';
+import { writeContextOf } from './common.ts';
 import { answer, loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
 
 export const routes = [
@@ -24,7 +24,7 @@ export const routes = [
     },
     async handle(call) {
       const { db, dependency } = call;
-      if (!(await share(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
+      if (!(await share(writeContextOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
       return viewWithRelated(db, await reloaded(db, dependency));
     },
   }),
@@ -42,7 +42,7 @@ export const routes = [
     },
     async handle(call) {
       const { db, dependency } = call;
-      if (!(await unshare(lifeOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
+      if (!(await unshare(writeContextOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
       return viewWithRelated(db, await reloaded(db, dependency));
     },
   }),

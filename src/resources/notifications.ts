@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { sealedPlace, type NotificationRow } from '../db/schema.ts';
+import type { NotificationRow } from '../db/schema.ts';
 import { oneOf, required, text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { dropLine, tryLineNow } from '../lifecycle/deliveries.ts';
-import { enqueuePing } from '../lifecycle/webhook-events.ts';
-import { destroyed, destroyedAnswer, idTwin, lifeOf, orNotFound, sentColumns, twin } from './common.ts';
+import { changeNotification, createNotification, deleteNotification } from '../lifecycle/notifications.ts';
+import { destroyed, destroyedAnswer, idTwin, writeContextOf, orNotFound, sentColumns, twin } from './common.ts';
 
 const ownFields = {
   ...idTwin,
@@ -88,20 +87,11 @@ export const routes = [
     answer: createdAnswer,
     audit: { action: 'notification.created', details: ({ input }) => hostOf(input['options[url]']) },
     async handle(call) {
-      const { db, project, ids, vault, input } = call;
-      const id = ids.next();
+      const { project, vault, input } = call;
+      const { name, notifiable_type, 'options[url]': url } = input;
       const secret = randomWebhookSecret();
-      const notification: NotificationRow = {
-        id,
-        project_id: project.id,
-        name: input.name,
-        notifiable_type: input.notifiable_type,
-        url: input['options[url]'],
-        secret: vault.seal(secret, sealedPlace({ table: 'notifications', column: 'secret' }, id)),
-        last_position: 0n,
-      };
-      await db.insertInto('notifications').values(notification).execute();
-      await enqueuePing(lifeOf(call), id);
+      const settings = { name, notifiable_type, url };
+      const notification = await createNotification(writeContextOf(call), project.id, settings, { vault, secret });
       return { ...ownView(notification), secret };
     },
   }),
@@ -130,14 +120,10 @@ export const routes = [
       details: ({ notification, input }) => hostOf(input['options[url]'] ?? notification.url),
     },
     async handle(call) {
-      const { db, notification, input } = call;
+      const { notification, input } = call;
       const { name, notifiable_type, 'options[url]': url } = input;
       const changed = sentColumns({ name, notifiable_type, url });
-      if (Object.keys(changed).length > 0) {
-        await db.updateTable('notifications').set(changed).where('id', '=', notification.id).execute();
-      }
-      // What the old address did not take waits for the new one, and need not wait any longer.
-      if (url !== undefined && url !== notification.url) await tryLineNow(lifeOf(call), notification.id);
+      await changeNotification(writeContextOf(call), notification, changed);
       return view({ ...notification, ...changed });
     },
   }),
@@ -155,9 +141,7 @@ export const routes = [
       details: ({ notification }) => hostOf(notification.url),
     },
     async handle(call) {
-      const { db, notification } = call;
-      await dropLine(lifeOf(call), notification.id);
-      await db.deleteFrom('notifications').where('id', '=', notification.id).execute();
+      await deleteNotification(writeContextOf(call), call.notification.id);
       return destroyed;
     },
   }),

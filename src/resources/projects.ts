@@ -1,13 +1,12 @@
 import type { VisibleProject } from '../auth/projects.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
-import { sealedPlace, type ProjectRow } from '../db/schema.ts';
+import { sealedPlace } from '../db/schema.ts';
 import { required } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
-import { dropWork } from '../lifecycle/requests.ts';
+import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
 import { projectView } from '../views/project.ts';
-import { destroyed, destroyedAnswer, idTwin, lifeOf } from './common.ts';
+import { destroyed, destroyedAnswer, idTwin, writeContextOf } from './common.ts';
 import { description, name, repositoryUrl } from './forms.ts';
 import { projectFirehose } from './firehoses.ts';
 import { checkName, orTaken } from './names.ts';
@@ -30,7 +29,6 @@ function view(project: VisibleProject, vault: Vault): object {
 }
 
 const publicKeyPlace = (id: bigint): string => sealedPlace({ table: 'projects', column: 'ssh_public_key' }, id);
-const privateKeyPlace = (id: bigint): string => sealedPlace({ table: 'projects', column: 'ssh_private_key' }, id);
 
 const fields = {
   name: required(name()),
@@ -77,21 +75,9 @@ export const routes = [
       action: 'project.created',
       details: ({ input }) => ({ repository_url: input.repository_url, ssh_key: 'made' }),
     },
-    async handle({ db, caller, ids, vault, input }) {
-      const id = ids.next();
-      const keys = generateSshKeyPair(`headrace-${id}`);
-      const project: ProjectRow = {
-        id,
-        owner_id: caller.id,
-        ...input,
-        build_state: 'new',
-        ssh_public_key: vault.seal(keys.publicKey, publicKeyPlace(id)),
-        ssh_private_key: vault.seal(keys.privateKey, privateKeyPlace(id)),
-        created_at: BigInt(Date.now()),
-        last_event: 0n,
-        trunk_commit_id: null,
-      };
-      await orTaken(db.insertInto('projects').values(project).execute());
+    async handle(call) {
+      const { caller, vault, input } = call;
+      const project = await orTaken(createProject(writeContextOf(call), caller.id, vault, input));
       return view({ ...project, owned: true }, vault);
     },
   }),
@@ -122,10 +108,9 @@ export const routes = [
         return from === to ? {} : { repository_url: { from, to } };
       },
     },
-    async handle({ db, project, vault, input }) {
-      if (Object.keys(input).length > 0) {
-        await orTaken(db.updateTable('projects').set(input).where('id', '=', project.id).execute());
-      }
+    async handle(call) {
+      const { project, vault, input } = call;
+      await orTaken(changeProject(writeContextOf(call), project.id, input));
       return view({ ...project, ...input }, vault);
     },
   }),
@@ -138,9 +123,7 @@ export const routes = [
     answer: destroyedAnswer,
     audit: { action: 'project.deleted', subject: ({ project }) => project },
     async handle(call) {
-      const { db, project } = call;
-      await dropWork(lifeOf(call), project.id);
-      await db.deleteFrom('projects').where('id', '=', project.id).execute();
+      await deleteProject(writeContextOf(call), call.project.id);
       return destroyed;
     },
   }),

@@ -6,7 +6,7 @@ import { requiredIdentifier } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { holdForeign, isSameStack, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { dependenciesNow, pinsOf, type Stack } from '../lifecycle/software.ts';
-import { destroyed, destroyedAnswer, lifeOf, orNotFound } from './common.ts';
+import { destroyed, destroyedAnswer, writeContextOf, orNotFound } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
 import { orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
@@ -99,7 +99,7 @@ export const routes = [
     audit: { action: 'dependency.attached', details: inSuite },
     async handle(call) {
       const { db, project, suite, ids, input } = call;
-      const isForeign = await holdForeign(lifeOf(call), project.owner_id, [input.dependency_id]);
+      const isForeign = await holdForeign(writeContextOf(call), project.owner_id, [input.dependency_id]);
       const query = db.selectFrom('dependencies').selectAll().where('id', '=', input.dependency_id);
       const dependency = orNotFound(await query.executeTakeFirst(), 'dependency_id');
       const row = { id: ids.next(), suite_id: suite.id, dependency_id: dependency.id };
@@ -127,7 +127,7 @@ export const routes = [
       const { db, project, dependency, pin, isBehind } = call;
       if (!isBehind) return view(dependency, pin);
       if (dependency.shared !== 1) throw new ApiError('not_found'); // it was taken back, with whatever is new
-      await holdForeign(lifeOf(call), project.owner_id, [dependency.id]);
+      await holdForeign(writeContextOf(call), project.owner_id, [dependency.id]);
       const now = await stackNow(db, dependency.id);
       await pinTo(db, { suite_dependency_id: dependency.use_id }, now);
       return view(dependency, now);

@@ -42,7 +42,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     }
     if (!(error instanceof CannotMountError)) throw error;
     await say(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));
-    return { kind: 'unfetchable', reason: 'not_isolated' };
+    return { kind: 'unrunnable', reason: 'not_isolated' };
   } finally {
     await say(mask.flush());
   }

@@ -1,6 +1,6 @@
-import type { Subscriptions, Watch } from '../db/subscriptions.ts';
+import type { Watch } from '../db/subscriptions.ts';
 import { whereAvailable } from '../db/unavailable.ts';
-import type { StreamWriter } from '../lib/stream-writer.ts';
+import { StreamPiece, type StreamWriter } from '../lib/stream-writer.ts';
 import type { Wire } from './firehose.ts';
 import { endMark, lastWord, news, lookAgainMs, topicsOf } from './tail.ts';
 import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
@@ -12,15 +12,14 @@ import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
  * slowest costs no memory, and the thousandth costs little more than the writing to its connection.
  */
 export async function followTogether(
-  parts: TailParts,
+  parts: TailParts & { broadcasts: Broadcasts },
   subject: Followed,
   wire: Wire,
   from: bigint,
   writer: StreamWriter,
 ): Promise<void> {
-  const { subscriptions } = parts;
+  const { subscriptions, broadcasts } = parts;
   const { signal } = writer;
-  const broadcasts = broadcastsOf(subscriptions);
   const name = `${subject.id} ${wire.contentType}`;
   let place: Place = { at: from };
   while (!signal.aborted) {
@@ -68,8 +67,8 @@ function* ending(place: Place): Generator<StreamEvent> {
   yield { type: 'end' };
 }
 
-function written(event: StreamEvent, wire: Wire, place: Place): Buffer {
-  return Buffer.from(wire.encode(event, {}, nameOf(event, place)));
+function written(event: StreamEvent, wire: Wire, place: Place): StreamPiece {
+  return new StreamPiece(wire.encode(event, {}, nameOf(event, place)));
 }
 
 /** What a reader who has heard it, and comes back, says. */
@@ -78,14 +77,8 @@ function nameOf(event: StreamEvent, place: Place): string | undefined {
   return event.type === 'end' ? endMark(place.at, place) : undefined;
 }
 
-/** The broadcasts of a server, which live as long as what tells it of news. */
-const broadcastsBySubscriptions = new WeakMap<Subscriptions, Map<string, Broadcast>>();
-
-function broadcastsOf(subscriptions: Subscriptions): Map<string, Broadcast> {
-  const broadcasts = broadcastsBySubscriptions.get(subscriptions) ?? new Map<string, Broadcast>();
-  broadcastsBySubscriptions.set(subscriptions, broadcasts);
-  return broadcasts;
-}
+/** The broadcasts of a server that go on at the moment, by what they tell and how. */
+export type Broadcasts = Map<string, Broadcast>;
 
 /** Proxies are kept awake by something every fifteen seconds; whether it is time is looked at every `lookAgainMs`. */
 const quietTime = 15_000 - lookAgainMs;
@@ -145,8 +138,8 @@ class Broadcast {
   async #run(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): Promise<void> {
     const { signal } = this.#empty;
     let spokeAt = performance.now();
-    const say = (bytes: Buffer): void => {
-      for (const writer of this.#members.keys()) writer.write(bytes);
+    const say = (piece: StreamPiece): void => {
+      for (const writer of this.#members.keys()) writer.write(piece);
       spokeAt = performance.now();
     };
     for (;;) {
@@ -164,7 +157,7 @@ class Broadcast {
         for (const event of ending(this.#place)) say(written(event, wire, this.#place));
         return;
       }
-      if (performance.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
+      if (performance.now() - spokeAt >= quietTime) say(new StreamPiece(wire.keepAlive));
     }
   }
 

@@ -48,7 +48,8 @@ function newest(project: DashboardRow): Html {
   if (commit === null || message === null) {
     return html`<span class="aside">Newest build request: <code>${ref}</code>, ${stateWord(state)}, ${ago(at)}</span>`;
   }
-  return html`<span class="subject">${subjectOf(message)}</span> <span class="aside">${author ?? ''}, ${ago(at)}</span>`;
+  return html`<span class="subject">${subjectOf(message)}</span>
+    <span class="aside">${author ?? ''}, ${ago(at)}</span>`;
 }
 
 function projectItem(project: DashboardRow, person: Readonly<UserRow>): Html {
@@ -67,11 +68,7 @@ function projectItem(project: DashboardRow, person: Readonly<UserRow>): Html {
 
 const nothingYet = empty(
   'No projects yet',
-  html`A project is a git repository and what is done with its commits.<br /><a
-      class="button main"
-      href="/ui/projects/new"
-      >Create the first one</a
-    >`,
+  'A project is a git repository and what is done with its commits. Make the first one with “New project”.',
 );
 
 export const places: Place[] = [
@@ -93,7 +90,7 @@ export const places: Place[] = [
             <h1>Projects</h1>
             <div class="actions">
               ${all.length > 0 && filterForm(queryText('filter'))}
-              ${isOwner && all.length > 0 && html`<a class="button main" href="/ui/projects/new">New project</a>`}
+              ${isOwner && html`<a class="button main" href="/ui/projects/new">New project</a>`}
             </div>
           </div>
           ${

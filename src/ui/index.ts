@@ -4,8 +4,14 @@ import { addAssets } from './assets.ts';
 import * as account from './account.ts';
 import * as applications from './applications.ts';
 import * as authorize from './authorize.ts';
+import * as build from './build.ts';
+import * as commit from './commit.ts';
+import * as newProject from './new-project.ts';
 import * as password from './password.ts';
+import * as project from './project.ts';
 import * as registration from './registration.ts';
+import * as request from './request.ts';
+import * as setup from './setup.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
@@ -34,23 +40,14 @@ const ofSettings = [
 ];
 const others = [deploys, dependencies, dependency, operations];
 
-/** The pages that people see: rendered here, complete without scripts. */
+/** The pages that people see: rendered here, and complete without scripts. */
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
-  const modules = [
-    signIn,
-    password,
-    account,
-    authorize,
-    applications,
-    registration,
-    dashboard,
-    ...ofSettings,
-    ...others,
-  ];
+  const pages = [dashboard, newProject, setup, project, request, commit, build, ...ofSettings, ...others];
+  const own = [signIn, password, account, authorize, applications, registration];
   addSite(
     server,
-    modules.flatMap(({ places }) => places),
+    [...own, ...pages].flatMap(({ places }) => places),
     services,
   );
   // The root belongs to the API, which has nothing there; a browser was looking for the pages.

@@ -31,12 +31,12 @@ export interface PageAction {
   /** What is sent, where it is not simply what the form has. */
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
   /** Where the person goes next, and what they are told there. By default the same page. */
-  done: (answer: AnyRecord, visit: PageVisit) => Done | Promise<Done>;
+  done: (answer: AnyRecord, visit: PageVisit) => Next | Promise<Next>;
   /** What a refusal of the whole means here, in words. */
   refusals?: Partial<Record<ErrorCode, string>>;
 }
 
-type Done = { goTo: string; notice?: NoticeName } | Page;
+type Next = { goTo: string; notice?: NoticeName } | Page;
 
 export function page(definition: PageDefinition): Place[] {
   const { path, actions } = definition;

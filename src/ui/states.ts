@@ -39,7 +39,7 @@ const shapes: Record<Look, string> = {
   good: 'M3.5 8.5l3 3 6-7',
   bad: 'M4 4l8 8M12 4l-8 8',
   warn: 'M8 3.5v5.5M8 12.2v.3',
-  busy: 'M8 4v4l2.5 2',
+  busy: 'M8 3a5 5 0 1 1-5 5',
   wait: 'M5 8h.1M8 8h.1M11 8h.1',
   none: 'M4.5 8h7',
 };

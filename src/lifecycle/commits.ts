@@ -1,0 +1,103 @@
+import type { CommitRow } from '../db/schema.ts';
+import { moveTrunk, recordEvent, rollUp } from './ledger.ts';
+import { commitMachine } from './states.ts';
+import type { WriteContext } from './write-context.ts';
+
+/** What a fetch found out about a commit. */
+export interface FetchedCommit {
+  sha: string;
+  message: string;
+  authorName: string;
+  authorEmail: string;
+  authoredDate: string;
+  committerName: string;
+  committerEmail: string;
+  committedDate: string;
+  branches: string[];
+  tags: string[];
+  files: string[];
+  /** The branch that was asked for, or the likeliest one. */
+  branch: string | null;
+  /** The full name of the branch or tag that was asked for. */
+  ref: string | null;
+  /** The ref was built before at a commit that this one does not descend from. */
+  overwritten: boolean;
+  /** Which commit of the default branch is the newest that was built: this one, still the same as before, or neither. */
+  trunk: 'this' | 'kept' | 'none';
+}
+
+/** The record of a commit: made the first time it is seen; what may change around it is brought up to date. */
+export async function recordCommit(
+  context: WriteContext,
+  projectId: bigint,
+  report: FetchedCommit,
+): Promise<CommitRow> {
+  const { trx, ids } = context;
+  const surroundings = {
+    branches: JSON.stringify(report.branches),
+    tags: JSON.stringify(report.tags),
+    files: JSON.stringify(report.files),
+    branch: report.branch ?? '',
+  };
+  const known = await trx
+    .selectFrom('commits')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .where('ref', '=', report.sha)
+    .executeTakeFirst();
+  const commit: CommitRow = known
+    ? { ...known, ...surroundings }
+    : {
+        id: ids.next(),
+        project_id: projectId,
+        ref: report.sha,
+        version: await versionOf(context, projectId, report),
+        build_state: commitMachine.initial,
+        message: report.message,
+        scm_author_name: report.authorName,
+        scm_author_email: report.authorEmail,
+        scm_authored_date: report.authoredDate,
+        scm_committer_name: report.committerName,
+        scm_committer_email: report.committerEmail,
+        scm_committed_date: report.committedDate,
+        ...surroundings,
+      };
+  if (report.trunk !== 'kept') moveTrunk(context, projectId, report.trunk === 'this' ? commit.id : null);
+  if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
+  else await addCommit(context, commit);
+  if (report.ref !== null) await rememberRef(context, projectId, report.ref, commit.id);
+  return commit;
+}
+
+async function addCommit(context: WriteContext, commit: CommitRow): Promise<void> {
+  const { id, project_id: projectId, build_state: state } = commit;
+  await context.trx.insertInto('commits').values(commit).execute();
+  rollUp(context, { project: projectId });
+  recordEvent(context, { projectId, subjectId: id, type: 'commit', state });
+}
+
+/** One more than that of the commit whose place it took by force. */
+async function versionOf({ trx }: WriteContext, projectId: bigint, report: FetchedCommit): Promise<number> {
+  if (!report.overwritten || report.ref === null) return 1;
+  const overwritten = await trx
+    .selectFrom('built_refs')
+    .innerJoin('commits', 'commits.id', 'built_refs.commit_id')
+    .select('commits.version')
+    .where('built_refs.project_id', '=', projectId)
+    .where('built_refs.name', '=', report.ref)
+    .executeTakeFirst();
+  return (overwritten?.version ?? 0) + 1;
+}
+
+async function rememberRef(
+  { trx, ids }: WriteContext,
+  projectId: bigint,
+  name: string,
+  commitId: bigint,
+): Promise<void> {
+  await trx
+    .insertInto('built_refs')
+    .values({ id: ids.next(), project_id: projectId, name, commit_id: commitId })
+    .onConflict((conflict) => conflict.columns(['project_id', 'name']).doUpdateSet({ commit_id: commitId }))
+    .execute();
+}

@@ -1,0 +1,44 @@
+import { sealedPlace, type NotificationRow } from '../db/schema.ts';
+import type { Vault } from '../lib/vault.ts';
+import { dropLine, tryLineNow } from './deliveries.ts';
+import { enqueuePing } from './webhook-events.ts';
+import type { WriteContext } from './write-context.ts';
+
+/** What a project says about one of its notifications. */
+export type NotificationSettings = Pick<NotificationRow, 'name' | 'notifiable_type' | 'url'>;
+
+/** Makes a notification; its receiver gets a ping. */
+export async function createNotification(
+  context: WriteContext,
+  projectId: bigint,
+  settings: NotificationSettings,
+  { vault, secret }: { vault: Vault; secret: string },
+): Promise<NotificationRow> {
+  const id = context.ids.next();
+  const notification: NotificationRow = {
+    id,
+    project_id: projectId,
+    ...settings,
+    secret: vault.seal(secret, sealedPlace({ table: 'notifications', column: 'secret' }, id)),
+    last_position: 0n,
+  };
+  await context.trx.insertInto('notifications').values(notification).execute();
+  await enqueuePing(context, id);
+  return notification;
+}
+
+/** What the old address did not take waits for the new one, and need not wait any longer. */
+export async function changeNotification(
+  context: WriteContext,
+  { id, url }: NotificationRow,
+  settings: Partial<NotificationSettings>,
+): Promise<void> {
+  if (Object.keys(settings).length === 0) return;
+  await context.trx.updateTable('notifications').set(settings).where('id', '=', id).execute();
+  if (settings.url !== undefined && settings.url !== url) await tryLineNow(context, id);
+}
+
+export async function deleteNotification(context: WriteContext, id: bigint): Promise<void> {
+  await dropLine(context, id);
+  await context.trx.deleteFrom('notifications').where('id', '=', id).execute();
+}

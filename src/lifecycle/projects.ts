@@ -1,0 +1,63 @@
+import { doomLogsOf } from '../db/doomed-blobs.ts';
+import { sealedPlace, type ProjectRow } from '../db/schema.ts';
+import { generateSshKeyPair } from '../lib/ssh-keys.ts';
+import type { Vault } from '../lib/vault.ts';
+import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
+import { drop } from '../queue/queue.ts';
+import { projectMachine } from './states.ts';
+import { projectTopic, type WriteContext } from './write-context.ts';
+
+/** What its owner says about a project. */
+export type ProjectSettings = Pick<ProjectRow, 'name' | 'description' | 'repository_url'>;
+
+/** Makes a project, and with it the key that is to be installed in its repository. */
+export async function createProject(
+  { trx, ids }: WriteContext,
+  ownerId: bigint,
+  vault: Vault,
+  settings: ProjectSettings,
+): Promise<ProjectRow> {
+  const id = ids.next();
+  const keys = generateSshKeyPair(`headrace-${id}`);
+  const project: ProjectRow = {
+    id,
+    owner_id: ownerId,
+    ...settings,
+    build_state: projectMachine.initial,
+    ssh_public_key: vault.seal(keys.publicKey, sealedPlace({ table: 'projects', column: 'ssh_public_key' }, id)),
+    ssh_private_key: vault.seal(keys.privateKey, sealedPlace({ table: 'projects', column: 'ssh_private_key' }, id)),
+    created_at: BigInt(Date.now()),
+    last_event: 0n,
+    trunk_commit_id: null,
+  };
+  await trx.insertInto('projects').values(project).execute();
+  return project;
+}
+
+export async function changeProject(
+  { trx }: WriteContext,
+  projectId: bigint,
+  settings: Partial<ProjectSettings>,
+): Promise<void> {
+  if (Object.keys(settings).length === 0) return;
+  await trx.updateTable('projects').set(settings).where('id', '=', projectId).execute();
+}
+
+/** Deletes a project and everything in it. */
+export async function deleteProject(context: WriteContext, projectId: bigint): Promise<void> {
+  await dropWork(context, projectId);
+  await context.trx.deleteFrom('projects').where('id', '=', projectId).execute();
+}
+
+/** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
+async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
+  for (const table of ['build_requests', 'builds', 'deploys', 'connection_checks'] as const) {
+    await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
+  }
+  const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
+  await db.locked(project, 'projects').execute();
+  const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
+  for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropDeliveryJob(trx, id);
+  await doomLogsOf(trx, projectId);
+  await db.announce(trx, projectTopic(projectId));
+}

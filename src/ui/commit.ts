@@ -1,0 +1,142 @@
+import type { CommitRow } from '../db/schema.ts';
+import { buildsOfCommits, suiteName, type NamedBuild } from './build-rows.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { ago, duration } from './moments.ts';
+import { empty, subjectOf, table } from './parts.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
+import type { Place } from './site.ts';
+import { stateBadge } from './states.ts';
+import { reasonInWords } from './words.ts';
+
+/** More than these are not read by anybody. */
+const mostFiles = 300;
+
+function names(title: string, list: readonly string[]): Html | false {
+  if (list.length === 0) return false;
+  return html`<div>
+    <dt>${title}</dt>
+    <dd>${list.slice(0, 50).map((name) => html`<code class="chip">${name}</code> `)}</dd>
+  </div>`;
+}
+
+function person(title: string, name: string, email: string, date: string): Html {
+  return html`<div>
+    <dt>${title}</dt>
+    <dd>${name} <span class="aside">${email}</span>, ${ago(date)}</dd>
+  </div>`;
+}
+
+function about(commit: CommitRow): Html {
+  const [branches, tags] = [JSON.parse(commit.branches) as string[], JSON.parse(commit.tags) as string[]];
+  const isSame = commit.scm_author_email === commit.scm_committer_email;
+  return html`<dl class="facts">
+    ${person('Author', commit.scm_author_name, commit.scm_author_email, commit.scm_authored_date)}
+    ${!isSame && person('Committer', commit.scm_committer_name, commit.scm_committer_email, commit.scm_committed_date)}
+    <div>
+      <dt>SHA</dt>
+      <dd><code>${commit.ref}</code></dd>
+    </div>
+    ${names('Branches', branches)} ${names('Tags', tags)}
+  </dl>`;
+}
+
+function filesPart({ files }: CommitRow): Html | false {
+  const list = JSON.parse(files) as string[];
+  if (list.length === 0) return false;
+  return html`<details class="card files-changed">
+    <summary>${list.length === 1 ? '1 file changed' : `${list.length} files changed`}</summary>
+    <ul class="files">
+      ${list.slice(0, mostFiles).map((file) => html`<li><code>${file}</code></li>`)}
+    </ul>
+    ${list.length > mostFiles && html`<p class="aside">and ${list.length - mostFiles} more</p>`}
+  </details>`;
+}
+
+function buildRow(build: NamedBuild, path: string): Html {
+  const { id, build_state: state, started_at: started, finished_at: finished, failure_reason: reason } = build;
+  return html`<tr id="build-${id}">
+    <td>${stateBadge(state)}</td>
+    <td><a href="${path}/builds/${id}">${suiteName(build)}</a></td>
+    <td>${build.attempt}</td>
+    <td>${reason !== '' && reasonInWords(reason)}</td>
+    <td class="nowrap">${ago(build.created_at)}</td>
+    <td class="nowrap">${started !== null && duration(started, finished)}</td>
+  </tr>`;
+}
+
+interface Strategy {
+  id_str: string;
+  name: string;
+}
+
+async function deployForm(visit: ProjectVisit, commit: CommitRow): Promise<Html> {
+  const strategies = await visit.api.get<Strategy[]>('/projects/:project_id/deploy_strategies');
+  if (strategies.length === 0) return html``;
+  const deploy = pageForm(visit, 'deploy');
+  const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
+  return deploy.wrap(
+    html`${deploy.hidden('commit_id', commit.id)} ${deploy.select('deploy_strategy_id', 'Strategy', choices)}`,
+    {
+      button: 'Deploy',
+      kind: 'plain',
+      isInline: true,
+      label: 'Deploy',
+    },
+  );
+}
+
+async function show(visit: ProjectVisit) {
+  const { api, db, project, projectPath, param } = visit;
+  await api.get('/projects/:project_id/commits/:commit_id'); // refuses what is not theirs
+  const commit = await db.read
+    .selectFrom('commits')
+    .selectAll()
+    .where('id', '=', BigInt(param('commit_id')))
+    .executeTakeFirstOrThrow();
+  const builds = (await buildsOfCommits(db.read, [commit.id])).get(commit.id) ?? [];
+  const run = pageForm(visit, 'run');
+  const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
+  return {
+    title: subjectOf(commit.message),
+    state: commit.build_state,
+    live: [`project:${project.id_str}`] as const,
+    main: html`<div class="title">
+        <h1>${subjectOf(commit.message)}</h1>
+        <div class="actions">${run.wrap(run.hidden('commit_ref', commit.ref), { button: 'Run build' })}</div>
+      </div>
+      <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
+      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit)} ${await deployForm(visit, commit)}
+      ${filesPart(commit)}
+      <section aria-labelledby="builds-title">
+        <h2 id="builds-title">Builds</h2>
+        <div id="builds" data-live>
+          ${
+            builds.length === 0
+              ? empty('No builds', 'No suite was run on this commit.')
+              : table(
+                  'Builds',
+                  ['State', 'Suite', 'Attempt', 'Reason', 'When', 'Took'],
+                  builds.map((build) => buildRow(build, projectPath)),
+                )
+          }
+        </div>
+      </section>`,
+  };
+}
+
+export const places: Place[] = projectPage({
+  path: '/commits/:commit_id',
+  tab: 'commits',
+  show,
+  actions: {
+    run: {
+      route: 'POST /projects/:project_id/build_requests',
+      done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/requests/${id}` }),
+    },
+    deploy: {
+      route: 'POST /projects/:project_id/deploys',
+      done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/deploys/${id}` }),
+    },
+  },
+});

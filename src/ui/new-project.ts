@@ -1,0 +1,46 @@
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { page } from './pages.ts';
+
+/** Step 1 of a new project. */
+
+export function steps(current: 1 | 2 | 3): Html {
+  const names = ['Name and repository', 'Key', 'First suite'];
+  return html`<ol class="steps" aria-label="Steps">
+    ${names.map(
+      (name, at) =>
+        html`<li ${at + 1 === current && html`aria-current="step"`}>Step ${at + 1} of 3<span>${name}</span></li>`,
+    )}
+  </ol>`;
+}
+
+export const places = page({
+  path: '/ui/projects/new',
+  async show(visit) {
+    await visit.api.admit('POST /projects');
+    const form = pageForm(visit, 'create');
+    return {
+      title: 'New project',
+      main: html`<h1>New project</h1>
+        ${steps(1)}
+        ${form.wrap(
+          html`${form.text('name', 'Name', { required: true, maxlength: 255 })}
+          ${form.text('repository_url', 'Repository address', {
+            required: true,
+            isCode: true,
+            placeholder: 'git@github.com:team/app.git',
+            hint: 'As git takes it for SSH: user@host:path.',
+            wrong: 'The repository address has the form user@host:path, such as git@github.com:team/app.git.',
+          })}
+          ${form.area('description', 'Description', { rows: 2 })}`,
+          { button: 'Create project', isCard: true, label: 'New project' },
+        )}`,
+    };
+  },
+  actions: {
+    create: {
+      route: 'POST /projects',
+      done: ({ id_str: id }) => ({ goTo: `/ui/projects/${id}/setup` }),
+    },
+  },
+});

@@ -1,0 +1,197 @@
+import { sql } from 'kysely';
+import { onPage } from '../api/pages.ts';
+import type { Queries } from '../db/open.ts';
+import { pageFields, pageOf, type Page as ListPage } from '../http/paging.ts';
+import { readFields } from '../http/fields.ts';
+import { pageForm } from './forms.ts';
+import { buildsOfCommits, newestOfSuites, suiteName, type NamedBuild } from './build-rows.ts';
+import { html, type Html } from './html.ts';
+import { ago } from './moments.ts';
+import { empty, pagination, shortSha, subjectOf } from './parts.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
+import type { Place } from './site.ts';
+import { isUnderWay, lookOf, stateBadge, stateMark, stateWord } from './states.ts';
+
+const commitsOnPage = 25;
+/** More than these would hide the commits behind their suites. */
+const mostMarks = 30;
+
+interface CommitLine {
+  id: bigint;
+  id_str: string;
+  ref: string;
+  build_state: string;
+  message: string;
+  scm_author_name: string;
+  branch: string;
+  request_id: bigint | null;
+  requested_at: bigint | null;
+}
+
+/** A commit is on a branch if it was built for it, or was found on it when it was fetched. */
+function isOnBranch(branch: string) {
+  const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
+  return sql<boolean>`(c.branch = ${branch} or c.branches like ${inList} escape '!')`;
+}
+
+async function commitsOf(db: Queries, projectId: bigint, branch: string, page: ListPage) {
+  const commits = db
+    .selectFrom('commits as c')
+    .leftJoin('build_requests as r', (join) =>
+      join.on('r.id', '=', (newest) =>
+        newest
+          .selectFrom('build_requests as n')
+          .select((of) => of.fn.max('n.id').as('id'))
+          .whereRef('n.commit_id', '=', 'c.id'),
+      ),
+    )
+    .select(['c.id', 'c.ref', 'c.build_state', 'c.message', 'c.scm_author_name', 'c.branch'])
+    .select(['r.id as request_id', 'r.created_at as requested_at'])
+    .where('c.project_id', '=', projectId);
+  const wanted = branch === '' ? commits : commits.where(isOnBranch(branch));
+  const rows = await onPage(wanted, 'c.id', page).execute();
+  return pageOf(
+    page,
+    rows.map((row) => ({ ...row, id_str: String(row.id) })),
+  );
+}
+
+/** Requests that have no commit: those that are waiting for one, and those that found none. */
+async function withoutCommit(db: Queries, projectId: bigint) {
+  return db
+    .selectFrom('build_requests')
+    .select(['id', 'commit_ref', 'build_state', 'created_at'])
+    .where('project_id', '=', projectId)
+    .where('commit_id', 'is', null)
+    .orderBy('id', 'desc')
+    .limit(5)
+    .execute();
+}
+
+function marks(builds: readonly NamedBuild[], projectPath: string): Html {
+  const newest = newestOfSuites(builds);
+  // What did not pass is what people look for.
+  const ordered = newest.length <= mostMarks ? newest : newest.toSorted((a, b) => weight(a) - weight(b));
+  const shown = ordered.slice(0, mostMarks);
+  const others = Map.groupBy(ordered.slice(mostMarks), ({ build_state: state }) => stateWord(state));
+  const words = Array.from(others, ([word, some]) => `${some.length} ${word}`).join(', ');
+  return html`<span class="marks"
+    >${shown.map((build) => stateMark(build.build_state, suiteName(build), `${projectPath}/builds/${build.id}`))}${
+      words !== '' && html`<span class="aside">and ${words}</span>`
+    }</span
+  >`;
+}
+
+function weight({ build_state: state }: NamedBuild): number {
+  return { bad: 0, warn: 1, busy: 2, wait: 3, none: 4, good: 5 }[lookOf(state)];
+}
+
+function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { projectPath }: ProjectVisit): Html {
+  const { id, ref, build_state: state, message, branch, request_id: request, requested_at: at } = commit;
+  return html`<li id="commit-${id}" class="commit">
+    <span class="commit-state">${stateBadge(state)}</span>
+    <div class="commit-title">
+      <a href="${projectPath}/commits/${id}">${subjectOf(message)}</a>
+      <p class="aside">
+        <code>${shortSha(ref)}</code> ${branch !== '' && html`on <code>${branch}</code>`} by ${commit.scm_author_name}
+      </p>
+    </div>
+    <span class="commit-marks">${marks(builds, projectPath)}</span>
+    <span class="commit-when aside"
+      >${at !== null && request !== null && html`<a href="${projectPath}/requests/${request}">${ago(at)}</a>`}</span
+    >
+  </li>`;
+}
+
+function requestItems(requests: Awaited<ReturnType<typeof withoutCommit>>, newest: bigint, path: string): Html | false {
+  const shown = requests.filter(({ id, build_state: state }) => isUnderWay(state) || id > newest);
+  if (shown.length === 0) return false;
+  return html`<ul class="card rows compact">
+    ${shown.map(
+      ({ id, commit_ref: ref, build_state: state, created_at: at }) =>
+        html`<li id="request-${id}">
+          ${stateBadge(state)} <a href="${path}/requests/${id}">Build request for <code>${ref}</code></a>
+          <span class="aside">${ago(at)}</span>
+        </li>`,
+    )}
+  </ul>`;
+}
+
+function branchFilter(branch: string, path: string): Html {
+  return html`<form method="get" action="${path}" role="search" class="filter">
+    <label for="branch">Branch</label>
+    <input id="branch" name="branch" type="search" value="${branch}" autocomplete="off" />
+    <button class="quiet">Show</button>
+  </form>`;
+}
+
+async function show(visit: ProjectVisit) {
+  const { db, project, projectPath, query, queryText } = visit;
+  const { values: cursor } = readFields(pageFields, query, 'create');
+  const branch = queryText('branch').trim();
+  const list = { before: undefined, after: undefined, ...cursor, limit: commitsOnPage };
+  const commits = await commitsOf(db.read, project.id, branch, list);
+  const builds = await buildsOfCommits(
+    db.read,
+    commits.items.map(({ id }) => id),
+  );
+  const requests = await withoutCommit(db.read, project.id);
+  const run = pageForm(visit, 'run');
+  const hasSuites = (await visit.api.get<unknown[]>('/projects/:project_id/suites')).length > 0;
+  const nothing =
+    branch === ''
+      ? empty(
+          'Nothing was built yet',
+          html`Ask for a branch, tag or commit above, or go through the <a href="${projectPath}/setup">setup</a> of the
+            project first.`,
+        )
+      : empty('No commits', `None of the commits that were built is on the branch ${branch}.`);
+  return {
+    title: 'Commits',
+    state: project.build_state,
+    main: html`<div class="title">
+        <h1>Commits</h1>
+        <div class="actions">${branchFilter(branch, projectPath)}</div>
+      </div>
+      ${run.wrap(
+        html`${run.text('commit_ref', 'Branch, tag or commit', {
+          required: true,
+          isCode: true,
+          wrong: 'This cannot be the name of a branch, a tag or a commit.',
+        })}`,
+        { button: 'Run build', isInline: true, label: 'Run build' },
+      )}
+      ${
+        !hasSuites &&
+        html`<p class="card aside">
+          The project has no suites: nothing is run on a commit.
+          <a href="${projectPath}/setup">Set up the first one</a>.
+        </p>`
+      }
+      <div id="under-way" data-live>
+        ${branch === '' && list.before === undefined && requestItems(requests, commits.items[0]?.request_id ?? 0n, projectPath)}
+      </div>
+      <div id="commits" data-live>
+        ${
+          commits.items.length === 0
+            ? nothing
+            : html`<ul class="commits">
+                ${commits.items.map((commit) => commitItem(commit, builds.get(commit.id) ?? [], visit))}
+              </ul>`
+        }
+        ${pagination(commits, { path: projectPath, query: { branch } })}
+      </div>`,
+  };
+}
+
+export const places: Place[] = projectPage({
+  path: '',
+  tab: 'commits',
+  show,
+  actions: {
+    run: {
+      route: 'POST /projects/:project_id/build_requests',
+      done: ({ id_str: id }, { path }) => ({ goTo: `${path}/requests/${id}` }),
+    },
+  },
+});

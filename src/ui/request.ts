@@ -1,0 +1,162 @@
+import type { CommitRow } from '../db/schema.ts';
+import { buildsOfRequest, newestOfSuites, suiteName, type NamedBuild } from './build-rows.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { notice } from './layout.ts';
+import { leftOut } from './left-out.ts';
+import { logPart } from './log-part.ts';
+import { lastLine } from './log-text.ts';
+import { ago, duration } from './moments.ts';
+import { empty, shortSha, subjectOf } from './parts.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
+import type { Place } from './site.ts';
+import { isUnderWay, stateBadge, stateMark } from './states.ts';
+
+interface RequestRecord {
+  id: bigint;
+  id_str: string;
+  build_state: string;
+  commit_ref: string;
+  commit_id: bigint | null;
+  created_by: string;
+  created_at: string;
+  waiting_reason?: string;
+}
+
+const record = '/projects/:project_id/build_requests/:build_request_id';
+
+function buildItem(build: NamedBuild, earlier: readonly NamedBuild[], said: string, path: string): Html {
+  const { id, build_state: state, started_at: started, finished_at: finished } = build;
+  return html`<li id="suite-${build.suite_id}" class="build">
+    <span class="build-state">${stateBadge(state)}</span>
+    <span class="build-name">
+      <a href="${path}/builds/${id}">${suiteName(build)}</a>
+      ${
+        earlier.length > 0 &&
+        html`<span class="marks"
+          >${earlier.map((one) => stateMark(one.build_state, `Attempt ${one.attempt}`, `${path}/builds/${one.id}`))}</span
+        >`
+      }
+    </span>
+    <span class="build-said">${said !== '' && html`<code>${said}</code>`}</span>
+    <span class="build-took aside">${started !== null && duration(started, finished)}</span>
+  </li>`;
+}
+
+async function buildList(visit: ProjectVisit, builds: readonly NamedBuild[]): Promise<Html> {
+  const newest = newestOfSuites(builds);
+  const items = [];
+  for (const build of newest) {
+    const earlier = builds.filter((one) => one.suite_id === build.suite_id && one.id !== build.id).toReversed();
+    items.push(buildItem(build, earlier, await lastLine(visit, build.id), visit.projectPath));
+  }
+  return html`<ul class="builds">
+    ${items}
+  </ul>`;
+}
+
+async function leftOutList(
+  visit: ProjectVisit,
+  request: RequestRecord,
+  commit: CommitRow,
+  builds: readonly NamedBuild[],
+) {
+  const built = new Set(builds.map(({ suite_id: suite }) => suite));
+  const about = { projectId: visit.project.id, requestId: request.id, commit };
+  const suites = await leftOut(visit.db.read, about, built);
+  if (suites.length === 0) return false;
+  return html`<section aria-labelledby="left-out">
+    <h2 id="left-out">Left out</h2>
+    <ul class="card rows compact">
+      ${suites.map(({ suite, why }) => html`<li><b>${suite.name}</b> <span class="aside">${why}</span></li>`)}
+    </ul>
+  </section>`;
+}
+
+function suitesPart(
+  request: RequestRecord,
+  commit: CommitRow | undefined,
+  builds: readonly NamedBuild[],
+  list: Html,
+): Html {
+  if (builds.length > 0) return list;
+  if (commit) return empty('No suite was run', 'None of the suites of this project applies to the commit.');
+  return isUnderWay(request.build_state)
+    ? html`<p class="aside">The suites follow when the commit is fetched.</p>`
+    : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
+}
+
+function buttons(visit: ProjectVisit, { build_state: state }: RequestRecord, builds: readonly NamedBuild[]): Html {
+  const [cancel, rerun, failed] = [
+    pageForm(visit, 'cancel'),
+    pageForm(visit, 'rerun'),
+    pageForm(visit, 'rerun_failed'),
+  ];
+  if (isUnderWay(state)) return cancel.wrap(html``, { button: 'Cancel', kind: 'danger' });
+  const hasFailed = newestOfSuites(builds).some((build) => build.build_state !== 'passed');
+  return html`${hasFailed && failed.wrap(failed.hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
+  ${rerun.wrap(html``, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
+}
+
+async function show(visit: ProjectVisit) {
+  const { api, db, project, projectPath } = visit;
+  const request = await api.get<RequestRecord>(record);
+  const builds = await buildsOfRequest(db.read, request.id);
+  const commits = db.read
+    .selectFrom('commits')
+    .selectAll()
+    .where('id', '=', request.commit_id ?? 0n);
+  const commit = await commits.executeTakeFirst();
+  const list = await buildList(visit, builds);
+  const isFetched = commit !== undefined;
+  const fetchLog = await logPart(visit, record, `/projects/${project.id_str}/build_requests/${request.id_str}`);
+  const what = commit ? subjectOf(commit.message) : request.commit_ref;
+  return {
+    title: what,
+    state: request.build_state,
+    live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
+    main: html`<div class="title">
+        <h1>${what}</h1>
+        <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
+      </div>
+      <div id="request" data-live>
+        <p>
+          ${stateBadge(request.build_state)} <code>${request.commit_ref}</code>
+          ${commit && html`<a href="${projectPath}/commits/${commit.id}"><code>${shortSha(commit.ref)}</code></a>`}
+          <span class="aside">asked for by ${request.created_by} ${ago(request.created_at)}</span>
+        </p>
+        ${request.waiting_reason !== undefined && notice('bad', `It waits: ${request.waiting_reason}.`)}
+        <h2>Suites</h2>
+        ${suitesPart(request, commit, builds, list)} ${commit && (await leftOutList(visit, request, commit, builds))}
+      </div>
+      ${
+        isFetched
+          ? html`<details id="fetch">
+              <summary class="button">The fetch</summary>
+              ${fetchLog}
+            </details>`
+          : fetchLog
+      }`,
+  };
+}
+
+const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };
+
+export const places: Place[] = projectPage({
+  path: '/requests/:build_request_id',
+  tab: 'commits',
+  show,
+  actions: {
+    cancel: { route: `POST ${record}/cancel`, done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }) },
+    rerun: {
+      route: `POST ${record}/rerun`,
+      done: (_, { path }) => ({ goTo: path, notice: 'started' }),
+      refusals: again,
+    },
+    rerun_failed: {
+      route: `POST ${record}/rerun`,
+      done: (_, { path }) => ({ goTo: path, notice: 'started' }),
+      refusals: again,
+    },
+  },
+});

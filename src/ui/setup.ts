@@ -1,0 +1,105 @@
+import { groupOf } from '../http/raw.ts';
+import { lastCheck, type ConnectionCheck } from '../lifecycle/connection-checks.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { notice } from './layout.ts';
+import { steps } from './new-project.ts';
+import { copyable } from './parts.ts';
+import { projectPage, type ProjectRecord, type ProjectVisit } from './project-pages.ts';
+import type { Place } from './site.ts';
+import { suggestedSuite } from './suggestions.ts';
+
+/** Steps 2 and 3 of a new project: the key goes to the repository's host, and a first suite is made and run. */
+
+/** Where keys for one repository go, at the hosts that people use. */
+function whereItGoes({ repository_url: url }: ProjectRecord): Html {
+  const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
+  const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;
+  const known: [string, RegExp, string, Html][] = [
+    [
+      'GitHub',
+      /github/,
+      '/settings/keys/new',
+      html`Settings → Deploy keys → <b>Add deploy key</b>. Tick <i>Allow write access</i> only if Headrace is to deploy
+        there.`,
+    ],
+    ['GitLab', /gitlab/, '/-/settings/repository', html`Settings → Repository → Deploy keys → <b>Add new key</b>.`],
+    ['Gitea', /gitea|forgejo|codeberg/, '/settings/keys', html`Settings → Deploy Keys → <b>Add Deploy Key</b>.`],
+    ['Bitbucket', /bitbucket/, '/admin/access-keys/', html`Repository settings → Access keys → <b>Add key</b>.`],
+  ];
+  return html`<ul class="hosts">
+    ${known.map(
+      ([name, form, below, where]) =>
+        html`<li>
+          <b>${name}:</b> ${where}
+          ${form.test(host) && html`<a href="${at(below)}" rel="noreferrer" target="_blank">Open that page</a>`}
+        </li>`,
+    )}
+  </ul>`;
+}
+
+function seen(check: ConnectionCheck | undefined): Html | false {
+  if (!check) return false;
+  const { connected, message, default_branch: branch } = check;
+  const lines = message.split('\n').map((line) => html`${line}<br />`);
+  return notice(
+    connected ? 'good' : 'bad',
+    html`${lines}${connected && branch !== null && html`Its default branch is <code>${branch}</code>.`}`,
+  );
+}
+
+async function setupPage(visit: ProjectVisit) {
+  const { project, db } = visit;
+  const check = await lastCheck(db.read, project.id);
+  const suggestion = suggestedSuite(check?.files ?? []);
+  const [connection, suite] = [pageForm(visit, 'check'), pageForm(visit, 'create')];
+  const branch = check?.default_branch ?? 'HEAD';
+  return {
+    title: 'Set up',
+    main: html`<h1>Set up ${project.name}</h1>
+      ${steps(check?.connected ? 3 : 2)}
+      <section class="card" aria-labelledby="key">
+        <h2 id="key">The key</h2>
+        <p>Headrace fetches <code>${project.repository_url}</code> with a key of its own. Install it there:</p>
+        ${copyable(project.ssh_public_key, 'public-key')} ${whereItGoes(project)}
+        <div id="connection-seen">${seen(check)}</div>
+        ${connection.wrap(html``, { button: 'Check connection', kind: check?.connected ? 'plain' : 'main' })}
+      </section>
+      <section class="card" aria-labelledby="suite">
+        <h2 id="suite">The first suite</h2>
+        <p>
+          A suite is a command that is run on every commit that is built, in a sandbox of its own.
+          ${suggestion.why !== undefined && html`The repository holds <code>${suggestion.why}</code>, so this may do:`}
+        </p>
+        ${suite.wrap(
+          html`${suite.text('name', 'Name', { required: true, value: suggestion.name, maxlength: 255 })}
+          ${suite.area('command', 'Command', { required: true, isCode: true, rows: 3, value: suggestion.command })}
+          ${suite.hidden('commit_ref', branch)}`,
+          { button: 'Create suite and run', label: 'First suite', kind: check?.connected ? 'main' : 'plain' },
+        )}
+      </section>
+      <p><a href="${visit.projectPath}">Do this later</a></p>`,
+  };
+}
+
+export const places: Place[] = projectPage({
+  path: '/setup',
+  tab: 'commits',
+  show: setupPage,
+  actions: {
+    check: {
+      route: 'POST /projects/:project_id/check_connection',
+      done: (_, visit) => ({ goTo: `${visit.path}#key` }),
+    },
+    create: {
+      route: 'POST /projects/:project_id/suites',
+      fields: ({ name = '', command = '' }) => groupOf({ name, command }),
+      // The suite is made; then the branch is built, as by `Run build`.
+      async done(_, { api, formText, param }) {
+        const body = groupOf({ commit_ref: formText('commit_ref') || 'HEAD' });
+        const request = await api.call('POST /projects/:project_id/build_requests', { body });
+        return { goTo: `/ui/projects/${param('project_id')}/requests/${request.id_str}` };
+      },
+    },
+  },
+});

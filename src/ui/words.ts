@@ -1,0 +1,23 @@
+/** What the API says in one word, in a sentence. */
+
+const reasons: Record<string, string> = {
+  timed_out: 'It took longer than it may, and was ended.',
+  out_of_memory: 'It needed more memory than it may have, and was ended.',
+  out_of_disk: 'It wrote more to the disk than there is room for, and was ended.',
+  disk_full: 'The disk is full: it was ended because nothing more could be kept.',
+  log_too_long: 'Its log became longer than it may, and it was ended.',
+  launch_failed: 'What has to run before the command did not; the log says what.',
+  runner_lost: 'The runner that did it was lost. Another attempt was made.',
+  dependency_not_compiled: 'A dependency of the suite is not compiled.',
+  suite_deleted: 'The suite was deleted before its turn came.',
+  not_isolated: 'The runner cannot isolate builds, and ran nothing.',
+  key_refused: 'The key of the project is not accepted by the host of the repository.',
+  host_unreachable: 'The host of the repository does not answer.',
+  repository_not_found: 'There is no such repository, or it is not shown to the key of the project.',
+  ref_not_found: 'There is no such branch, tag or commit.',
+  fetch_timed_out: 'The repository could not be fetched in time.',
+};
+
+export function reasonInWords(reason: string): string {
+  return reasons[reason] ?? `${reason.charAt(0).toUpperCase()}${reason.slice(1).replaceAll('_', ' ')}.`;
+}

@@ -1,0 +1,92 @@
+import type { Database } from '../db/open.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+import {
+  giveUpOn,
+  headOfLine,
+  markDelivered,
+  recordAttempt,
+  type Attempt,
+  type Outgoing,
+} from '../lifecycle/deliveries.ts';
+import * as deliveryJobs from '../queue/delivery-jobs.ts';
+import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
+import { makeCall, type CallRules } from './http-call.ts';
+import { callFor } from './payload.ts';
+import { waitAfter, type RetryPolicy } from './retry-policy.ts';
+
+export interface LineParts {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+  retryPolicy: RetryPolicy;
+  callRules: Pick<CallRules, 'mayCall' | 'resolve'>;
+  attempted: (outcome: 'delivered' | 'failed') => void;
+}
+
+/** So many are sent under one claim; then the job goes to the back of the queue. */
+const mostPerClaim = 50;
+
+/** For how long a job is claimed: one call, and the time to write down what came of it. */
+export function claimSecondsOf({ answerWithin }: RetryPolicy): number {
+  return answerWithin / 1000 + 5;
+}
+
+/**
+ * Sends what waits in the line of a notification, in order, and notes each outcome before the next. Ends when nothing is
+ * left, when the receiver does not take one, or after a number of deliveries.
+ */
+export async function sendLine(
+  parts: LineParts,
+  { job, first }: { job: ClaimedDeliveryJob; first: Outgoing | undefined },
+  closing: AbortSignal,
+): Promise<void> {
+  const { vault, callRules, attempted, retryPolicy } = parts;
+  const rules = { ...callRules, answerWithin: retryPolicy.answerWithin, signal: closing };
+  let { tries } = job;
+  let next = first;
+  for (let sent = 0; next && sent < mostPerClaim; sent += 1) {
+    const attempt = await makeCall(callFor(next, vault), rules);
+    if (closing.aborted && !isTaken(attempt)) break;
+    attempted(isTaken(attempt) ? 'delivered' : 'failed');
+    next = await recordOutcome(parts, { job, tries }, next, attempt);
+    tries = 0; // whatever follows under this claim follows a success
+    if (closing.aborted) break;
+  }
+  if (next) await giveBack(parts, job, tries);
+}
+
+/** Notes what came of an attempt, and answers what is to be sent next under the same claim. */
+function recordOutcome(
+  { db, ids, retryPolicy }: LineParts,
+  { job, tries }: { job: ClaimedDeliveryJob; tries: number },
+  sent: Outgoing,
+  attempt: Attempt,
+): Promise<Outgoing | undefined> {
+  return db.transaction(async (trx) => {
+    const held = await deliveryJobs.holdDeliveryJob(db, trx, job, claimSecondsOf(retryPolicy));
+    await recordAttempt({ trx, ids }, sent.id, attempt);
+    if (isTaken(attempt)) await markDelivered(trx, sent.id);
+    if (!held) return undefined;
+    const now = Date.now();
+    if (!isTaken(attempt)) await giveUpOn(trx, job.subject_id, now - retryPolicy.giveUpAfter);
+    const next = await headOfLine(trx, job.subject_id);
+    if (!next) await deliveryJobs.finishDeliveryJob(trx, job);
+    else if (isTaken(attempt)) return next;
+    else {
+      const failures = tries + 1;
+      const runAfter = now + waitAfter(failures, retryPolicy);
+      await deliveryJobs.putOffDeliveryJob(trx, job, { runAfter, tries: failures });
+    }
+    return undefined;
+  });
+}
+
+/** Somebody else may go on at once. */
+function giveBack({ db }: LineParts, job: ClaimedDeliveryJob, tries: number): Promise<void> {
+  return db.transaction((trx) => deliveryJobs.putOffDeliveryJob(trx, job, { runAfter: Date.now(), tries }));
+}
+
+function isTaken({ status }: Attempt): boolean {
+  return status !== null && status >= 200 && status < 300;
+}

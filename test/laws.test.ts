@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { describe, test } from 'node:test';
+import { blobColumns, sealedColumns } from '../src/db/schema.ts';
+
+const root = join(import.meta.dirname, '../src');
+const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => join(root, name));
+
+interface Write {
+  table: string;
+  folder: string;
+  file: string;
+}
+
+/** Every place where a table is written, by the query builder or by SQL. Migrations, dumps and keys are the store's own. */
+function writesOf(file: string): Write[] {
+  const name = relative(root, file);
+  const folder = name.split('/')[0] ?? '';
+  if (folder === 'db') return [];
+  const text = readFileSync(file, 'utf8');
+  const built = /\b(?:insertInto|updateTable|deleteFrom|preparedInsert)\('(\w+)'/g;
+  const said = /\b(?:insert into|update|delete from)\s+([a-z_]+)\s+(?:set|values|where|\(|select)/gi;
+  const tables = [built, said].flatMap((form) => Array.from(text.matchAll(form), ([, table = '']) => table));
+  return tables.map((table) => ({ table, folder, file: name }));
+}
+
+describe('who writes what', () => {
+  const writes = files.flatMap(writesOf);
+  const byTable = Map.groupBy(writes, ({ table }) => table);
+
+  test('a table has one owner', () => {
+    const shared = [...byTable].flatMap(([table, its]) => {
+      const folders = new Set(its.map(({ folder }) => folder));
+      return folders.size > 1 ? [`${table}: ${[...new Set(its.map(({ file }) => file))].join(', ')}`] : [];
+    });
+    assert.deepEqual(shared, []);
+    assert.ok(byTable.size > 25, 'the writes are found');
+  });
+
+  test('what has a state is written in lifecycle', () => {
+    const schema = readFileSync(join(root, 'db/schema.ts'), 'utf8');
+    const rowTypes = new Map(Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table, row]) => [row, table]));
+    const withState = Array.from(schema.matchAll(/^export interface (\w+Row)[^{]*\{(.*?)^\}/gms))
+      .filter(([, , body = '']) => /^ {2}(build_state|state|fetch): /m.test(body))
+      .map(([, row = '']) => rowTypes.get(row) ?? assert.fail(`no table for ${row}`));
+    assert.ok(withState.includes('builds') && withState.includes('deliveries'), 'the rows are found');
+    const elsewhere = withState.flatMap((table) =>
+      (byTable.get(table) ?? []).filter(({ folder }) => folder !== 'lifecycle').map(({ file }) => `${table}: ${file}`),
+    );
+    assert.deepEqual(elsewhere, []);
+  });
+});
+
+describe('columns that need care', () => {
+  const schema = readFileSync(join(root, 'db/schema.ts'), 'utf8');
+  const rowTypes = new Map(Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table, row]) => [row, table]));
+  const columns = Array.from(schema.matchAll(/^export interface (\w+Row)[^{]*\{(.*?)^\}/gms)).flatMap(
+    ([, row = '', body = '']) =>
+      Array.from(body.matchAll(/^ {2}(\w+): (.*);$/gm), ([, column = '', type = '']) => ({
+        name: `${rowTypes.get(row)}.${column}`,
+        type,
+      })),
+  );
+  const named = (listed: readonly { table: string; column: string }[]): string[] =>
+    listed.map(({ table, column }) => `${table}.${column}`).toSorted();
+
+  test('those that hold something sealed are all known to the rotation of the master key', () => {
+    const sealed = columns.filter(({ type }) => /\bSealed\b/.test(type)).map(({ name }) => name);
+    assert.deepEqual(sealed.toSorted(), named(sealedColumns));
+  });
+
+  test('those that refer to a blob are all known to the collection of blobs', () => {
+    const referring = columns.filter(({ type }) => /\bBlobDigest\b/.test(type)).map(({ name }) => name);
+    assert.deepEqual(referring.toSorted(), named(blobColumns));
+    // A column with such a name that is not typed as one was forgotten; these say what is no blob, or keeps none.
+    const others = ['jobs.named_blobs', 'jobs.stored_blob', 'doomed_blobs.digest'];
+    const likely = columns.filter(
+      ({ name, type }) =>
+        /blob|digest|archive$|result$|artifact/.test(name.split('.')[1] ?? '') && /string|Digest/.test(type),
+    );
+    const forgotten = likely
+      .map(({ name }) => name)
+      .filter((name) => !referring.includes(name) && !others.includes(name));
+    assert.deepEqual(forgotten, []);
+  });
+});
