@@ -1,5 +1,5 @@
 import type { StatsFs } from 'node:fs';
-import { statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /**
@@ -18,7 +18,7 @@ export interface DiskReserve {
   take(bytes: number, share?: Share): Promise<void>;
   /** What is wrong, in words; undefined when nothing is. */
   shortage(): Promise<string | undefined>;
-  /** How each folder's file system stands; one that cannot be looked at is left out. */
+  /** How each file system stands, by the first of its folders; one that cannot be looked at is left out. */
   spaces(): Promise<Space[]>;
 }
 
@@ -111,7 +111,11 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
     },
     async spaces() {
       await look();
-      return rooms.map(({ folder, size, free, reserve }) => ({ folder, size, free, reserve }));
+      const seen = rooms;
+      const devices = await Promise.all(seen.map(async ({ folder }) => (await stat(folder)).dev));
+      return seen
+        .filter((_, at) => devices.indexOf(devices[at] ?? 0) === at)
+        .map(({ folder, size, free, reserve }) => ({ folder, size, free, reserve }));
     },
     async shortage() {
       await look();

@@ -30,11 +30,23 @@ function row({ id_str: id, type, state, created_at: at, attempts }: DeliveryReco
   return html`<tr id="delivery-${id}">
     <td><code id="delivery-type-${id}">${type}</code><br />${ago(at)}</td>
     <td>${stateBadge(state)}</td>
-    <td>${attempts.length === 0 ? 'None yet' : attempts.toReversed().map(attemptLine)}</td>
+    <td>${attemptsCell(attempts)}</td>
     <td class="number">
       ${state !== 'pending' && form.wrap(html``, { button: 'Send again', kind: 'quiet', describedBy: `delivery-type-${id}` })}
     </td>
   </tr>`;
+}
+
+/** The last one tells how it stands; those before it are there for who wants to know. */
+function attemptsCell(attempts: readonly Attempt[]): Html {
+  const [last, ...earlier] = attempts.toReversed();
+  if (!last) return html`None yet`;
+  if (earlier.length === 0) return attemptLine(last);
+  return html`${attemptLine(last)}
+    <details class="attempt">
+      <summary>${earlier.length === 1 ? '1 earlier attempt' : `${earlier.length} earlier attempts`}</summary>
+      ${earlier.map(attemptLine)}
+    </details>`;
 }
 
 function attemptLine({ status, duration_ms: ms, answer, error, created_at: at }: Attempt): Html {

@@ -36,7 +36,7 @@ interface CommitRecord {
 const perPage = 30;
 const of = '/projects/:project_id/deploys';
 
-async function commitOf({ api }: ProjectVisit, id: bigint | string): Promise<CommitRecord> {
+async function commitOf({ api }: ProjectVisit, id: bigint): Promise<CommitRecord> {
   return api.get<CommitRecord>('/projects/:project_id/commits/:commit_id', { params: { commit_id: id } });
 }
 
@@ -105,33 +105,23 @@ async function deployForm(visit: ProjectVisit, strategies: readonly StrategyReco
       To deploy, first say where to: <a href="${visit.projectPath}/settings/deploys">create a strategy</a>.
     </p>`;
   }
-  const commits = await visit.api.get<{ id: bigint; id_str: string }[]>('/projects/:project_id/commits', {
+  const commits = await visit.api.get<{ id: bigint }[]>('/projects/:project_id/commits', {
     query: { limit: commitsOffered },
   });
-  // Somebody came from the page of a commit that may be older than those that are offered.
-  const wanted = visit.queryText('commit_id');
-  const ids = commits.map(({ id_str: id }) => id);
-  const known = await Promise.all(
-    (wanted === '' || ids.includes(wanted) ? ids : [wanted, ...ids]).map((id) => commitOf(visit, id)),
-  );
+  const known = await Promise.all(commits.map(({ id }) => commitOf(visit, id)));
   const form = pageForm(visit, 'deploy');
   const fields = html`${form.select(
     'deploy_strategy_id',
     'Strategy',
     strategies.map(({ id_str: id, name, options }) => [id, `${name} (${options.local_branch})`] as const),
   )}
-  ${form.select(
-    'commit_id',
-    'Commit',
-    [
-      ['', 'The newest that passed on the branch of the strategy'],
-      ...known.map(
-        ({ id_str: id, ref, message, build_state: state }) =>
-          [id, `${shortSha(ref)} ${subjectOf(message).slice(0, 80)} (${state.replaceAll('_', ' ')})`] as const,
-      ),
-    ],
-    { value: wanted },
-  )}`;
+  ${form.select('commit_id', 'Commit', [
+    ['', 'The newest that passed on the branch of the strategy'],
+    ...known.map(
+      ({ id_str: id, ref, message, build_state: state }) =>
+        [id, `${shortSha(ref)} ${subjectOf(message).slice(0, 80)} (${state.replaceAll('_', ' ')})`] as const,
+    ),
+  ])}`;
   return form.wrap(fields, { button: 'Deploy', isCard: true, label: 'Deploy' });
 }
 
@@ -147,6 +137,7 @@ const one = projectPage({
     return {
       title: `Deploy: ${strategy?.name ?? 'deleted strategy'}`,
       state,
+      live: [`project:${visit.project.id_str}`, `logs:${visit.project.id_str}`],
       main: html`<p class="aside"><a href="${projectPath}/deploys">All deploys</a></p>
         <div class="title">
           <h1>Deploy: ${strategy?.name ?? 'deleted strategy'}</h1>
