@@ -59,6 +59,7 @@ export interface Call<
   broadcasts: Broadcasts;
   blobs: Blobs;
   searches: SearchThreads;
+  disk: DiskReserve;
   headers: Incoming['headers'];
   /** Says that nobody waits for the answer any more. */
   signal: AbortSignal;
