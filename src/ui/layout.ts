@@ -37,9 +37,11 @@ export type ProjectTab = 'commits' | 'deploys' | 'settings';
 
 /**
  * `projects`: any project of the viewer; `project:ID`: that one; `logs:ID`: what builds of that project say, too;
- * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's.
+ * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's; `clock`: it changes all the time.
  */
-export type Live = readonly ('projects' | 'dependencies' | `${'project' | 'logs' | 'dependency'}:${string}`)[];
+export type Live = readonly (
+  'projects' | 'dependencies' | 'clock' | `${'project' | 'logs' | 'dependency'}:${string}`
+)[];
 
 /** Who the page is shown to. */
 export interface Viewer {
@@ -111,7 +113,7 @@ const tabs: [ProjectTab, string, string][] = [
 ];
 
 function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, tab: ProjectTab | undefined): Html {
-  return html`<div class="project-head">
+  return html`<section class="project-head" aria-label="This project">
     <p class="project-name">
       <a href="/ui/projects/${id}">${name}</a> <span id="project-state" data-live>${stateBadge(state)}</span>
     </p>
@@ -121,7 +123,7 @@ function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, ta
           html`<a href="/ui/projects/${id}${below}" ${key === tab && html`aria-current="true"`}>${text}</a>`,
       )}
     </nav>
-  </div>`;
+  </section>`;
 }
 
 /** Stands in every form. */
