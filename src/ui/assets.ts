@@ -9,7 +9,7 @@ import { packedOnce } from '../http/compression.ts';
 export interface Asset {
   path: string;
   type: string;
-  content(): string;
+  content: () => string;
 }
 
 /** `known` is what the content is made of. */
