@@ -73,15 +73,11 @@ describe('settings, deploys and dependencies in a real browser', () => {
       // What stands beside the bar, as it changes.
       const values: unknown[] = [];
       await page.exposeFunction('tell', (value: unknown) => values.push(value));
-      await page.evaluate(() => {
-        const told = document.querySelector('#upload-told');
-        const tell = Reflect.get(globalThis, 'tell') as (text: string) => void;
-        new MutationObserver(() => tell(told?.textContent ?? '')).observe(told as Node, {
-          childList: true,
-          characterData: true,
-          subtree: true,
-        });
-      });
+      await page.evaluate(`
+        const beside = document.querySelector('#upload-told');
+        new MutationObserver(() => tell(beside.textContent))
+          .observe(beside, { childList: true, characterData: true, subtree: true });
+      `);
       const archive = await archiveOf({ noise: 'x'.repeat(1000) }, 'tar');
       await file.setInputFiles({ name: 'x.tar', mimeType: 'application/x-tar', buffer: archive });
       await send.click();
@@ -166,7 +162,7 @@ describe('settings, deploys and dependencies in a real browser', () => {
             return all.map(({ id, nodes }) => `${id} ${nodes.map(({ html }) => html).join(' | ')}`);
           }, rules);
           found.push(...violations.map((one) => `${colorScheme} ${path}: ${one}`));
-          const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          const tooWide = Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'));
           if (tooWide > 0) found.push(`${path} is ${tooWide} px too wide at ${width}`);
         }
       }
