@@ -50,8 +50,8 @@ export class Tab {
 
 /** The hidden fields of the form with this action; a name may stand there twice. */
 function hiddenFields(page: string, action: string): [string, string][] {
-  const form = Array.from(page.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs)).find(([, attributes = '']) =>
-    attributes.includes(`action="${action}"`),
+  const form = Array.from(page.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs)).find(
+    ([, attributes = '']) => attributes.includes(`action="${action}"`) && attributes.includes('method="post"'),
   );
   assert.ok(form, `no form leads to ${action}: ${page}`);
   return Array.from((form[2] ?? '').matchAll(/<input\b[^>]*>/gs), ([tag]) => tag)

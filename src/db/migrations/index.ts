@@ -15,6 +15,7 @@ import { defaultBranches } from './0013-default-branches.ts';
 import { quickerClaims } from './0014-quicker-claims.ts';
 import { retention } from './0015-retention.ts';
 import { logLines } from './0016-log-lines.ts';
+import { dueJobs } from './0017-due-jobs.ts';
 import { connectionChecks } from './0018-connection-checks.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
@@ -35,5 +36,6 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0014-quicker-claims', apply: quickerClaims },
   { name: '0015-retention', apply: retention },
   { name: '0016-log-lines', apply: logLines },
+  { name: '0017-due-jobs', apply: dueJobs },
   { name: '0018-connection-checks', apply: connectionChecks },
 ];
