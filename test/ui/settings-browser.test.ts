@@ -14,7 +14,7 @@ import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
 describe('settings, deploys and dependencies in a real browser', () => {
   onEveryDatabase((database) => {
@@ -73,15 +73,10 @@ describe('settings, deploys and dependencies in a real browser', () => {
       // What stands beside the bar, as it changes.
       const values: unknown[] = [];
       await page.exposeFunction('tell', (value: unknown) => values.push(value));
-      await page.evaluate(() => {
+      await page.evaluate(`{
         const told = document.querySelector('#upload-told');
-        const tell = Reflect.get(globalThis, 'tell') as (text: string) => void;
-        new MutationObserver(() => tell(told?.textContent ?? '')).observe(told as Node, {
-          childList: true,
-          characterData: true,
-          subtree: true,
-        });
-      });
+        new MutationObserver(() => tell(told.textContent)).observe(told, { childList: true, subtree: true });
+      }`);
       const archive = await archiveOf({ noise: 'x'.repeat(1000) }, 'tar');
       await file.setInputFiles({ name: 'x.tar', mimeType: 'application/x-tar', buffer: archive });
       await send.click();
@@ -91,7 +86,7 @@ describe('settings, deploys and dependencies in a real browser', () => {
       await task.say('checking for a compiler\n');
       await page.getByText('checking for a compiler').waitFor();
       await page.locator('#dependency-facts').getByText('compiling').waitFor();
-      await task.finish({ kind: 'exited', status: 1 });
+      await task.finish({ kind: 'uncompilable' });
       await page.locator('#dependency-facts').getByText('compile failed').waitFor();
     });
 
@@ -166,7 +161,7 @@ describe('settings, deploys and dependencies in a real browser', () => {
             return all.map(({ id, nodes }) => `${id} ${nodes.map(({ html }) => html).join(' | ')}`);
           }, rules);
           found.push(...violations.map((one) => `${colorScheme} ${path}: ${one}`));
-          const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          const tooWide = Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'));
           if (tooWide > 0) found.push(`${path} is ${tooWide} px too wide at ${width}`);
         }
       }
