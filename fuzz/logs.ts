@@ -8,7 +8,7 @@ import { migrate } from '../src/db/migrate.ts';
 import { openDatabase } from '../src/db/open.ts';
 import { textOf } from '../src/resources/logs.ts';
 import { wireFor } from '../src/streams/firehose.ts';
-import { appendLog, beginLog, completeLog, packLog, readLog } from '../src/streams/logs.ts';
+import { appendLog, beginLog, completeLog, findLog, packLog, readLog } from '../src/streams/logs.ts';
 import { keepReserve } from '../src/lib/disk-reserve.ts';
 import { news, wholeCharacters, type Followed, type Place } from '../src/streams/tail.ts';
 import { oddBytes } from './mutations.ts';
@@ -59,9 +59,10 @@ export const logs: Target = {
       assert.equal(await followed(id, isOver), whole);
     };
     const followed = async (id: bigint, isOver: boolean): Promise<string> => {
+      const states = [{ state: isOver ? 'passed' : 'running', sequence: 1n }];
       const subject: Followed = {
         id,
-        states: async () => [{ state: isOver ? 'passed' : 'running', sequence: 1n }],
+        look: async () => ({ states, size: (await findLog(db.read, id))?.size ?? 0n }),
         isFinal: (state) => state === 'passed',
       };
       const place: Place = { at: 0n };

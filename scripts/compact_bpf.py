@@ -1,120 +1,149 @@
 """Makes a seccomp filter short.
 
 The kernel translates a filter for every sandbox that is opened, and how long that takes goes by its length. libseccomp
-compares with one call after the other; here, calls that stand beside each other and are answered alike become one range.
-Nothing is decided here: for each range, the answer is found by following the given filter, and where that looks at the
-arguments of a call, its own instructions are taken over.
+compares with one call after the other, and looks at arguments bit by bit; here, neighbours that are answered alike become
+one range. Nothing is decided here: what is answered to each range is found by following the given filter.
 """
 
 import struct
 
-LOAD, JUMP, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, RETURN = 0x20, 0x05, 0x15, 0x25, 0x35, 0x06
+LOAD, JUMP, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, AND, RETURN = 0x20, 0x05, 0x15, 0x25, 0x35, 0x54, 0x06
 COMPARISONS = (JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST)
 NUMBER, ARCHITECTURE = 0, 4  # where the kernel's `struct seccomp_data` has them
 FARTHEST = 255  # that a comparison can jump
+WORD = 1 << 32
 
 
 def compact(program):
     filter = [struct.unpack_from("<HBBI", program, at) for at in range(0, len(program), 8)]
-    constants = {constant for code, _, _, constant in filter if code in COMPARISONS}
-    # Between two of these numbers nothing that the filter compares can differ.
-    starts = sorted({0} | {value for constant in constants for value in (constant, constant + 1) if value < 1 << 32})
-    other = next(value for value in range(len(constants) + 1) if value not in constants)
-    unknown = merged((start, answer(filter, other, start)) for start in starts)
-    assert len(unknown) == 1 and unknown[0][1][0] == RETURN
+    starts = range_starts(filter)
+    kind, _, architectures = answer(filter, starts, {})
+    assert kind == ARCHITECTURE
+    otherwise = architectures[0][1]
+    assert otherwise[0] == RETURN and architectures[-1][1] == otherwise
+    known = [(start, said) for start, said in architectures if said != otherwise]
     head = [(LOAD, 0, 0, ARCHITECTURE)]
     blocks = []
-    for architecture in sorted(constants, reverse=True):  # those of 64 bits first
-        ranges = merged((start, answer(filter, architecture, start)) for start in starts)
-        if ranges == unknown:
+    for architecture, said in reversed(known):  # those of 64 bits first
+        assert (architecture + 1, otherwise) in architectures  # one number, not a range
+        head += [(JUMP_EQUAL, 0, 1, architecture), (JUMP, 0, 0, None)]
+        blocks.append(assemble(said))
+    head.append((RETURN, 0, 0, otherwise[1]))
+    code = list(head)
+    for index, block in enumerate(blocks):
+        at = 2 + 2 * index
+        code[at] = (JUMP, 0, 0, len(code) - at - 1)
+        code += block
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
+
+
+def range_starts(filter):
+    """For every word that a filter looks at, the values at which its answer may change: between them nothing differs."""
+    starts, waiting, seen = {}, [(0, None, WORD - 1)], set()
+    while waiting:
+        state = at, word, mask = waiting.pop()
+        if state in seen:
             continue
-        head += [(JUMP_EQUAL, 0, 1, architecture), ("to", len(blocks))]
-        blocks.append([(LOAD, 0, 0, NUMBER), *tree(ranges)])
-    head.append((RETURN, 0, 0, unknown[0][1][1]))
-    return assemble(filter, head, blocks)
+        seen.add(state)
+        code, on_true, on_false, constant = filter[at]
+        if code == LOAD:
+            waiting.append((at + 1, constant, WORD - 1))
+        elif code == AND:
+            waiting.append((at + 1, word, mask & constant))
+        elif code == JUMP:
+            waiting.append((at + 1 + constant, word, mask))
+        elif code in COMPARISONS:
+            starts.setdefault(word, {0}).update(changes(code, constant, mask))
+            waiting += [(at + 1 + on_true, word, mask), (at + 1 + on_false, word, mask)]
+        else:
+            assert code == RETURN
+    return {word: sorted(value for value in values if value < WORD) for word, values in starts.items()}
 
 
-def answer(filter, architecture, number):
-    """What the filter says to a call: a result, or the place from which on it looks at the arguments."""
-    values, holds, at = {NUMBER: number, ARCHITECTURE: architecture}, None, 0
+def changes(code, constant, mask):
+    if code == JUMP_AT_LEAST:
+        bounds = {constant}
+    elif code == JUMP_GREATER:
+        bounds = {constant + 1}
+    else:
+        bounds = {constant, constant + WORD - mask}
+    # Of what is masked, the upper bits alone are compared, so that what is alike stands together.
+    size = WORD - mask
+    assert mask == WORD - 1 or (code == JUMP_EQUAL and size & (size - 1) == 0 and constant % size == 0)
+    return bounds
+
+
+def answer(filter, starts, words):
+    """What the filter says while it looks at the given words alone: a result, or by the ranges of the word it wants next."""
+    holds, at = None, 0
     while True:
         code, on_true, on_false, constant = filter[at]
+        at += 1
         if code == RETURN:
             return RETURN, constant
-        if code == LOAD and constant not in values:
-            return "arguments", at
+        if code == LOAD and constant not in words:
+            return by_ranges(filter, starts, words, constant)
         if code == LOAD:
-            holds = values[constant]
+            holds = words[constant]
+        elif code == AND:
+            holds &= constant
         elif code == JUMP:
             at += constant
         else:
             at += on_true if compare(code, holds, constant) else on_false
-        at += 1
+
+
+def by_ranges(filter, starts, words, word):
+    ranges = []
+    for start in starts[word]:
+        said = answer(filter, starts, {**words, word: start})
+        if not ranges or ranges[-1][1] != said:
+            ranges.append((start, said))
+    return ranges[0][1] if len(ranges) == 1 else (word, "ranges", tuple(ranges))
 
 
 def compare(code, value, constant):
     return {JUMP_EQUAL: value == constant, JUMP_GREATER: value > constant, JUMP_AT_LEAST: value >= constant}[code]
 
 
-def merged(answers):
-    ranges = []
-    for start, said in answers:
-        if not ranges or ranges[-1][1] != said:
-            ranges.append((start, said))
-    return ranges
+def assemble(said):
+    """The instructions that give an answer. What is said in several places stands there once."""
+    code, places, waiting = [], {}, [said]
+    for one in waiting:
+        places[one] = len(code)
+        if one[0] == RETURN:
+            code.append((RETURN, 0, 0, one[1]))
+            continue
+        code.append((LOAD, 0, 0, one[0]))
+        tree(code, one[2])
+        # Results last: they are reached from everywhere, and jumps lead forward alone.
+        waiting += [each for _, each in one[2] if each not in waiting and each[0] != RETURN]
+        if one is waiting[-1]:
+            waiting += dict.fromkeys(result for each in waiting for result in results(each))
+    for at, (operation, on_true, on_false, constant) in enumerate(code):
+        if operation in COMPARISONS:
+            ways = [places[way] if isinstance(way, tuple) else way for way in (on_true, on_false)]
+            ways = [way - at - 1 for way in ways]
+            assert 0 <= min(ways) and max(ways) <= FARTHEST
+            code[at] = (operation, *ways, constant)
+    return code
 
 
-def tree(ranges):
+def results(said):
+    return [each for _, each in said[2] if each[0] == RETURN] if said[0] != RETURN else []
+
+
+def tree(code, ranges):
+    """Comparisons that lead to the answer for a word. Where they lead is a place in the code, or what is to be said there."""
     if len(ranges) == 1:
-        kind, value = ranges[0][1]
-        return [(RETURN, 0, 0, value) if kind == RETURN else ("arguments", value)]
+        return ranges[0][1]
+    at = len(code)
+    code.append(None)
+    (_, before), (start, here), *after = ranges
+    if len(ranges) == 3 and after == [(start + 1, before)]:
+        code[at] = (JUMP_EQUAL, here, before, start)
+        return at
     middle = len(ranges) // 2
-    below, above = tree(ranges[:middle]), tree(ranges[middle:])
-    assert len(below) <= FARTHEST
-    return [(JUMP_AT_LEAST, len(below), 0, ranges[middle][0]), *below, *above]
-
-
-def assemble(filter, head, blocks):
-    """Puts the parts one after the other; the instructions about arguments come last, in the order they had."""
-    wanted = sorted(reached(filter, [value for block in blocks for kind, value, *_ in block if kind == "arguments"]))
-    code = [*head, *(instruction for block in blocks for instruction in block)]
-    block_at = [len(head) + sum(map(len, blocks[:index])) for index in range(len(blocks))]
-    argument_at = {old: len(code) + index for index, old in enumerate(wanted)}
-    for at, instruction in enumerate(code):
-        if instruction[0] == "to":
-            code[at] = (JUMP, 0, 0, block_at[instruction[1]] - at - 1)
-        elif instruction[0] == "arguments":
-            code[at] = (JUMP, 0, 0, argument_at[instruction[1]] - at - 1)
-    for old in wanted:
-        operation, on_true, on_false, constant = filter[old]
-        ways = [argument_at[next] - argument_at[old] - 1 for next in following(filter, old)]
-        if operation == JUMP:
-            constant = ways[0]
-        elif operation in COMPARISONS:
-            on_true, on_false = ways
-            assert max(ways) <= FARTHEST
-        else:
-            assert ways in ([], [0])
-        code.append((operation, on_true, on_false, constant))
-    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
-
-
-def following(filter, at):
-    operation, on_true, on_false, constant = filter[at]
-    if operation == RETURN:
-        return []
-    if operation == JUMP:
-        return [at + 1 + constant]
-    return [at + 1 + on_true, at + 1 + on_false] if operation in COMPARISONS else [at + 1]
-
-
-def reached(filter, places):
-    found, waiting = set(), list(places)
-    while waiting:
-        at = waiting.pop()
-        if at not in found:
-            found.add(at)
-            waiting += following(filter, at)
-            # What is taken over may look at arguments alone: the number and the architecture are decided by then.
-            assert filter[at][0] != LOAD or filter[at][3] not in (NUMBER, ARCHITECTURE)
-    return found
+    below, above = tree(code, ranges[:middle]), tree(code, ranges[middle:])
+    code[at] = (JUMP_AT_LEAST, above, below, ranges[middle][0])
+    return at

@@ -18,9 +18,8 @@ install_packages() {
     say "headrace: installing its packages (once)"
     omit=''
     [ "$1" = runtime ] && omit='--omit=dev'
-    # Not `npm ci`: that refuses a lockfile without the binaries for every other platform, which some registries do not
-    # carry. Versions and digests come from the lockfile all the same, and it is not written.
-    (cd "$root" && npm install --no-save $omit --no-audit --no-fund --loglevel=error 9<&-) >&2
+    # Exactly what the lockfile says, or an error where it and package.json differ. It begins by removing what is there.
+    (cd "$root" && npm ci $omit --loglevel=error 9<&-) >&2
     cp "$root/package-lock.json" "$root/node_modules/.installed-$1"
   fi
   exec 9<&-

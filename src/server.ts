@@ -17,7 +17,7 @@ import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
 import { isUnavailable } from './db/unavailable.ts';
 import { createDispatch } from './dispatch/dispatch.ts';
-import { addRunnerRoutes, type RunnerRoutes } from './dispatch/runner-routes.ts';
+import { runnerRoutes, type RunnerRoutes } from './dispatch/runner-routes.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
 import { watchOverview } from './dispatch/overview.ts';
 import { ApiError } from './errors.ts';
@@ -26,6 +26,7 @@ import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
 import { listenOn } from './http/listen.ts';
 import { createMetrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
+import { addBareRoutes } from './http/bare-routes.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { hasOwnName } from './http/strict-transport.ts';
@@ -33,7 +34,7 @@ import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
-import { addTokenEndpoint } from './oauth/token-endpoint.ts';
+import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { routes } from './resources/index.ts';
 import { addressJudge } from './lib/public-addresses.ts';
@@ -100,7 +101,7 @@ export async function startServer({
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
-    document: openApiDocument(routes, config.base_url?.replace(/\/+$/, '')),
+    document: () => openApiDocument(routes, config.base_url?.replace(/\/+$/, '')),
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),
@@ -110,11 +111,11 @@ export async function startServer({
       write: () => store.proveWritable(),
       unseal: () => store.proveReadable(),
       onChange: (reason) =>
-        reason === undefined ? log.info('the service is well again') : log.error({ reason }, 'the service is not well'),
+        reason === undefined ? log.info('service is healthy again') : log.error({ reason }, 'service is unhealthy'),
     }),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
-  addTokenEndpoint(server, { ...store, isBehindProxy, onTrouble });
+  addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
   const calls = innerCalls(routes, { ...store, isBehindProxy });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({
@@ -126,7 +127,8 @@ export async function startServer({
     accountConcurrency: config.account_concurrency,
   });
   const note = noteVisits(store.db);
-  addRunnerRoutes(server, { dispatch, note, identify: ({ headers }) => authenticateRunner(store.db, headers) });
+  const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
+  addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
   const sender = await startSender({
     ...store,
@@ -134,7 +136,7 @@ export async function startServer({
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
     callRules: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
     attempted: (outcome) => metrics.called(outcome),
-    trouble: (error) => log.error({ err: error }, 'a webhook was not sent'),
+    trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
   opened.defer(() => sender.close());
   const socket = await openServerSocket(config, { dispatch, note }, log);
@@ -142,20 +144,18 @@ export async function startServer({
   opened.defer(() => server.close());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
-    tidy(store, config.log_days).catch((error: unknown) =>
-      log.error({ err: error }, 'what nobody needs any more was not removed'),
-    );
+    tidy(store, config.log_days).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
   }, hour);
   opened.defer(() => clearInterval(sweep));
   const removing = repeatedly(
     removeEvery,
     () => removeDoomedBlobs(store.db, store.blobs),
-    (error) => log.error({ err: error }, 'the blobs of what was deleted were not removed'),
+    (error) => log.error({ err: error }, 'removing blobs of deleted records failed'),
   );
   opened.defer(() => removing.stop());
 
   const local = localVisits(store.db, localHolder(config));
-  const unnoted = (error: unknown): void => log.error({ err: error }, 'what became of the local runner was not noted');
+  const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
   return {
     address: addressOf(config, server.server.address()),
@@ -164,7 +164,7 @@ export async function startServer({
     localRunnerGone: () => {
       local.starting().catch(unnoted);
       dispatch.gone(localHolder(config)).catch((error: unknown) => {
-        log.error({ err: error }, 'what the local runner did is given up later, when its claims lapse');
+        log.error({ err: error }, 'releasing claims of the local runner failed; they expire by themselves');
       });
     },
     close: () => running.disposeAsync(),
@@ -212,7 +212,8 @@ async function openServerSocket(
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
   const socket = createServer({ endpoints: [], log, translate: translateWith(log) });
-  addRunnerRoutes(socket, { dispatch, note, identify: async () => ({ holder: localHolder(config) }) });
+  const identify = async () => ({ holder: localHolder(config) });
+  addBareRoutes(socket, runnerRoutes({ dispatch, note, identify }));
   const path = socketPath(config.data_dir, 'server.sock');
   await rm(path, { force: true }); // a server that died could not take it down
   await socket.listen({ path });

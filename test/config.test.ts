@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { ConfigError, readConfig } from '../src/config.ts';
-import { temporaryFolder } from './support/databases.ts';
+import { temporaryFolder } from './support/folders.ts';
 
 const isRoot = process.getuid?.() === 0;
 

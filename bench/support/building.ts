@@ -1,6 +1,6 @@
 import { openConnection } from './load.ts';
 import { startProject } from './project.ts';
-import { call, type Service } from './servers.ts';
+import { call, residentMegabytes, type Service } from './servers.ts';
 
 interface Item {
   id_str: string;
@@ -19,6 +19,8 @@ export interface Building {
   command(command: string): Promise<void>;
   /** Asks for so many builds at once, of as many projects; how many are finished in a second. */
   perSecond(many: number, projects?: number): Promise<number>;
+  /** What server and runner have in memory, together. */
+  residentMegabytes(): number;
   /** Starts another server with a runner of its own on the same database, which is asked for builds as well from now on. */
   addServer(): Promise<void>;
   /** Gives the suite a dependency, and takes it away again. */
@@ -104,6 +106,7 @@ export async function startBuilding(command: string, settings: NodeJS.ProcessEnv
       await Promise.all([...asking, ...paths.map(untilOver)]);
       return many / ((performance.now() - startedAt) / 1000);
     },
+    residentMegabytes: () => residentMegabytes(service.pid) + residentMegabytes(project.runnerPid()),
     async addServer() {
       servers.push(await project.anotherServer());
     },

@@ -5,12 +5,13 @@ import { ApiError, type FieldErrors } from '../errors.ts';
 import { tokenName, useResolution } from '../auth/tokens.ts';
 import type { SnapshotCache } from '../db/snapshot-cache.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { readFields, unknownFields } from '../http/fields.ts';
+import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
 import { parseId } from '../lib/ids.ts';
+import { SharedWork } from '../lib/shared-work.ts';
 import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
@@ -33,18 +34,21 @@ export interface EndpointServices extends Services {
 }
 
 /** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
-export function endpointsOf(routes: readonly Route[], services: EndpointServices): Endpoint[] {
+export function endpointsOf(routes: readonly Route[], { isBehindProxy, ...services }: EndpointServices): Endpoint[] {
+  const judgements: Judgements = new SharedWork();
   return routes.map((route) => ({
     ...route,
-    admit: (request: Incoming) => admit(route, services, request),
+    admit: (request: Incoming) => admit(route, services.db, judgements, request),
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
-      perform(route, services, { request, signal }, admitted as Admitted),
+      perform(route, services, { request, signal, isBehindProxy }, admitted as Admitted),
     ...(isKept(route) ? { recall: (request, admitted) => (admitted as Admitted).answers?.get(request.url) } : {}),
   }));
 }
 
 /** Answers that are made at once are made whole, whether the caller is still there or not. */
 const waitsForEver = new AbortController().signal;
+
+const noFields: FieldSet = {};
 
 const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
@@ -53,23 +57,27 @@ const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
  * were found good for the very same thing, that they are the same is all there is to find out. Each hour begins anew,
  * so that the use of a token is noted also where nobody writes anything.
  */
-function admit(route: Route, { db }: Services, request: Incoming): Admitted | Promise<Admitted> {
+function admit(route: Route, db: Database, judgements: Judgements, request: Incoming): Admitted | Promise<Admitted> {
   if (route.concerns === 'nobody') return anybody;
+  const name = nameOf(route, request);
+  const judgeNow = (): Promise<Admitted> => judgements.do(name, () => judge(route, db, request));
   // What is about to be written changes what is known: there is nothing to be remembered for it.
-  if (!db.inTurns && route.method !== 'GET') return judge(route, db, request);
+  if (!db.inTurns && route.method !== 'GET') return judgeNow();
   const cache = db.cache();
   return cache instanceof Promise
-    ? cache.then((current) => recall(route, db, request, current))
-    : recall(route, db, request, cache);
+    ? cache.then((current) => recall(name, current, judgeNow))
+    : recall(name, cache, judgeNow);
 }
 
-function recall(route: Route, db: Database, request: Incoming, cache: SnapshotCache): Admitted | Promise<Admitted> {
-  const name = nameOf(route, request);
+/** Those who come with the same credentials for the same thing at the same time are judged together. */
+type Judgements = SharedWork<Admitted>;
+
+function recall(name: string, cache: SnapshotCache, judgeNow: () => Promise<Admitted>): Admitted | Promise<Admitted> {
   const known = cache.get(name) as Admitted | undefined;
   const hour = Math.floor(Date.now() / useResolution);
   if (known?.hour === hour) return known;
   const { asOf } = cache;
-  return judge(route, db, request).then((admitted) => {
+  return judgeNow().then((admitted) => {
     admitted.hour = hour;
     cache.set(name, admitted, asOf);
     return admitted;
@@ -130,16 +138,24 @@ function readParams(raw: Readonly<Record<string, string>>): Record<string, bigin
   return params;
 }
 
+/** A request that is performed. */
+interface Performed {
+  request: Incoming;
+  signal?: AbortSignal | undefined;
+  /** Whether a proxy on this machine says where requests come from. */
+  isBehindProxy: boolean;
+}
+
 export async function perform(
   route: Route,
-  { isBehindProxy, ...services }: EndpointServices,
-  { request, signal = waitsForEver }: { request: Incoming; signal?: AbortSignal | undefined },
+  services: Services,
+  { request, signal = waitsForEver, isBehindProxy }: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
-  const { values: query, errors: queryErrors } = readFields(route.query ?? {}, request.query, 'create');
-  const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : {}, request.query, 'create');
+  const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
+  const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : noFields, request.query, 'create');
   const purpose = route.method === 'PUT' ? 'change' : 'create';
-  const { body: fields = {} } = route;
+  const { body: fields = noFields } = route;
   const { values: input, errors: bodyErrors } = readFields(fields, request.body ?? emptyGroup(), purpose);
   const unknown = request.body === undefined ? {} : unknownFields(fields, request.body);
   const errors = { ...queryErrors, ...pageErrors, ...unknown, ...bodyErrors };

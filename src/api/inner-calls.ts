@@ -20,7 +20,7 @@ export interface InnerCalls {
   admit(name: RouteName, caller: Caller, params: Incoming['params']): Promise<void>;
 }
 
-export function innerCalls(routes: readonly Route[], services: EndpointServices): InnerCalls {
+export function innerCalls(routes: readonly Route[], { isBehindProxy, ...services }: EndpointServices): InnerCalls {
   const byName = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   const find = (name: RouteName): Route => {
     const route = byName.get(name);
@@ -32,7 +32,7 @@ export function innerCalls(routes: readonly Route[], services: EndpointServices)
     async call(name, caller, request, signal) {
       const route = find(name);
       const admitted = await admitCaller(route, services.db, caller, request.params);
-      return perform(route, services, { request, signal }, admitted);
+      return perform(route, services, { request, signal, isBehindProxy }, admitted);
     },
     async admit(name, caller, params) {
       await admitCaller(find(name), services.db, caller, params);

@@ -24,8 +24,15 @@ export class UsageError extends Error {}
 
 /** Says why on standard error and ends, whatever is still open. */
 export function failWith(error: unknown): never {
-  console.error(`headrace: ${error instanceof Error ? error.message : String(error)}`);
-  process.exit(error instanceof UsageError ? 2 : 1);
+  const { status, complaint } = failureOf(error);
+  console.error(complaint);
+  process.exit(status);
+}
+
+/** What a command that failed tells whoever typed it. */
+export function failureOf(error: unknown): { status: number; complaint: string } {
+  const complaint = `headrace: ${error instanceof Error ? error.message : String(error)}`;
+  return { status: error instanceof UsageError ? 2 : 1, complaint };
 }
 
 /** Where every command finds the store. */

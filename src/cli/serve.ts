@@ -61,7 +61,7 @@ async function start(
   opened.defer(() => lock.release());
   await makeRoomToStart(config, (message) => log.warn(message));
   stopping.throwIfAborted();
-  const store = await openStore(config, (error) => log.error({ err: error }, 'the database is in trouble'));
+  const store = await openStore(config, (error) => log.error({ err: error }, 'database error'));
   opened.defer(() => store.close());
   stopping.throwIfAborted();
   const server = await startServer({ config, store, log });

@@ -1,11 +1,12 @@
 import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
+import { codeOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
-import type { PostgresConnection } from './postgres-driver.ts';
-import { endDirectWay, goDirectly } from './prepared.ts';
+import { goDirectly } from './prepared.ts';
+import { transactionsOn } from './session.ts';
 import { sqliteDialect } from './sqlite.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
@@ -86,15 +87,17 @@ export async function openDatabase({
   const isPostgres = isPostgresUrl(url);
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
   const postgres = sqlite ? undefined : await openPostgres({ url, waitLimitMs, onLost });
-  const read = new Kysely<Schema>({ dialect: sqlite?.dialect ?? postgres?.dialect ?? unreachable() });
-  if (sqlite) goDirectly(read, sqlite.reading);
+  const parts = sqlite ?? postgres ?? unreachable();
+  const read = new Kysely<Schema>({ dialect: parts.dialect });
+  goDirectly(read, parts.reading);
+  const runIn = transactionsOn(read, parts.dialect);
   const ends = new WeakMap<Transaction, (() => Promise<void>)[]>();
   const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
     inTurns: !isPostgres,
-    cache: () => sqlite?.cache() ?? postgres?.cache() ?? unreachable(),
+    cache: () => parts.cache(),
     clock: isPostgres
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
@@ -103,17 +106,12 @@ export async function openDatabase({
       for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
         try {
           let transaction: Transaction | undefined;
-          const result = await read.transaction().execute(async (trx) => {
+          const result = await runIn(await parts.begin(), async (trx) => {
             transaction = trx;
-            goDirectly(trx, sqlite?.writing ?? (await sessionOf(trx)));
-            try {
-              const answer = await work(trx);
-              const works = ends.get(trx);
-              for (let end = works?.shift(); end; end = works?.shift()) await end();
-              return answer;
-            } finally {
-              endDirectWay(trx);
-            }
+            const answer = await work(trx);
+            const works = ends.get(trx);
+            for (let end = works?.shift(); end; end = works?.shift()) await end();
+            return answer;
           });
           if (transaction) announcements.committed(transaction);
           return result;
@@ -147,14 +145,9 @@ export async function openDatabase({
     isAway: () => postgres?.isAway() ?? false,
     async close() {
       await announcements.close();
-      await read.destroy();
+      await parts.close();
     },
   };
-}
-
-/** The connection that a transaction has for itself. */
-async function sessionOf(trx: Transaction): Promise<PostgresConnection> {
-  return trx.getExecutor().provideConnection(async (connection) => connection as PostgresConnection);
 }
 
 function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableError {
@@ -198,10 +191,6 @@ const sqliteFull = new Set([13, 4874]);
 
 function sqliteCode(error: unknown): number {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0;
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 function sqliteMessage(error: unknown): string {

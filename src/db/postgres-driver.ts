@@ -1,19 +1,24 @@
 import type { CompiledQuery, DatabaseConnection, Driver, QueryResult } from 'kysely';
-import type { Client, Pool, PoolClient, QueryResult as PgResult } from 'pg';
+import type { Client, Pool, PoolClient } from 'pg';
+import { codeOf } from '../lib/error-code.ts';
+import type { Answer, ask, Statement } from './postgres-batch.ts';
 import { Statements } from './postgres-statements.ts';
-import { isPrepared } from './prepared.ts';
+import { comesAgain, isPrepared, type DirectWay, type Explain } from './prepared.ts';
 import type { Reach } from './reach.ts';
+import { notByKysely } from './session.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
+
+type Ask = typeof ask;
 
 /**
  * PostgreSQL for Kysely, over connections that may break at any moment: somebody restarts it, or a network in between.
  * What was not begun yet is simply done on another connection; it waits for one for `waitLimitMs`. What was lost in the
  * middle of a transaction is undone, and who began the transaction may begin it again. Only of a commit nobody knows.
  *
- * A transaction takes as few round trips as it can do with. What nobody waits for is sent and not waited for: its
- * beginning, and changes whose outcome is not asked about (`later`). PostgreSQL does them in the order in which they were
- * sent, so whatever comes after finds them done. When one of them fails, everything after it in the transaction fails as
- * well, and what is thrown is why the first one did.
+ * A transaction takes as few round trips as it can do with. What nobody waits for is kept back and sent with what
+ * somebody does wait for: its beginning, and changes whose outcome is not asked about (`later`). PostgreSQL does them in
+ * the order in which they were asked for, so whatever comes after finds them done. When one of them fails, everything
+ * after it in the transaction fails as well, and what is thrown is why the first one did.
  *
  * The driver's errors hold the driver: the client, with the keys to its connection. Nothing of that leaves this file.
  */
@@ -21,9 +26,11 @@ export class PostgresDriver implements Driver {
   readonly #pool: Pool;
   readonly #reach: Reach;
   readonly #waitLimitMs: number;
+  readonly #ask: Ask;
   readonly #statements = new Statements();
 
-  constructor(pool: Pool, reach: Reach, waitLimitMs: number) {
+  constructor(pool: Pool, reach: Reach, waitLimitMs: number, ask: Ask) {
+    this.#ask = ask;
     this.#pool = pool;
     this.#reach = reach;
     this.#waitLimitMs = waitLimitMs;
@@ -32,22 +39,27 @@ export class PostgresDriver implements Driver {
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<PostgresConnection> {
+    return this.open();
+  }
+
+  open(): PostgresConnection {
     const giveUpAt = (): number => performance.now() + this.#waitLimitMs;
-    const client = await this.#connect(giveUpAt());
-    return new PostgresConnection(client, (until) => this.#connect(until), giveUpAt, this.#statements);
+    return new PostgresConnection((until) => this.#connect(until), giveUpAt, this.#statements, this.#ask);
   }
 
-  async beginTransaction(connection: DatabaseConnection): Promise<void> {
-    (connection as PostgresConnection).begin();
+  /** Outside a transaction. */
+  async read<R>(query: Query): Promise<QueryResult<R>> {
+    const connection = this.open();
+    try {
+      return await connection.executeQuery<R>(query);
+    } finally {
+      connection.release();
+    }
   }
 
-  async commitTransaction(connection: DatabaseConnection): Promise<void> {
-    await (connection as PostgresConnection).commit();
-  }
-
-  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    await (connection as PostgresConnection).rollback();
-  }
+  readonly beginTransaction = notByKysely;
+  readonly commitTransaction = notByKysely;
+  readonly rollbackTransaction = notByKysely;
 
   async releaseConnection(connection: DatabaseConnection): Promise<void> {
     (connection as PostgresConnection).release();
@@ -75,58 +87,85 @@ export class PostgresDriver implements Driver {
 
 type Query = Pick<CompiledQuery, 'sql' | 'parameters'>;
 
+/** A change that nobody waits for, and what its failure is called where the database's word for it says too little. */
+interface Change {
+  query: Query;
+  explain?: Explain | undefined;
+}
+
+const begin: Change = { query: comesAgain({ sql: 'begin', parameters: [] }) };
+const commit: Change = { query: comesAgain({ sql: 'commit', parameters: [] }) };
+const rollback: Change = { query: comesAgain({ sql: 'rollback', parameters: [] }) };
+
 /** An earlier statement of the transaction has failed. */
 const alreadyFailed = '25P02';
 /** A statement was prepared before somebody changed the tables that it reads. */
 const changedTables = '0A000';
+/** So many changes at the most are kept back: PostgreSQL begins with those while we make more. */
+const mostUnsent = 32;
 
-/** A connection, from when it is taken out of the pool until it is given back. */
-export class PostgresConnection implements DatabaseConnection {
+/** A connection, from when it is taken out of the pool until it is given back. It is taken when something is asked on it. */
+export class PostgresConnection implements DatabaseConnection, DirectWay {
   readonly #connect: (giveUpAt: number) => Promise<PoolClient>;
   readonly #giveUpAt: () => number;
   readonly #statements: Statements;
-  #client: PoolClient;
+  readonly #ask: Ask;
+  #client: PoolClient | undefined;
+  #taking: Promise<PoolClient> | undefined;
   #isTransaction = false;
+  /** Whether PostgreSQL was told of the transaction. */
+  #isBegun = false;
   #isLost = false;
-  #isReleased = false;
+  #unsent: Change[] = [];
   /** Why the first thing failed that nobody waited for. */
   #failure: Error | undefined;
 
   constructor(
-    client: PoolClient,
     connect: (giveUpAt: number) => Promise<PoolClient>,
     giveUpAt: () => number,
     statements: Statements,
+    ask: Ask,
   ) {
-    this.#client = client;
     this.#connect = connect;
     this.#giveUpAt = giveUpAt;
     this.#statements = statements;
+    this.#ask = ask;
   }
 
   begin(): void {
     this.#isTransaction = true;
-    this.#failure = undefined;
-    this.later({ sql: 'begin', parameters: [] });
   }
 
+  /**
+   * What was only changed, and never asked about, is sent as a whole: PostgreSQL makes one transaction of what comes
+   * together, and commits it when it has done all of it.
+   */
   async commit(): Promise<void> {
-    if (isBroken(this.#client)) this.#isLost = true;
+    const changes = this.#isBegun ? this.#takeUnsent(commit) : this.#unsent;
+    this.#unsent = [];
+    this.#isTransaction = this.#isBegun;
+    if (changes.length === 0) return;
+    const client = await this.#taken();
+    if (isBroken(client)) this.#isLost = true;
     if (this.#isLost) throw new UnavailableError('the connection was lost before the commit');
     try {
-      await this.#ask({ sql: 'commit', parameters: [] }); // which undoes a transaction that has failed, and calls that a success
+      const answers = await this.#send(client, changes);
+      this.#isTransaction = false;
+      // A transaction that has failed is undone by its commit.
+      if (answers.at(-1)?.command === 'ROLLBACK')
+        throw this.#failure ?? new QueryError('the transaction had failed', alreadyFailed);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       throw new UnavailableError('the connection was lost during the commit', { mayBeDone: true });
     }
-    this.#isTransaction = false;
-    if (this.#failure) throw this.#failure;
   }
 
   /** With the connection its transaction is gone: there is nothing left to be undone. */
   async rollback(): Promise<void> {
+    this.#unsent = [];
+    const client = this.#client;
     try {
-      if (this.#isTransaction && !this.#isLost) await this.#ask({ sql: 'rollback', parameters: [] });
+      if (client && this.#isTransaction && this.#isBegun && !this.#isLost) await this.#send(client, [rollback]);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
     }
@@ -134,20 +173,20 @@ export class PostgresConnection implements DatabaseConnection {
   }
 
   async executeQuery<R>(query: Query): Promise<QueryResult<R>> {
+    if (this.#isTransaction) {
+      const changes = this.#takeUnsent({ query });
+      return resultOf<R>((await this.#send(await this.#taken(), changes)).at(-1));
+    }
     let giveUpAt: number | undefined;
     for (;;) {
       try {
-        return resultOf<R>(await this.#ask(query));
+        return resultOf<R>((await this.#send(await this.#taken(giveUpAt), [{ query }])).at(-1));
       } catch (error) {
-        const isStale = codeOf(error) === changedTables && !this.#isTransaction;
-        if (!isStale && (this.#isTransaction || !isUnavailable(error))) throw error;
+        if (codeOf(error) !== changedTables && !(isUnavailable(error) && this.#isLost)) throw error;
       }
       giveUpAt ??= this.#giveUpAt();
       if (performance.now() > giveUpAt) throw new UnavailableError('the connection was lost again and again');
       this.release();
-      this.#client = await this.#connect(giveUpAt);
-      this.#isLost = false;
-      this.#isReleased = false;
     }
   }
 
@@ -155,46 +194,75 @@ export class PostgresConnection implements DatabaseConnection {
     return this.executeQuery<R>(query);
   }
 
-  /** Sends it, and does not wait for what comes of it. In a transaction only, which it ends when it fails. */
-  later(query: Query): void {
-    this.#ask(query).catch((error: Error) => {
-      this.#failure ??= error;
-    });
+  /** Sends it with what is asked next, or with the commit. In a transaction only, which it ends when it fails. */
+  later(query: Query, explain?: Explain): void {
+    this.#unsent.push({ query, explain });
+    if (this.#unsent.length < mostUnsent) return;
+    const changes = this.#takeUnsent();
+    this.#taken()
+      .then((client) => this.#send(client, changes))
+      .catch((error: Error) => {
+        this.#failure ??= error;
+      });
   }
 
   streamQuery(): never {
     throw new Error('rows are read a page at a time');
   }
 
+  /** Gives back what was taken. */
   release(): void {
-    if (this.#isReleased) return; // no other came in its place
-    this.#isReleased = true;
-    this.#client.release(this.#isLost || !this.#statements.areCurrentIn(this.#client));
+    const client = this.#client;
+    if (!client) return;
+    this.#client = undefined;
+    this.#taking = undefined;
+    client.release(this.#isLost || !this.#statements.areCurrentIn(client));
+    this.#isLost = false;
   }
 
-  /** Everything that is thrown here is an `UnavailableError` or a `QueryError`. */
-  async #ask(asked: Query): Promise<PgResult> {
-    const client = this.#client;
-    const { sql: text, parameters } = asked;
-    // Others are planned for their values: of a list, whether its project has ten rows or a million makes the plan.
-    const name = isPrepared(asked) ? this.#statements.nameOf(text) : undefined;
-    try {
-      return await client.query({ text, values: [...parameters], ...(name === undefined ? {} : { name }) });
-    } catch (error) {
-      if (isBroken(client) || isEndOfConnection(error)) {
-        this.#isLost = true;
-        throw new UnavailableError(`the connection was lost: ${messageOf(error)}`);
-      }
-      if (codeOf(error) === changedTables) this.#statements.forget();
-      throw codeOf(error) === alreadyFailed && this.#failure ? this.#failure : plain(error);
+  /** Those who ask at the same time are given it in the order in which they asked. */
+  #taken(giveUpAt = this.#giveUpAt()): Promise<PoolClient> {
+    this.#taking ??= this.#connect(giveUpAt).then((client) => (this.#client = client));
+    return this.#taking;
+  }
+
+  #takeUnsent(...more: Change[]): Change[] {
+    const changes = this.#isBegun ? [...this.#unsent, ...more] : [begin, ...this.#unsent, ...more];
+    this.#isBegun = true;
+    this.#unsent = [];
+    return changes;
+  }
+
+  /** Everything that is thrown here is an `UnavailableError`, a `QueryError`, or what a change's own words made of that. */
+  async #send(client: PoolClient, changes: readonly Change[]): Promise<Answer[]> {
+    const statements = changes.map(({ query }) => this.#statementOf(query));
+    const outcome = await this.#ask(client, statements);
+    if (Array.isArray(outcome)) return outcome;
+    const { at, error } = outcome;
+    if (isBroken(client) || isEndOfConnection(error)) {
+      this.#isLost = true;
+      throw new UnavailableError(`the connection was lost: ${messageOf(error)}`);
     }
+    if (codeOf(error) === changedTables) this.#statements.forget();
+    if (codeOf(error) === alreadyFailed && this.#failure) throw this.#failure;
+    const why = plain(error);
+    const explained = changes[at]?.explain?.(why) ?? why;
+    if (at < changes.length - 1) this.#failure ??= explained;
+    throw explained;
+  }
+
+  /** Others are planned for their values: of a list, whether its project has ten rows or a million makes the plan. */
+  #statementOf(query: Query): Statement {
+    const { sql: text, parameters: values } = query;
+    return { text, values, name: isPrepared(query) ? this.#statements.nameOf(text) : undefined };
   }
 }
 
 const writing = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE']);
 
-function resultOf<R>({ command, rowCount, rows }: PgResult): QueryResult<R> {
-  return { ...(writing.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0) } : {}), rows: (rows ?? []) as R[] };
+function resultOf<R>(answer: Answer | undefined): QueryResult<R> {
+  const { command = '', count = 0, rows = [] } = answer ?? {};
+  return { ...(writing.has(command) ? { numAffectedRows: BigInt(count) } : {}), rows: rows as R[] };
 }
 
 const broken = new WeakSet<object>();
@@ -232,10 +300,6 @@ export class QueryError extends Error {
 /** What the driver threw, without the driver, and without the rows that the database may have put into its details. */
 export function plain(error: unknown): Error {
   return new QueryError(messageOf(error), codeOf(error));
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 /** Where a host has several addresses, the one error of all of them has no words of its own. */

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { randomName } from '../lib/random-name.ts';
 import { Listeners, Pending, type Announcements } from './announcements.ts';
+import { Neighbours, sayEveryMs } from './neighbours.ts';
 import { messageOf } from './postgres-driver.ts';
 import type { Reach } from './reach.ts';
 
@@ -20,7 +21,7 @@ export interface NotifyAnnouncements extends Announcements {
  * This process hears of its own commits at once. Servers in other processes are told afterwards, by one message for all
  * that was committed since the last: a notification inside a transaction would make all of those take turns to be
  * flushed to the disk, because PostgreSQL keeps notifications in the order of the commits. A server that dies between
- * the two has told nobody, which is why whoever listens also looks now and then.
+ * the two has told nobody, which is why whoever listens also looks now and then. Where no other listens, nothing is sent.
  *
  * Listening takes a connection of its own, made anew when it
  * breaks. What was announced meanwhile is lost, so everybody who listens is told then to look for themselves.
@@ -38,15 +39,24 @@ export function announceOverNotify(
   let listening: Promise<void> | undefined;
   let client: Client | undefined;
   let hears = false;
+  let saying: NodeJS.Timeout | undefined;
+  const neighbours = new Neighbours();
+  let isToSayThere = false;
 
   const hear = (message: string): void => {
-    const [said, ...topics] = message.split('\n');
-    if (said !== speaker) for (const topic of topics) listeners.tell(topic);
+    const [said = '', ...topics] = message.split('\n');
+    if (said === speaker) return;
+    if (neighbours.hear(said)) {
+      sayThere();
+      listeners.miss(); // what it did before it knew of this server, it may have kept to itself
+    }
+    for (const topic of topics) listeners.tell(topic);
   };
 
   const speak = async (): Promise<void> => {
-    while (unsaid.size > 0) {
+    while (unsaid.size > 0 || isToSayThere) {
       let message = speaker;
+      isToSayThere = false;
       for (const topic of unsaid) {
         if (message.length + topic.length >= longestMessage) break;
         message += `\n${topic}`;
@@ -58,8 +68,13 @@ export function announceOverNotify(
   const speakSoon = (): void => {
     speaking ??= speak().finally(() => {
       speaking = undefined;
-      if (unsaid.size > 0) speakSoon();
+      if (unsaid.size > 0 || isToSayThere) speakSoon();
     });
+  };
+  /** Tells the others that somebody listens here. */
+  const sayThere = (): void => {
+    isToSayThere = true;
+    speakSoon();
   };
 
   /** Resolves when the connection has ended, however it did. */
@@ -74,10 +89,15 @@ export function announceOverNotify(
       await fresh.connect();
       await fresh.query(`listen ${channel}`);
       hears = true;
+      neighbours.listens();
+      sayThere();
+      saying = setInterval(sayThere, sayEveryMs).unref();
       listeners.miss();
       await ended.promise;
     } finally {
       hears = false;
+      neighbours.isDeaf();
+      clearInterval(saying);
       client = undefined;
       void fresh.end().catch(() => {}); // it is gone as a rule
     }
@@ -97,8 +117,9 @@ export function announceOverNotify(
   return {
     announce: (trx, topic) => pending.add(trx, topic),
     committed(trx) {
+      const isAlone = neighbours.isAlone();
       for (const topic of pending.of(trx)) {
-        unsaid.add(topic);
+        if (!isAlone) unsaid.add(topic);
         listeners.tell(topic);
       }
       if (unsaid.size > 0) speakSoon();

@@ -1,3 +1,4 @@
+import { SharedWork } from '../lib/shared-work.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
 
 const mostRemembered = 1000;
@@ -14,42 +15,21 @@ export const lookForCommits = `select pg_postmaster_start_time() || ' ' || pg_cu
 
 export class PostgresSnapshotCache {
   readonly #look: () => Promise<string>;
+  readonly #looks = new SharedWork<SnapshotCache>();
   readonly #known = new Map<string, unknown>();
   #seen = '';
-  #looking: Promise<SnapshotCache> | undefined;
-  #next: Promise<SnapshotCache> | undefined;
 
   constructor(look: () => Promise<string>) {
     this.#look = look;
   }
 
   now(): Promise<SnapshotCache> {
-    if (!this.#looking) return this.#lookNow();
-    // One that is under way may have seen the store before whoever asks now wrote to it.
-    this.#next ??= this.#looking
-      .catch(() => {})
-      .then(() => {
-        this.#next = undefined;
-        return this.#lookNow();
-      });
-    return this.#next;
-  }
-
-  #lookNow(): Promise<SnapshotCache> {
-    const looking = this.#look().then(
-      (seen) => {
-        if (this.#looking === looking) this.#looking = undefined;
-        if (seen !== this.#seen) this.#known.clear();
-        this.#seen = seen;
-        return this.#asOf(seen);
-      },
-      (error: unknown) => {
-        if (this.#looking === looking) this.#looking = undefined;
-        throw error;
-      },
-    );
-    this.#looking = looking;
-    return looking;
+    return this.#looks.do('', async () => {
+      const seen = await this.#look();
+      if (seen !== this.#seen) this.#known.clear();
+      this.#seen = seen;
+      return this.#asOf(seen);
+    });
   }
 
   #asOf(seen: string): SnapshotCache {

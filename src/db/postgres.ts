@@ -3,14 +3,19 @@ import type { Client, ClientConfig } from 'pg';
 import type { Announcements } from './announcements.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
 import { PostgresDriver, plain, watchBreaking } from './postgres-driver.ts';
-import { announceOverNotify } from './postgres-notify.ts';
-import { Reach } from './reach.ts';
 import { lookForCommits, PostgresSnapshotCache } from './postgres-snapshot-cache.ts';
+import { announceOverNotify } from './postgres-notify.ts';
+import { comesAgain, type DirectWay } from './prepared.ts';
+import { Reach } from './reach.ts';
+import type { Session } from './session.ts';
 
 export interface PostgresParts {
   dialect: Dialect;
+  reading: DirectWay;
+  begin(): Session;
   announcements: Announcements;
   cache(): Promise<SnapshotCache>;
+  close(): Promise<void>;
   isAway(): boolean;
   hears(): boolean;
 }
@@ -38,7 +43,7 @@ const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_s
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
 export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions): Promise<PostgresParts> {
-  const { default: pg } = await import('pg');
+  const [{ default: pg }, { ask: send }] = await Promise.all([import('pg'), import('./postgres-batch.ts')]);
   const options = await settings(url);
   const makeClient = (): Client => {
     const client = new pg.Client(options);
@@ -65,27 +70,28 @@ export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions
     verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
   });
   pool.on('error', () => {}); // an idle connection that breaks is replaced; without a listener it would end the process
-  const driver = new PostgresDriver(pool, reach, waitLimitMs);
+  const driver = new PostgresDriver(pool, reach, waitLimitMs, send);
   const dialect: Dialect = {
     createAdapter: () => new PostgresAdapter(),
     createDriver: () => driver,
     createIntrospector: (db) => new PostgresIntrospector(db),
     createQueryCompiler: () => new PostgresQueryCompiler(),
   };
-  const ask = async <Row>(text: string, values: unknown[] = []): Promise<Row[]> => {
-    const connection = await driver.acquireConnection();
-    try {
-      return (await connection.executeQuery<Row>({ sql: text, parameters: values })).rows;
-    } finally {
-      await driver.releaseConnection(connection);
-    }
-  };
+  const ask = async <Row>(text: string, values: unknown[] = []): Promise<Row[]> =>
+    (await driver.read<Row>(comesAgain({ sql: text, parameters: values }))).rows;
   const announcements = announceOverNotify(makeClient, reach, (text, message) => ask(text, [message]));
   const cache = new PostgresSnapshotCache(async () => (await ask<{ seen: string }>(lookForCommits))[0]?.seen ?? '');
   return {
     dialect,
+    reading: { execute: (query) => driver.read(query) },
+    begin: () => {
+      const session = driver.open();
+      session.begin();
+      return session;
+    },
     announcements,
     cache: () => cache.now(),
+    close: () => driver.destroy(),
     isAway: () => reach.isAway,
     hears: () => announcements.hears(),
   };

@@ -29,13 +29,15 @@ export function preparedWrite<Values extends object>(
 
 /**
  * Makes a change of which nobody asks what came of it. Where that spares a wait, it is not waited for: what goes wrong
- * with it ends the transaction, at its next query or at its end.
+ * with it ends the transaction, at its next query or at its end. `explain` says what that is called there; whoever awaits
+ * the change and catches what it throws would be too early.
  */
 export function preparedChange<Values extends object>(
   build: Build<Values, unknown>,
+  explain?: Explain,
 ): (trx: Transaction, values: Values) => Promise<void> {
   const compiled = compiledOnce(build);
-  return async (trx, values) => change(trx, compiled(trx, values));
+  return async (trx, values) => change(trx, compiled(trx, values), explain);
 }
 
 /** Statements in which the two databases differ, made once for each. */
@@ -49,22 +51,23 @@ export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
 }
 
 /** Rows go in by so many at once, and then by fewer: a few statements serve every number. */
-const batches = [64, 16, 4, 1];
+const batches = [64, 16, 4, 3, 2, 1];
 
 /** Inserts whole rows in their order, like `preparedChange`. The columns are those of the first one. */
 export function preparedInsert<Table extends keyof Schema>(
   table: Table,
+  explain?: Explain,
 ): (trx: Transaction, ...rows: Schema[Table][]) => Promise<void> {
   const insertOne = insertOf(table, 1);
   const inserts = batches.map((size) => ({ size, compiled: size === 1 ? insertOne : insertOf(table, size) }));
   return async (trx, ...rows) => {
-    if (rows.length === 1) return change(trx, insertOne(trx, rows));
+    if (rows.length === 1) return change(trx, insertOne(trx, rows), explain);
     for (let at = 0; at < rows.length;) {
       const { size, compiled } = inserts.find((batch) => batch.size <= rows.length - at) ?? {
         size: 1,
         compiled: insertOne,
       };
-      await change(trx, compiled(trx, rows.slice(at, at + size)));
+      await change(trx, compiled(trx, rows.slice(at, at + size)), explain);
       at += size;
     }
   };
@@ -92,7 +95,10 @@ function insertOf<Table extends keyof Schema>(table: Table, size: number) {
       compiled = { query, places };
       compiledFor.set(dialect, compiled);
     }
-    return comesAgain({ ...compiled.query, parameters: compiled.places.map(([at, column]) => rows[at]?.[column]) });
+    return filledIn(
+      compiled.query,
+      compiled.places.map(([at, column]) => rows[at]?.[column]),
+    );
   };
 }
 
@@ -107,13 +113,25 @@ function compiledOnce<Values extends object, Row>(build: Build<Values, Row>) {
       compiled = { query, names: namesIn(query) };
       compiledFor.set(dialect, compiled);
     }
-    return comesAgain({ ...compiled.query, parameters: compiled.names.map((name) => values[name as keyof Values]) });
+    return filledIn(
+      compiled.query,
+      compiled.names.map((name) => values[name as keyof Values]),
+    );
   };
 }
 
 const again = Symbol('comes again');
 
-function comesAgain<Query extends object>(query: Query): Query {
+/** All of one shape, and made without copying: this is done for each query of each request. */
+function filledIn<Row>(
+  { query, queryId, sql }: CompiledQuery<Row>,
+  parameters: readonly unknown[],
+): CompiledQuery<Row> & { [again]: true } {
+  return { query, queryId, sql, parameters, [again]: true };
+}
+
+/** Marks a query as one of those. */
+export function comesAgain<Query extends object>(query: Query): Query {
   return Object.assign(query, { [again]: true });
 }
 
@@ -137,8 +155,11 @@ function namesIn({ parameters }: CompiledQuery): string[] {
 export interface DirectWay {
   execute<R>(query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>>;
   /** Where waiting costs something: sends a change and does not wait for what comes of it. */
-  later?(query: CompiledQuery): void;
+  later?(query: CompiledQuery, explain?: Explain): void;
 }
+
+/** What the failure of a change is called: an error in the words of whoever asked for it, or the one that it was given. */
+export type Explain = (error: Error) => Error;
 
 const directWays = new WeakMap<Queries, DirectWay>();
 
@@ -156,14 +177,18 @@ function execute<R>(db: Queries, query: CompiledQuery<R>): QueryResult<R> | Prom
   return directWays.get(db)?.execute<R>(query) ?? db.executeQuery<R>(query);
 }
 
-async function change(trx: Transaction, query: CompiledQuery): Promise<void> {
+async function change(trx: Transaction, query: CompiledQuery, explain?: Explain): Promise<void> {
   const way = directWays.get(trx);
   if (way?.later) {
-    way.later(query);
+    way.later(query, explain);
     return;
   }
-  const done = execute(trx, query);
-  if (done instanceof Promise) await done;
+  try {
+    const done = execute(trx, query);
+    if (done instanceof Promise) await done;
+  } catch (error) {
+    throw explain && error instanceof Error ? explain(error) : error;
+  }
 }
 
 /** Stands where a value will be. */

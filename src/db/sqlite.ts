@@ -11,6 +11,7 @@ import {
 } from 'kysely';
 import type { SnapshotCache } from './snapshot-cache.ts';
 import type { DirectWay } from './prepared.ts';
+import { notByKysely, type Session } from './session.ts';
 import { SqliteSnapshotCache, Connection } from './sqlite-connection.ts';
 import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 
@@ -25,9 +26,10 @@ import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 export interface SqliteParts {
   dialect: Dialect;
   reading: DirectWay;
-  /** Within a transaction only: its queries go to the one writer, which it holds. */
-  writing: DirectWay;
+  /** Resolves when it is the transaction's turn. */
+  begin(): Promise<Session>;
   cache: () => SnapshotCache;
+  close(): void;
 }
 
 export function sqliteDialect(file: string): SqliteParts {
@@ -41,8 +43,9 @@ export function sqliteDialect(file: string): SqliteParts {
   return {
     dialect,
     reading: { execute: (query) => driver.readNow(query) },
-    writing: { execute: (query) => driver.writeNow(query) },
+    begin: () => driver.begin(),
     cache: () => driver.cache(),
+    close: () => driver.close(),
   };
 }
 
@@ -78,8 +81,11 @@ class SqliteDriver implements Driver {
     return this.#readerConnection().execute<R>(query);
   }
 
-  writeNow<R>(query: CompiledQuery<R>): QueryResult<R> {
-    return this.#openWriter().connection.execute<R>(query);
+  async begin(): Promise<Session> {
+    this.#open();
+    const writer = this.#openWriter();
+    await writer.enter();
+    return new Turn(writer);
   }
 
   cache(): SnapshotCache {
@@ -89,34 +95,24 @@ class SqliteDriver implements Driver {
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
-    return new Session(this.#readerConnection());
+    return new Reading(this.#readerConnection());
   }
 
-  async beginTransaction(session: DatabaseConnection): Promise<void> {
-    const writer = this.#openWriter();
-    await writer.enter();
-    Object.assign(session, { connection: writer.connection, holdsTurn: true });
-  }
+  readonly beginTransaction = notByKysely;
+  readonly commitTransaction = notByKysely;
+  readonly rollbackTransaction = notByKysely;
 
-  async commitTransaction(session: DatabaseConnection): Promise<void> {
-    Object.assign(session, { holdsTurn: false });
-    await this.#openWriter().keep();
-  }
-
-  async rollbackTransaction(session: DatabaseConnection): Promise<void> {
-    // Kysely also asks for this after a commit that failed, when the turn is somebody else's already.
-    if (!(session as Session).holdsTurn) return;
-    Object.assign(session, { holdsTurn: false });
-    this.#openWriter().undo();
-  }
-
-  async releaseConnection(session: DatabaseConnection): Promise<void> {
-    (session as Session).connection = this.#readerConnection();
-  }
+  async releaseConnection(): Promise<void> {}
 
   async destroy(): Promise<void> {
+    this.close();
+  }
+
+  close(): void {
     this.#reader?.close();
     this.#writer?.close();
+    this.#reader = undefined;
+    this.#writer = undefined;
   }
 
   #readerConnection(): Connection {
@@ -130,22 +126,49 @@ class SqliteDriver implements Driver {
   }
 }
 
-/** What Kysely holds during a query or a transaction; it moves to the writer when a transaction begins. */
-class Session implements DatabaseConnection {
-  connection: Connection;
-  holdsTurn = false;
+/** What Kysely holds during a query. */
+class Reading implements DatabaseConnection {
+  readonly #connection: Connection;
 
   constructor(connection: Connection) {
-    this.connection = connection;
+    this.#connection = connection;
   }
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.connection.execute<R>(query);
+    return this.#connection.execute<R>(query);
   }
 
   async *streamQuery<R>(query: CompiledQuery): AsyncIterableIterator<QueryResult<R>> {
-    for (const row of this.connection.iterate<R>(query)) yield { rows: [row] };
+    for (const row of this.#connection.iterate<R>(query)) yield { rows: [row] };
   }
+}
+
+/** A transaction, while the one writer is its own. */
+class Turn extends Reading implements Session {
+  readonly #writer: Writer;
+  #isOver = false;
+
+  constructor(writer: Writer) {
+    super(writer.connection);
+    this.#writer = writer;
+  }
+
+  execute<R>(query: CompiledQuery<R>): QueryResult<R> {
+    return this.#writer.connection.execute<R>(query);
+  }
+
+  commit(): Promise<void> {
+    this.#isOver = true;
+    return this.#writer.keep();
+  }
+
+  /** After a commit that failed, the turn is somebody else's already. */
+  async rollback(): Promise<void> {
+    if (!this.#isOver) this.#writer.undo();
+    this.#isOver = true;
+  }
+
+  release(): void {}
 }
 
 /** Lets transactions in one at a time and commits them in batches. */

@@ -15,23 +15,25 @@ export interface Subscriptions {
 export interface Watch extends Disposable {
   /**
    * Resolves when one of the topics was announced since the last time, after `ms`, or when the signal says so. Answers
-   * whether what was announced is not committed yet.
+   * whether it was announced, and if so whether that is committed yet.
    */
-  changed(ms: number, signal?: AbortSignal): Promise<boolean>;
+  changed(ms: number, signal?: AbortSignal): Promise<Heard | undefined>;
 }
+
+export type Heard = 'coming' | 'committed';
 
 export function createSubscriptions(db: Database): Subscriptions {
   const watches = new Map<string, Set<TopicWatch>>();
   const stop = db.listen(
     (topic) => {
-      for (const watch of watches.get(topic) ?? []) watch.announce(false);
+      for (const watch of watches.get(topic) ?? []) watch.announce('committed');
     },
     () => {
-      for (const watch of new Set([...watches.values()].flatMap((some) => [...some]))) watch.announce(false);
+      for (const watch of new Set([...watches.values()].flatMap((some) => [...some]))) watch.announce('committed');
     },
   );
   const stopEarly = db.listenEarly((topic) => {
-    for (const watch of watches.get(topic) ?? []) if (watch.hearsEarly) watch.announce(true);
+    for (const watch of watches.get(topic) ?? []) if (watch.hearsEarly) watch.announce('coming');
   });
   const watchOn = (topics: string[], hearsEarly: boolean): Watch => {
     const watch = new TopicWatch(hearsEarly, () => {
@@ -57,8 +59,7 @@ export function createSubscriptions(db: Database): Subscriptions {
 class TopicWatch implements Watch {
   readonly hearsEarly: boolean;
   readonly #end: () => void;
-  #announced = false;
-  #isEarly = false;
+  #heard: Heard | undefined;
   #wake: (() => void) | undefined;
 
   constructor(hearsEarly: boolean, end: () => void) {
@@ -66,14 +67,13 @@ class TopicWatch implements Watch {
     this.#end = end;
   }
 
-  announce(isEarly: boolean): void {
-    this.#announced = true;
-    this.#isEarly = isEarly;
+  announce(heard: Heard): void {
+    this.#heard = heard;
     this.#wake?.();
   }
 
-  async changed(ms: number, signal?: AbortSignal): Promise<boolean> {
-    if (!this.#announced && !signal?.aborted) {
+  async changed(ms: number, signal?: AbortSignal): Promise<Heard | undefined> {
+    if (!this.#heard && !signal?.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const wake = (): void => resolve();
       const timer = setTimeout(wake, ms);
@@ -84,9 +84,9 @@ class TopicWatch implements Watch {
       signal?.removeEventListener('abort', wake);
       this.#wake = undefined;
     }
-    const isEarly = this.#announced && this.#isEarly;
-    this.#announced = false;
-    return isEarly;
+    const heard = this.#heard;
+    this.#heard = undefined;
+    return heard;
   }
 
   [Symbol.dispose](): void {

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Runner } from '../auth/runners.ts';
 import type { Blob } from '../db/blobs.ts';
 import { ApiError } from '../errors.ts';
-import { arriving, withRawBodies } from '../http/uploads.ts';
+import type { BareRoute } from '../http/bare-routes.ts';
+import { arriving } from '../http/uploads.ts';
 import { frugally } from '../lib/passing-bytes.ts';
 import { readClaimHeader, readDigest, readOffset } from './messages.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
@@ -11,32 +11,37 @@ import type { RunnerBlobs } from './runner-blobs.ts';
 const pieceSize = 1024 * 1024;
 
 /** Routes for what is too large for an order or an outcome. */
-export function addBlobRoutes(
-  server: FastifyInstance,
-  blobs: RunnerBlobs,
-  runnerOf: (request: FastifyRequest) => Runner,
-): void {
-  server.get<{ Params: { digest: string }; Querystring: { offset?: unknown } }>(
-    '/runner/blobs/:digest',
-    async (request, reply) => {
-      const asked = readOffset(request.query.offset ?? '0');
-      const digest = readDigest(request.params.digest);
-      const blob = digest === undefined ? undefined : await blobs.read(runnerOf(request), digest);
-      if (!blob) throw new ApiError('not_found');
-      const offset = Math.min(asked, blob.size);
-      reply.header('content-length', String(blob.size - offset)).type('application/octet-stream');
-      const pieces = Readable.from(frugally(piecesOf(blob, offset)), { objectMode: false, highWaterMark: pieceSize });
-      pieces.once('close', () => void blob[Symbol.asyncDispose]());
-      return reply.send(pieces);
+export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
+  return [
+    {
+      method: 'GET',
+      path: '/runner/blobs/:digest',
+      async handle({ admitted, head }) {
+        const { digest: named } = head.params as { digest: string };
+        const { offset: said = '0' } = head.query as { offset?: unknown };
+        const asked = readOffset(said);
+        const digest = readDigest(named);
+        const blob = digest === undefined ? undefined : await blobs.read(admitted, digest);
+        if (!blob) throw new ApiError('not_found');
+        const offset = Math.min(asked, blob.size);
+        const content = Readable.from(frugally(piecesOf(blob, offset)), {
+          objectMode: false,
+          highWaterMark: pieceSize,
+        });
+        content.once('close', () => void blob[Symbol.asyncDispose]());
+        const headers = { 'content-length': String(blob.size - offset), 'content-type': 'application/octet-stream' };
+        return { headers, content };
+      },
     },
-  );
-
-  withRawBodies(server, (scope) => {
-    scope.post('/runner/blobs', async (request, reply) => {
-      const claim = readClaimHeader(request.headers);
-      return reply.send(await blobs.store(runnerOf(request), claim, arriving(request.raw)));
-    });
-  });
+    {
+      method: 'POST',
+      path: '/runner/blobs',
+      async handle({ admitted, head }) {
+        const claim = readClaimHeader(head.headers);
+        return { content: await blobs.store(admitted, claim, arriving(head.raw)) };
+      },
+    },
+  ];
 }
 
 async function* piecesOf(blob: Blob, offset: number): AsyncGenerator<Buffer> {

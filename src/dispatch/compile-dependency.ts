@@ -3,8 +3,9 @@ import { mostTries } from '../lifecycle/builds.ts';
 import { beginCompile, failCompile, finishCompile } from '../lifecycle/dependencies.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import { addLine } from '../streams/logs.ts';
+import { findAwaited } from './awaited.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
-import { inTheWorks, relatedSoftware, sayWaiting } from './software.ts';
+import { relatedSoftware, sayWaiting } from './software.ts';
 
 /** A dependency's newest archive is compiled; exit 0 with something under the prefix is a result. */
 export const compileDependency: JobHandler = {
@@ -13,12 +14,15 @@ export const compileDependency: JobHandler = {
     if (!dependency) return undefined;
     const { archive, archive_kind: kind, archive_file_size: size } = dependency;
     if (archive === null || kind === null || size === null) return undefined;
-    const { missing, layers, ...software } = await relatedSoftware(context, dependency.id);
-    const awaited = mustWait(dependency, layers) ? await inTheWorks(context, dependency.owner_id, layers) : [];
+    const { layers } = await relatedSoftware(context, dependency.id);
+    const below = mustWait(dependency, layers) ? layers.map(({ id }) => id) : [];
+    const awaited = await findAwaited(context.trx, dependency.owner_id, below);
     if (awaited.length > 0) {
       await sayWaiting(context, dependency.id, awaited);
-      return 'later';
+      return { awaits: awaited.map(({ id }) => id) };
     }
+    // One may have been compiled between the two looks: what it became is looked up when nothing is awaited any more.
+    const { missing, layers: _, ...software } = await relatedSoftware(context, dependency.id);
     if (missing.length > 0) {
       await failCompile(context, dependency, missing.map(notCompiled).join('\n'));
       return undefined;

@@ -6,27 +6,28 @@ import type { Subscriptions } from '../db/subscriptions.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import { ApiError } from '../errors.ts';
 import { watchForSetBack } from '../lib/set-back.ts';
 import * as protocol from '../protocol.ts';
-import type { Finished, FinishReport, LogChunk, Order, Outcome, Receipt, ClaimSignal, WorkKind } from '../protocol.ts';
-import { nameBlobs } from '../queue/claimed-blobs.ts';
-import { watchClaims, type LapsedClaim } from '../queue/lapses.ts';
+import type { Finished, FinishReport, LogChunk, Order, Receipt, ClaimSignal, WorkKind } from '../protocol.ts';
+import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
-import { addLine, findLog, packLog } from '../streams/logs.ts';
+import { packLog } from '../streams/logs.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
 import type { JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
-import { logIntake, wordsFor } from './log-intake.ts';
+import { logIntake } from './log-intake.ts';
+import { createOrdering, longestPutOff, type Attempt } from './ordering.ts';
 import { pushDeploy } from './push-deploy.ts';
-import { blobsOf, runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
+import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
+import { createSettling, packKind } from './settling.ts';
 import { keyOf } from './sources.ts';
+import { waitingLine } from './waiting-line.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
   fetch_commit: fetchCommit,
@@ -69,17 +70,6 @@ export interface Dispatch extends RunnerBlobs {
 const sweepEvery = 2000;
 /** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
 const lookEvery = 1000;
-/** Whoever is overtaken so often leaves it to those who are quicker, and looks again later. */
-const mostOvertaken = 20;
-/** After so long, work that waits for other work is looked at again. */
-const laterMs = 2000;
-/** More than these of them are not looked at for one order: they would be due again before the last was reached. */
-const mostPutOff = 500;
-/** How work of every kind can end. */
-const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
-/** Logs up to this size stay where they are: packing one costs more than running a short build. */
-const smallLog = 64n * 1024n;
-const packKind = 'pack_log';
 /** Longer than it ever takes. */
 const packSeconds = 600;
 
@@ -105,149 +95,58 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       );
       if (!job) return;
       await packLog(db, blobs, job.subject_id);
-      await db.transaction((trx) => queue.remove(trx, job));
+      await db.transaction((trx) => queue.remove(db, trx, job));
     }
   };
   const packSoon = (): void => {
-    const work = pack().catch((error: unknown) => log.error({ err: error }, 'a log was not packed'));
+    const work = pack().catch((error: unknown) => log.error({ err: error }, 'packing a log failed'));
     packing.add(work);
     void work.finally(() => packing.delete(work));
   };
 
-  const servingOf = ({ boundAs }: Runner): { kinds: readonly WorkKind[]; mostRunning: number; boundAs?: bigint } => ({
-    kinds: protocol.workKinds,
-    mostRunning: accountConcurrency,
-    ...(boundAs === undefined ? {} : { boundAs }),
-  });
+  const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
+  const settling = createSettling(shared);
+  const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
+  const line = waitingLine(db);
 
-  /** The order whose turn it is, unless something else turned out in the meantime. */
-  const orderNow = async (runner: Runner, name: string, isWanted = (): boolean => true): Promise<Order | undefined> => {
-    for (let overtaken = 0, putOff = 0; overtaken < mostOvertaken && putOff < mostPutOff;) {
-      const order = await tryOrder(runner, name, isWanted);
-      if (order === 'overtaken') overtaken += 1;
-      else if (order === 'later') putOff += 1;
-      else if (order !== 'again') return order;
-    }
-    return undefined;
-  };
-
-  /** One transaction, which claims one job at most: `again` when that one came to nothing, `later` when it has to wait. */
-  const tryOrder = async (
-    runner: Runner,
-    name: string,
-    isWanted: () => boolean,
-  ): Promise<Order | 'again' | 'later' | 'overtaken' | undefined> => {
-    const { holder } = runner;
-    let taken: ClaimedJob | undefined;
-    const take = async (trx: Transaction): ReturnType<typeof tryOrder> => {
-      taken = undefined;
-      if (!isWanted()) return undefined;
-      await holdRunner(db, trx, runner);
-      const claiming = { ...servingOf(runner), holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
-      const given = await queue.jobOf(trx, name);
-      if (given && given.holder !== holder) return undefined;
-      const job = given ?? (await queue.claim(db, trx, claiming));
-      if (job === undefined || job === 'overtaken') return job;
-      taken = job;
-      const work = await kinds[job.kind as WorkKind].order(context(trx), job);
-      if (work === 'later') {
-        await queue.putOff(trx, job, Date.now() + laterMs);
-        return 'later';
-      }
-      if (!work) {
-        await queue.remove(trx, job);
-        return 'again';
-      }
-      const named = blobsOf(work);
-      if (named.length > 0) await nameBlobs(trx, job.claim, named);
-      const offset = (await findLog(trx, job.subject_id))?.size ?? 0n;
-      return { claim: job.claim, work, logOffset: Number(offset), logLimit: logBytes };
-    };
+  /** The outcome, and the next order with the same commit. */
+  const settleAndOrder = async (runner: Runner, report: FinishReport, name: string): Promise<Finished> => {
+    let claimed: ClaimedJob | undefined;
+    const onClaim = (job: ClaimedJob): void => void (claimed = job);
+    let receipt: Receipt;
+    let next: Attempt;
     try {
-      return await db.transaction(take);
+      [receipt, next] = await db.transaction(async (trx) => {
+        claimed = undefined;
+        await holdRunner(db, trx, runner);
+        const settled = await settling.settle(trx, runner, report);
+        return [settled, 'taken' in settled ? await ordering.within(trx, { runner, name, onClaim }) : undefined];
+      });
     } catch (error) {
-      if (!taken || isUnavailable(error)) throw error; // nothing is wrong with the job
-      // The same request, made again while the first was still being answered: what that one got is ordered once more.
-      if (isUniqueViolation(error) && (await queue.jobOf(db.read, name))) return 'again';
-      log.error({ err: error, kind: taken.kind, subject: String(taken.subject_id) }, 'an order could not be made');
-      await setAside(taken);
-      return 'again'; // whoever is next must not wait for the next look
+      if ((!claimed && !isUniqueViolation(error)) || isUnavailable(error)) throw error;
+      // What is wrong with the next job is nothing against this one.
+      receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
+      next = 'taken' in receipt ? 'again' : undefined;
     }
-  };
-
-  /** What cannot be ordered must not keep the others waiting. The claim on it was undone with the order. */
-  const setAside = async (unordered: ClaimedJob): Promise<void> => {
-    await db.transaction(async (trx) => {
-      const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
-      if (job) await giveUp(trx, job);
-    });
-  };
-
-  /** The job is over: whatever state that led to, its log is complete and can be packed. */
-  const conclude = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
-    await queue.remove(trx, job);
-    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another one begun
-    if (kinds[job.kind as WorkKind].keepsLogOpen) return;
-    const size = (await findLog(trx, job.subject_id))?.size ?? 0n;
-    if (size <= smallLog) return;
-    await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
-  };
-
-  const lose = async (lost: LapsedClaim): Promise<void> => {
-    await db.transaction(async (trx) => {
-      const job = await queue.holdJob(db, trx, lost.claim);
-      if (job) await giveUp(trx, job);
-    });
-  };
-
-  /** Our part was not done: somebody tries again, or it is over. */
-  const giveUp = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
-    const { retry } = await kinds[job.kind as WorkKind].lose(context(trx), job);
-    if (retry) await queue.release(db, trx, job);
-    else await conclude(trx, job);
-  };
-
-  const settle = async (trx: Transaction, { holder }: Runner, report: FinishReport): Promise<Receipt> => {
-    const job = await queue.holdJob(db, trx, report.claim);
-    if (job?.holder !== holder) return { gone: true };
-    const stored = Number((await findLog(trx, job.subject_id))?.size ?? 0n);
-    if (stored !== report.logSize) return { expected: stored };
-    const { outcome } = report;
-    if (!alwaysPossible.includes(outcome.kind) && !kinds[job.kind as WorkKind].outcomes.includes(outcome.kind))
-      throw new ApiError('invalid_format', 'outcome');
-    // A runner makes a result, it does not choose one: another account's blob could be named as well.
-    if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
-      throw new ApiError('not_found', 'outcome[digest]');
-    if (outcome.kind === 'lost') {
-      log.error({ holder, kind: job.kind, why: outcome.message }, 'a runner could not do its work');
-      await giveUp(trx, job);
-    } else {
-      const kind = kinds[job.kind as WorkKind];
-      if (outcome.kind === 'cut_short') {
-        const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
-        await addLine(db, trx, job.subject_id, words);
-      }
-      await kind.settle(context(trx), job, outcome);
-      await conclude(trx, job);
-    }
-    return { taken: true };
+    const order = await ordering.goOn(next, { runner, name });
+    return order ? { ...receipt, next: order } : receipt;
   };
 
   const hasBeenSetBack = watchForSetBack();
   const sweep = async (): Promise<void> => {
-    if (hasBeenSetBack()) await hurryStranded(db, { kinds: Object.keys(kinds), longestWait: laterMs });
+    if (hasBeenSetBack()) await hurryStranded(db, { kinds: Object.keys(kinds), longestWait: longestPutOff });
     for (const job of await claims.look()) {
-      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'whoever had this is gone');
+      log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
-      else await lose(job);
+      else await settling.lose(job);
     }
     if (packing.size === 0 && (await queue.isAnyWaiting(db, [packKind]))) packSoon();
   };
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
     sweeping ??= sweep()
-      .catch((error: unknown) => log.error({ err: error }, 'the queue was not swept'))
+      .catch((error: unknown) => log.error({ err: error }, 'sweep of expired claims failed'))
       .finally(() => (sweeping = undefined));
   }, sweepEvery);
 
@@ -258,18 +157,25 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       using watch = subscriptions.watchEarly(queue.queueTopic);
       using asking = held.hold(runner.holder);
       const deadline = performance.now() + protocol.holdSeconds * 1000;
-      // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
+      const isWanted = (): boolean => !asking.isOver;
       // It may have been given already, to a request whose answer was lost.
-      for (let isComing = (await queue.jobOf(db.read, claim)) !== undefined; ;) {
-        if (isComing || (await queue.isWaiting(db, servingOf(runner)))) {
-          const order = await orderNow(runner, claim, () => !asking.isOver);
-          if (order) return order;
-        }
+      const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
+      if (mayBeGiven || (await queue.isWaiting(db, ordering.serving(runner)))) {
+        const order = await ordering.now({ runner, name: claim, mayBeGiven }, isWanted);
+        if (order) return order;
+      }
+      for (;;) {
         const left = deadline - performance.now();
         if (left <= 0 || signal.aborted || asking.isOver) return undefined;
-        isComing = await watch.changed(Math.min(left, lookEvery), signal);
+        const heard = await watch.changed(Math.min(left, lookEvery), signal);
         if (signal.aborted) return undefined;
         await checkRunner(db.read, runner);
+        if (!heard && !(await queue.isWaiting(db, ordering.serving(runner)))) continue;
+        // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
+        const order = await line.look(String(runner.boundAs ?? 'any'), (onClaim) =>
+          ordering.now({ runner, name: claim, onClaim }, isWanted),
+        );
+        if (order) return order;
       }
     },
 
@@ -291,14 +197,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async finish(runner, report) {
-      let receipt: Receipt | undefined;
-      const isTaken = (): boolean => receipt !== undefined && 'taken' in receipt;
-      const settled = db.transaction(async (trx) => (receipt = await settle(trx, runner, report)));
-      // Where transactions take turns, the next order is made right behind and shares the commit.
-      if (report.next === undefined || !db.inTurns) await settled;
-      const next = report.next === undefined ? undefined : orderNow(runner, report.next, isTaken);
-      const [answer, order] = await Promise.all([settled, next]);
-      return order ? { ...answer, next: order } : answer;
+      const { next } = report;
+      // Where an account may have so many under way and no more, who claims may have to wait, and then holds nothing.
+      if (next !== undefined && accountConcurrency === 0) return settleAndOrder(runner, report, next);
+      const receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
+      const isTaken = next !== undefined && 'taken' in receipt;
+      const order = isTaken ? await ordering.now({ runner, name: next }) : undefined;
+      return order ? { ...receipt, next: order } : receipt;
     },
 
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
@@ -313,6 +218,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     async close() {
       clearInterval(timer);
+      line.close();
       await sweeping;
       await Promise.all(packing);
     },

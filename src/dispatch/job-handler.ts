@@ -22,13 +22,15 @@ export interface JobContext extends WriteContext {
   unpacked: UnpackLimits;
 }
 
+/** It has to wait for other work: for the compiles of these dependencies. */
+export interface Later {
+  awaits: readonly bigint[];
+}
+
 /** The server's half of one kind of work; the runner's half has the same name. */
 export interface JobHandler {
-  /**
-   * What is asked of the runner, and that it has begun; undefined when there is nothing left to do, `later` when it has
-   * to wait for other work.
-   */
-  order(context: JobContext, job: ClaimedJob): Promise<Work | 'later' | undefined>;
+  /** What is asked of the runner, and that it has begun; undefined when there is nothing left to do. */
+  order(context: JobContext, job: ClaimedJob): Promise<Work | Later | undefined>;
   /** How it can end, beside being lost. */
   outcomes: readonly Outcome['kind'][];
   /** What the outcome means. */

@@ -1,8 +1,10 @@
-import { isDatabaseFull, type Database, type Queries } from '../db/open.ts';
+import { isDatabaseFull, type Database } from '../db/open.ts';
+import { forEachKind, prepared } from '../db/prepared.ts';
+import type { JobRow, LogRow } from '../db/schema.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { CutReason, LogChunk, Receipt } from '../protocol.ts';
 import { jobOf } from '../queue/queue.ts';
-import { appendLog, findLog } from '../streams/logs.ts';
+import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
  * Takes the chunks of logs. Runners are told the limit of a log and keep to it; what one sends beyond it all the same
@@ -10,6 +12,21 @@ import { appendLog, findLog } from '../streams/logs.ts';
  * that the reserve is kept for, so that whoever fills the disk with a long one does not end everybody else's work.
  */
 const shortLog = 1024 * 1024;
+
+/** The log of what a claim is on, and who holds that claim, in one look. */
+const holdLogUnder = forEachKind((db) =>
+  prepared<{ claim: string }, LogRow & Pick<JobRow, 'holder'>>((queries, value) =>
+    db.locked(
+      queries
+        .selectFrom('jobs')
+        .innerJoin('logs', 'logs.id', 'jobs.subject_id')
+        .selectAll('logs')
+        .select('jobs.holder')
+        .where('jobs.claim', '=', value('claim')),
+      'logs',
+    ),
+  ),
+);
 
 export interface LogIntake {
   take(holder: string, chunk: LogChunk): Promise<Receipt>;
@@ -29,11 +46,11 @@ export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIn
 
   const store = (holder: string, chunk: LogChunk, isRoomy: boolean): Promise<Receipt> =>
     db.transaction(async (trx) => {
-      const job = await jobOf(trx, chunk.claim);
-      if (job?.holder !== holder) return { gone: true };
-      const id = job.subject_id;
-      if (!isRoomy) return { refused: 'disk_full', size: await sizeOf(trx, id) };
-      const appended = await appendLog(db, trx, id, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
+      const [found] = await holdLogUnder(db)(trx, { claim: chunk.claim });
+      if (found?.holder !== holder) return { gone: true };
+      const { holder: _, ...log } = found;
+      if (!isRoomy) return { refused: 'disk_full', size: Number(log.size) };
+      const appended = await appendToHeld(db, trx, log, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
       if ('stored' in appended) return { taken: true };
       if ('full' in appended) return { refused: 'log_too_long', size: Number(appended.full) };
       return { expected: Number(appended.expected) };
@@ -47,14 +64,10 @@ export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIn
         if (!isDatabaseFull(error) && !isNoSpace(error)) throw error;
         const job = await jobOf(db.read, chunk.claim);
         if (job?.holder !== holder) return { gone: true };
-        return { refused: 'disk_full', size: await sizeOf(db.read, job.subject_id) };
+        return { refused: 'disk_full', size: Number((await findLog(db.read, job.subject_id))?.size ?? 0n) };
       }
     },
   };
-}
-
-async function sizeOf(queries: Queries, id: bigint): Promise<number> {
-  return Number((await findLog(queries, id))?.size ?? 0n);
 }
 
 /** What is said in the log itself when it ends before its time. */

@@ -1,3 +1,4 @@
+import type { SqlBool } from 'kysely';
 import { prepared } from '../db/prepared.ts';
 import {
   sealedPlace,
@@ -7,57 +8,72 @@ import {
   type ProjectRow,
   type SuiteRow,
 } from '../db/schema.ts';
-import { advanceBuild, loseBuild } from '../lifecycle/builds.ts';
+import { advanceBuild, advanceHeldBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
+import { findAwaited } from './awaited.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
-import { inTheWorks, sayWaiting, suiteSoftware } from './software.ts';
+import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite: the command's exit decides. */
 export const runSuite: JobHandler = {
   async order(context, job) {
-    const [build, [parts]] = await Promise.all([
-      buildOf(context, job.subject_id),
-      findParts(context.trx, { build: job.subject_id }),
-    ]);
-    if (!build) return undefined;
+    const [parts] = await findParts(context.trx, { build: job.subject_id });
     if (!parts) {
-      await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });
+      const build = await buildOf(context, job.subject_id);
+      if (build) await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });
       return undefined;
     }
-    const [{ missing, layers: _, ...software }, variables] = await Promise.all([
-      suiteSoftware(context, build.suite_id),
-      variablesOf(context, build.suite_id),
+    const {
+      suite_name: suiteName,
+      repository_url: repositoryUrl,
+      sha,
+      command,
+      commit_ref: ref,
+      branch,
+      ...rest
+    } = parts;
+    const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
+    const [found, variables] = await Promise.all([
+      hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
+      hasVariables ? variablesOf(context, build.suite_id) : [],
     ]);
-    const awaited = await inTheWorks(context, job.account_id, missing);
+    const awaited = await findAwaited(
+      context.trx,
+      job.account_id,
+      found.missing.map(({ id }) => id),
+    );
     if (awaited.length > 0) {
       await sayWaiting(context, build.id, awaited);
-      return 'later';
+      return { awaits: awaited.map(({ id }) => id) };
     }
+    // What is missing may have been compiled between the two looks.
+    const needed = found.missing.length === 0 ? found : await suiteSoftware(context, build.suite_id);
+    const { missing, layers: _, ...software } = needed;
     if (missing.length > 0) {
       await addLine(context.db, context.trx, build.id, missing.map(notCompiled).join('\n'));
       await advanceBuild(context, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
     // One that runs already is ordered again when the runner did not get the first answer.
-    if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
+    if (build.build_state !== 'running' && !(await advanceHeldBuild(context, build, 'running'))) return undefined;
     return {
       kind: 'run_suite',
-      source: { projectId: String(build.project_id), repositoryUrl: parts.repository_url },
-      sha: parts.sha,
-      command: parts.command,
+      source: { projectId: String(build.project_id), repositoryUrl },
+      sha,
+      command,
       environment: {
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
-        HEADRACE_SUITE: parts.suite_name,
-        HEADRACE_COMMIT: parts.sha,
-        HEADRACE_REF: parts.commit_ref,
-        HEADRACE_BRANCH: parts.branch,
+        HEADRACE_SUITE: suiteName,
+        HEADRACE_COMMIT: sha,
+        HEADRACE_REF: ref,
+        HEADRACE_BRANCH: branch,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: context.limits,
@@ -68,8 +84,7 @@ export const runSuite: JobHandler = {
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
-    const build = await buildOf(context, job.subject_id);
-    if (build) await advanceBuild(context, build, ...endingOf(outcome));
+    await advanceBuild(context, { id: job.subject_id }, ...endingOf(outcome));
   },
 
   async lose(context, job) {
@@ -126,11 +141,17 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return build;
 }
 
-type Parts = Pick<SuiteRow, 'command'> &
+type Parts = BuildRow &
+  Pick<SuiteRow, 'command'> &
   Pick<ProjectRow, 'repository_url'> &
-  Pick<BuildRequestRow, 'commit_ref' | 'branch'> & { suite_name: string; sha: string };
+  Pick<BuildRequestRow, 'commit_ref' | 'branch'> & {
+    suite_name: string;
+    sha: string;
+    has_software: SqlBool;
+    has_variables: SqlBool;
+  };
 
-/** Everything an order is made of; none when the suite was deleted since. */
+/** A build and everything an order is made of; none when the suite was deleted since. */
 const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
   db
     .selectFrom('builds')
@@ -138,8 +159,17 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('projects', 'projects.id', 'builds.project_id')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .selectAll('builds')
     .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
+    .select((of) => [
+      of
+        .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
+        .as('has_software'),
+      of
+        .exists(of.selectFrom('environment_variables').select('id').whereRef('suite_id', '=', 'suites.id'))
+        .as('has_variables'),
+    ])
     .where('builds.id', '=', value('build')),
 );
 

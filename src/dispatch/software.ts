@@ -1,5 +1,4 @@
 import { attachedStacks, eachOnce, relatedStacks, type Layer, type Stack } from '../lifecycle/software.ts';
-import type { DependencyState } from '../lifecycle/states.ts';
 import type { Software, SuiteOrder } from '../protocol.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
@@ -13,6 +12,15 @@ export interface Needed {
   /** What of it was never compiled. */
   missing: Layer[];
 }
+
+/** What most suites need. */
+export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
+  software: [],
+  prefixes: [],
+  layers: [],
+  missing: [],
+  launches: [],
+};
 
 /** What a suite has attached, in that order, and what that was compiled against. */
 export async function suiteSoftware(
@@ -43,21 +51,14 @@ function neededBy(stacks: Stack[]): Needed {
   };
 }
 
-/**
- * The names of those that an account has in the works: they are about to become something else. What is another's is
- * pinned, and waited for by nobody.
- */
-export async function inTheWorks({ trx }: JobContext, accountId: bigint, layers: readonly Layer[]): Promise<string[]> {
-  if (layers.length === 0) return [];
-  const ids = layers.map(({ id }) => id);
-  const own = trx.selectFrom('dependencies').select('name').where('id', 'in', ids).where('owner_id', '=', accountId);
-  const found = own.where('state', 'in', ['enqueued_for_compile', 'compiling'] satisfies DependencyState[]);
-  return (await found.orderBy('id').execute()).map(({ name }) => name);
-}
-
 /** That something waits for them is the first that there is to say of it, and said once. */
-export async function sayWaiting({ db, trx }: JobContext, subjectId: bigint, names: readonly string[]): Promise<void> {
+export async function sayWaiting(
+  { db, trx }: JobContext,
+  subjectId: bigint,
+  awaited: readonly { name: string }[],
+): Promise<void> {
   if (((await findLog(trx, subjectId))?.size ?? 0n) > 0n) return;
+  const names = awaited.map(({ name }) => name);
   const which = names.length === 1 ? `the dependency ${names[0]}` : `the dependencies ${names.join(', ')}`;
   await addLine(db, trx, subjectId, `This waits for the compile of ${which}.`);
 }

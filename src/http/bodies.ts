@@ -6,13 +6,22 @@ export const largestBody = 1024 * 1024;
 
 /** Teaches the server the three kinds of body. What is none of them, or is broken, is one clear error. */
 export function readBodies(server: FastifyInstance): void {
-  const read = (type: string, parse: (request: FastifyRequest, body: Buffer) => Promise<RawGroup | undefined>): void =>
-    server.addContentTypeParser(type, { parseAs: 'buffer' }, parse);
+  const read = (type: string, parse: (body: Buffer) => RawGroup | undefined): void => {
+    server.addContentTypeParser(type, { parseAs: 'buffer' }, (_, body: Buffer, done) => {
+      let parsed: RawGroup | undefined;
+      try {
+        parsed = parse(body);
+      } catch (error) {
+        return done(error as Error);
+      }
+      return done(null, parsed);
+    });
+  };
   server.removeAllContentTypeParsers();
-  read('application/x-www-form-urlencoded', async (_, body) => parseForm(utf8(body)));
-  read('application/json', async (_, body) => parseJson(utf8(body)));
-  read('multipart/form-data', parseMultipart);
-  read('*', async (_, body) => {
+  read('application/x-www-form-urlencoded', (body) => parseForm(utf8(body)));
+  read('application/json', (body) => parseJson(utf8(body)));
+  server.addContentTypeParser('multipart/form-data', { parseAs: 'buffer' }, parseMultipart);
+  read('*', (body) => {
     if (body.length > 0) throw unreadable();
     return undefined;
   });
@@ -40,9 +49,10 @@ export function parseForm(text: string): RawGroup {
 }
 
 function decode(text: string): string {
-  if (!/[%+]/.test(text)) return text;
+  const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text;
+  if (!spaced.includes('%')) return spaced;
   try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
+    return decodeURIComponent(spaced);
   } catch {
     throw unreadable();
   }

@@ -76,13 +76,15 @@ export async function sendPacked(
 }
 
 /** What is always the same is packed once for each way. */
-export function packedOnce(text: string): (accepted: string | undefined, reply: FastifyReply) => Promise<FastifyReply> {
+export function packedOnce(
+  make: () => string,
+): (accepted: string | undefined, reply: FastifyReply) => Promise<FastifyReply> {
   const packed = new Map<Encoding, Promise<Buffer>>();
   return async (accepted, reply) => {
     const encoding = encodingFor(accepted);
     reply.header('vary', 'accept-encoding');
-    if (encoding === undefined) return reply.send(text);
-    const bytes = packed.get(encoding) ?? ways[encoding].whole(Buffer.from(text));
+    if (encoding === undefined) return reply.send(make());
+    const bytes = packed.get(encoding) ?? ways[encoding].whole(Buffer.from(make()));
     packed.set(encoding, bytes);
     return reply.header('content-encoding', encoding).send(await bytes);
   };

@@ -28,7 +28,7 @@ export function answerPreflights(server: FastifyInstance, routes: readonly Route
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of routes) methods.set(path, (methods.get(path) ?? new Set()).add(method));
   for (const [path, allowed] of methods) {
-    server.options(path, async ({ headers }, reply) => {
+    server.options(path, { config: { provenBy: 'none' } }, async ({ headers }, reply) => {
       const { origin, 'access-control-request-method': asked } = headers;
       if (origin === undefined || asked === undefined) throw new ApiError('api_does_not_exists');
       return reply

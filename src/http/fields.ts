@@ -34,11 +34,11 @@ export interface Reading<F extends FieldSet> {
 export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpose: 'create' | 'change'): Reading<F> {
   const values: Record<string, unknown> = {};
   const errors: FieldErrors = {};
-  for (const [name, field] of Object.entries(fields)) {
-    const raw = lookUp(sent, name);
+  for (const { name, shown, path, field } of planOf(fields).places) {
+    const raw = lookUp(sent, path);
     if (raw === undefined && purpose === 'change') continue;
     if (raw === undefined || (isBlank(raw) && !field.takesBlank)) {
-      if (field.required) errors[fieldName(name)] = ['is_blank'];
+      if (field.required) errors[shown] = ['is_blank'];
       else values[name] = field.fallback;
       continue;
     }
@@ -46,10 +46,30 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
       values[name] = field.parse(raw);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      errors[fieldName(name)] = Object.values(error.fields).flat();
+      errors[shown] = Object.values(error.fields).flat();
     }
   }
   return { values: values as Partial<ValuesOf<F>>, errors };
+}
+
+/** Where the fields of a route are looked for; the same for every request, so it is found out once. */
+interface Plan {
+  places: { name: string; shown: string; path: string[]; field: Field<unknown> }[];
+  known: ReadonlySet<string>;
+}
+
+const plans = new WeakMap<FieldSet, Plan>();
+
+function planOf(fields: FieldSet): Plan {
+  const made = plans.get(fields);
+  if (made) return made;
+  const places = Object.entries(fields).map(([name, field]) => {
+    const shown = fieldName(name);
+    return { name, shown, path: shown.split(/[[\]]+/).filter((part) => part !== ''), field };
+  });
+  const plan = { places, known: new Set(places.map(({ shown }) => shown)) };
+  plans.set(fields, plan);
+  return plan;
 }
 
 /**
@@ -57,19 +77,20 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
  * that nobody encoded is found so, and what is left of it is not taken for the whole.
  */
 export function unknownFields(fields: FieldSet, sent: RawGroup): FieldErrors {
-  const known = new Set(Object.keys(fields).map(fieldName));
   const errors: FieldErrors = {};
-  for (const name of namesIn(sent, known)) errors[name] = ['invalid_format'];
+  noteUnknown(errors, sent, planOf(fields).known, '');
   return errors;
 }
 
-/** The names of all that was sent but for what is known: that is read as it is, whatever its shape. */
-function* namesIn(group: RawGroup, known: ReadonlySet<string>, within = ''): Generator<string> {
-  for (const [part, raw] of Object.entries(group)) {
+/** All that was sent but for what is known: that is read as it is, whatever its shape. */
+function noteUnknown(errors: FieldErrors, group: RawGroup, known: ReadonlySet<string>, within: string): void {
+  for (const part of Object.keys(group)) {
     const name = within === '' ? part : `${within}[${part}]`;
     if (known.has(name)) continue;
-    if (isGroup(raw) && Object.keys(raw).length > 0) yield* namesIn(raw, known, name);
-    else if (!isGroupOf(known, name, raw)) yield name;
+    const raw = group[part];
+    if (raw === undefined) continue;
+    if (isGroup(raw) && Object.keys(raw).length > 0) noteUnknown(errors, raw, known, name);
+    else if (!isGroupOf(known, name, raw)) errors[name] = ['invalid_format'];
   }
 }
 
@@ -83,10 +104,9 @@ function fieldName(name: string): string {
   return name.endsWith('[]') ? name.slice(0, -2) : name;
 }
 
-function lookUp(sent: RawGroup, name: string): Raw | undefined {
+function lookUp(sent: RawGroup, path: readonly string[]): Raw | undefined {
   let at: Raw | undefined = sent;
-  for (const part of fieldName(name).split(/[[\]]+/)) {
-    if (part === '') continue;
+  for (const part of path) {
     if (!isGroup(at)) return at === repeated ? repeated : undefined;
     at = at[part];
   }

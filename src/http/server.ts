@@ -11,6 +11,7 @@ import {
   type ConnectionTimes,
   type ConnectionWatcher,
 } from './connections.ts';
+import { demandProofs } from './bare-routes.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
 import { answerError, isPlain, sendJson, sendKnown, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
@@ -101,6 +102,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   }) as unknown as FastifyInstance;
 
   server.decorate('answered', (status, milliseconds) => options.onAnswered?.(status, milliseconds));
+  demandProofs(server);
   readBodies(server);
   server.decorateRequest('callback', undefined);
   server.decorateRequest('suppressesStatus', false);
@@ -169,7 +171,10 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     method: endpoint.method,
     url: endpoint.path,
     schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
-    config: { showsSecrets: endpoint.showsSecrets ?? false },
+    config: {
+      showsSecrets: endpoint.showsSecrets ?? false,
+      provenBy: endpoint.access === 'none' ? 'none' : 'credentials',
+    },
     onRequest(request, reply, done) {
       openToOrigins(request, reply);
       try {

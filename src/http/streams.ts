@@ -36,7 +36,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
         await admit();
       } catch (error) {
         if (error instanceof ApiError) stream.abort();
-        else log.error({ err: error }, 'whether a caller may go on listening is not known');
+        else log.error({ err: error }, 'stream re-authorization failed');
       }
     }
   };
@@ -71,7 +71,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       }
       const { contentType, status = 200, headers = {} } = answer;
       const brokeOff = (error: unknown): void => {
-        if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'a stream broke off');
+        if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');
       };
       server.answered(status, elapsed(request));
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);

@@ -4,22 +4,23 @@ import { promisify } from 'node:util';
 const derive = promisify(argon2);
 
 /** OWASP's first recommendation for argon2id: 19 MiB, two passes, one lane. */
-const cost = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
+const recommended = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
+
+type Cost = typeof recommended;
 
 /** Hashes with argon2id, in the PHC string form, so that the cost can change without losing old passwords. */
-export async function hashPassword(password: string): Promise<string> {
+export async function hashPassword(password: string, cost: Cost = recommended): Promise<string> {
   const salt = randomBytes(16);
   const tag = await derive('argon2id', parameters(password, salt, cost));
-  return phcString(salt, tag);
+  return phcString(salt, tag, cost);
 }
 
-function phcString(salt: Buffer, tag: Buffer): string {
-  const { memory, passes, parallelism } = cost;
+function phcString(salt: Buffer, tag: Buffer, { memory, passes, parallelism }: Cost): string {
   return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(salt)}$${unpadded(tag)}`;
 }
 
 /** In the form of a hash, of no password: comparing with it takes the time that comparing takes. */
-export const matchesNothing = phcString(randomBytes(16), randomBytes(cost.tagLength));
+export const matchesNothing = phcString(randomBytes(16), randomBytes(recommended.tagLength), recommended);
 
 export async function verifyPassword(password: string, stored: string): Promise<boolean> {
   const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([^$]+)\$([^$]+)$/.exec(stored);
@@ -36,8 +37,8 @@ export async function verifyPassword(password: string, stored: string): Promise<
   return timingSafeEqual(actual, expected);
 }
 
-function parameters(password: string, nonce: Buffer, costs: typeof cost): Argon2Parameters {
-  return { message: password, nonce, ...costs };
+function parameters(password: string, nonce: Buffer, cost: Cost): Argon2Parameters {
+  return { message: password, nonce, ...cost };
 }
 
 function unpadded(bytes: Buffer): string {

@@ -1,5 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { orAborted } from './or-aborted.ts';
 import type { Resolve } from './resolve.ts';
 import { CLOSED_IPV4_RANGES, ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES } from './special-addresses.ts';
 
@@ -98,16 +99,4 @@ function always(addresses: LookupAddress[]): LookupFunction {
     if (options.all) answer(null, addresses);
     else answer(null, first?.address ?? '', first?.family);
   };
-}
-
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = (): void => reject(signal.reason as Error);
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
 }

@@ -1,6 +1,7 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { codeOf } from './error-code.ts';
 
 /** Finds the addresses of a host. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<LookupAddress[]>;
@@ -60,8 +61,4 @@ function limited<T>(most: number, work: (host: string) => Promise<T>) {
       else running -= 1;
     }
   };
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }

@@ -1,17 +1,23 @@
 import { sql } from 'kysely';
-import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
+import type { Transaction } from '../db/open.ts';
+import { prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
-import type { BuildState, CommitState, FetchState } from './states.ts';
+import type { BuildState, CommitState, FetchState, ProjectState } from './states.ts';
 
-type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'build_state' | 'failure_reason'>;
+type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'failure_reason'> & { state: string };
+type NoBuild = Record<keyof CountedBuild, null>;
+
+/** A commit or a request as it stands, once for each of its builds that count, or once without any. */
+type CommitFacts = Pick<CommitRow, 'project_id' | 'build_state'> & (CountedBuild | NoBuild);
+type RequestFacts = CommitFacts & Pick<BuildRequestRow, 'fetch'>;
 
 /**
  * Of each suite the newest attempt and the one before it, found by leaping through the index from suite to suite: a
  * commit that was built a thousand times costs what one costs that was built twice.
  */
-const countedOfCommit = prepared<{ commit: bigint }, CountedBuild>((db, value) =>
+const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) =>
   db
     .withRecursive('built(suite)', (cte) =>
       cte
@@ -32,49 +38,85 @@ const countedOfCommit = prepared<{ commit: bigint }, CountedBuild>((db, value) =
             .where('built.suite', 'is not', null) as never,
         ),
     )
-    .selectFrom('built')
-    .crossJoin('builds') // SQLite keeps this order, and would choose the wrong one for an inner join
-    .select(['builds.suite_id', 'builds.attempt', 'builds.build_state', 'builds.failure_reason'])
-    .whereRef('builds.suite_id', '=', 'built.suite')
-    .where('builds.commit_id', '=', value('commit'))
-    .where('builds.attempt', '>=', (of) =>
-      of
-        .selectFrom('builds as newer')
-        .select(sql<number>`max(newer.attempt) - 1`.as('attempt'))
-        .where('newer.commit_id', '=', value('commit'))
-        .whereRef('newer.suite_id', '=', 'built.suite'),
-    ),
+    .with('counted', (cte) =>
+      cte
+        .selectFrom('built')
+        .crossJoin('builds') // SQLite keeps this order, and would choose the wrong one for an inner join
+        .select(['builds.suite_id', 'builds.attempt', 'builds.build_state as state', 'builds.failure_reason'])
+        .whereRef('builds.suite_id', '=', 'built.suite')
+        .where('builds.commit_id', '=', value('commit'))
+        .where('builds.attempt', '>=', (of) =>
+          of
+            .selectFrom('builds as newer')
+            .select(sql<number>`max(newer.attempt) - 1`.as('attempt'))
+            .where('newer.commit_id', '=', value('commit'))
+            .whereRef('newer.suite_id', '=', 'built.suite'),
+        ),
+    )
+    .selectFrom('commits')
+    .leftJoin('counted', (join) => join.onTrue())
+    .select(['commits.project_id', 'commits.build_state'])
+    .select(['counted.suite_id', 'counted.attempt', 'counted.state', 'counted.failure_reason'])
+    .where('commits.id', '=', value('commit'))
+    .$castTo<CommitFacts>(),
+);
+const factsOfRequest = prepared<{ request: bigint }, RequestFacts>((db, value) =>
+  db
+    .selectFrom('build_requests')
+    .leftJoin('builds', 'builds.build_request_id', 'build_requests.id')
+    .select(['build_requests.project_id', 'build_requests.build_state', 'build_requests.fetch'])
+    .select(['builds.suite_id', 'builds.attempt', 'builds.build_state as state', 'builds.failure_reason'])
+    .where('build_requests.id', '=', value('request'))
+    .$castTo<RequestFacts>(),
 );
 
 /*
  * A commit and a request are held from before their builds are looked at until the transaction is over: of two whose
- * builds end at the same moment, the second sees what the first one left.
+ * builds end at the same moment, the second sees what the first one left. Nobody waits for the answer: whatever is asked
+ * after that is answered when they are held.
  */
-const holdCommit = forEachKind((db) =>
-  prepared<{ id: bigint }, Pick<CommitRow, 'id' | 'project_id' | 'build_state'>>((queries, value) =>
-    db.locked(
-      queries.selectFrom('commits').select(['id', 'project_id', 'build_state']).where('id', '=', value('id')),
-      'commits',
-    ),
-  ),
+const holdCommit = preparedChange<{ id: bigint }>((db, value) =>
+  db.selectFrom('commits').select('id').where('id', '=', value('id')).forNoKeyUpdate(),
 );
-const holdRequest = forEachKind((db) =>
-  prepared<{ id: bigint }, Pick<BuildRequestRow, 'id' | 'project_id' | 'build_state' | 'fetch'>>((queries, value) =>
-    db.locked(
-      queries
-        .selectFrom('build_requests')
-        .select(['id', 'project_id', 'build_state', 'fetch'])
-        .where('id', '=', value('id')),
-      'build_requests',
-    ),
-  ),
+const holdRequest = preparedChange<{ id: bigint }>((db, value) =>
+  db.selectFrom('build_requests').select('id').where('id', '=', value('id')).forNoKeyUpdate(),
 );
-const countedOfRequest = prepared<{ request: bigint }, CountedBuild>((db, value) =>
-  db
-    .selectFrom('builds')
-    .select(['suite_id', 'attempt', 'build_state', 'failure_reason'])
-    .where('build_request_id', '=', value('request')),
-);
+/** One of each, which is what most transactions hold: the commit when the request is held. */
+const holdPair = preparedChange<{ request: bigint; commit: bigint }>((db, value) => ({
+  compile: () =>
+    sql`
+      with request as materialized (
+        select id from build_requests where id = ${value('request')} for no key update
+      )
+      select commits.id from commits
+      where commits.id = ${value('commit')} and (select count(*) from request) >= 0 for no key update
+    `.compile(db),
+}));
+
+/** What a transaction holds already, or has made itself. */
+const heldIn = new WeakMap<Transaction, Set<bigint>>();
+
+async function hold({ db, trx }: WriteContext, requestIds: readonly bigint[], commitIds: readonly bigint[]) {
+  if (db.inTurns) return;
+  const held = heldIn.get(trx) ?? new Set();
+  heldIn.set(trx, held);
+  const requests = requestIds.filter((id) => !held.has(id));
+  const commits = commitIds.filter((id) => !held.has(id));
+  const [[request], [commit]] = [requests, commits];
+  if (request !== undefined && commit !== undefined && requests.length + commits.length === 2)
+    await holdPair(trx, { request, commit });
+  else {
+    for (const id of requests) await holdRequest(trx, { id });
+    for (const id of commits) await holdCommit(trx, { id });
+  }
+  for (const id of [...requests, ...commits]) held.add(id);
+}
+
+/** What a transaction has made itself, nobody else can touch. */
+export function isOurs({ trx }: WriteContext, id: bigint): void {
+  heldIn.set(trx, (heldIn.get(trx) ?? new Set()).add(id));
+}
+
 const moveCommit = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>
   db
     .updateTable('commits')
@@ -91,41 +133,39 @@ const moveRequest = preparedChange<{ id: bigint; from: string; state: string }>(
 );
 
 /** Until the transaction is over nobody else adds builds to the commit, or looks at those that it has to do so. */
-export async function holdForBuilds({ db, trx }: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
-  await Promise.all([
-    holdRequest(db)(trx, { id: requestId }),
-    commitId === undefined ? undefined : holdCommit(db)(trx, { id: commitId }),
-  ]);
+export async function holdForBuilds(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
+  await hold(context, [requestId], commitId === undefined ? [] : [commitId]);
 }
 
 /** Brings commits and requests into line with their builds. Answers what moved, and which projects that changes. */
 export async function rollUpCommits(
-  { db, trx }: WriteContext,
+  context: WriteContext,
   commitIds: bigint[],
   requestIds: bigint[],
 ): Promise<{ moved: LifecycleEvent[]; changed: bigint[] }> {
-  // Asked for all at once and answered in this order: each is looked at when it is held.
-  const [requests, commits, ofCommits, ofRequests] = await Promise.all([
-    Promise.all(requestIds.map((id) => holdRequest(db)(trx, { id }))),
-    Promise.all(commitIds.map((id) => holdCommit(db)(trx, { id }))),
-    Promise.all(commitIds.map((commit) => countedOfCommit(trx, { commit }))),
-    Promise.all(requestIds.map((request) => countedOfRequest(trx, { request }))),
+  const { trx } = context;
+  await hold(context, requestIds, commitIds);
+  const [ofCommits, ofRequests] = await Promise.all([
+    Promise.all(commitIds.map((commit) => factsOfCommit(trx, { commit }))),
+    Promise.all(requestIds.map((request) => factsOfRequest(trx, { request }))),
   ]);
   const moved: LifecycleEvent[] = [];
   const changed: bigint[] = [];
   for (const [at, id] of commitIds.entries()) {
-    const [commit] = commits[at] ?? [];
+    const rows = ofCommits[at] ?? [];
+    const [commit] = rows;
     if (!commit) throw new Error(`commit ${id} is gone`);
-    const state = commitState((ofCommits[at] ?? []).map(toFact), 'chosen');
+    const state = commitState(toFacts(rows), 'chosen');
     if (state === commit.build_state) continue;
     await moveCommit(trx, { id, from: commit.build_state, state });
     moved.push({ projectId: commit.project_id, subjectId: id, type: 'commit', state });
     changed.push(commit.project_id);
   }
   for (const [at, id] of requestIds.entries()) {
-    const [request] = requests[at] ?? [];
+    const rows = ofRequests[at] ?? [];
+    const [request] = rows;
     if (!request) throw new Error(`build request ${id} is gone`);
-    const state = buildRequestState(request.fetch as FetchState, (ofRequests[at] ?? []).map(toFact));
+    const state = buildRequestState(request.fetch as FetchState, toFacts(rows));
     if (state === request.build_state) continue;
     await moveRequest(trx, { id, from: request.build_state, state });
     moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
@@ -149,30 +189,30 @@ const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'id' | 
       ),
     ),
 );
-const moveProject = preparedChange<{ id: bigint; state: string }>((db, value) =>
-  db
-    .updateTable('projects')
-    .set({ build_state: value('state') })
-    .where('id', '=', value('id'))
-    .where('build_state', '!=', value('state')),
-);
 
 /**
- * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Its row
- * is held already, so nothing newer can be overwritten. Answers the commit that decided.
+ * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Who
+ * asks holds its row, so nothing newer is overwritten with the answer, and names the commit that decided.
  */
-export async function rollUpProject({ trx }: WriteContext, projectId: bigint): Promise<bigint | undefined> {
-  const [deciding] = await findDecidingCommit(trx, { project: projectId });
-  const state = projectState((deciding?.build_state as CommitState | undefined) ?? null);
-  await moveProject(trx, { id: projectId, state });
-  return deciding?.id;
+export async function decidedState(
+  { trx }: WriteContext,
+  projectId: bigint,
+): Promise<{ deciding: bigint | undefined; state: ProjectState }> {
+  const [commit] = await findDecidingCommit(trx, { project: projectId });
+  return { deciding: commit?.id, state: projectState((commit?.build_state as CommitState | undefined) ?? null) };
 }
 
-function toFact(build: CountedBuild): BuildFact {
-  return {
-    suiteId: build.suite_id,
-    attempt: build.attempt,
-    state: build.build_state as BuildState,
-    failureReason: build.failure_reason,
-  };
+function toFacts(rows: readonly (CountedBuild | NoBuild)[]): BuildFact[] {
+  return rows.flatMap((build): BuildFact[] =>
+    build.suite_id === null
+      ? []
+      : [
+          {
+            suiteId: build.suite_id,
+            attempt: build.attempt,
+            state: build.state as BuildState,
+            failureReason: build.failure_reason,
+          },
+        ],
+  );
 }

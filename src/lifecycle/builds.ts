@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../db/open.ts';
-import { prepared, preparedInsert, preparedWrite } from '../db/prepared.ts';
+import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLogs, completeLog } from '../streams/logs.ts';
-import { recordEvent, rollUp } from './ledger.ts';
+import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
@@ -20,31 +20,71 @@ interface Ending {
 /** Moves a build on, if it stands where that is possible; answers whether it did. */
 export async function advanceBuild(
   context: WriteContext,
-  build: BuildRow,
+  build: Pick<BuildRow, 'id'>,
   to: BuildState,
   ending: Ending = {},
 ): Promise<boolean> {
-  if (!(await moveBuild(context, build, to, ending))) return false;
+  const moved = await moveBuild(context, build, to, ending);
+  if (moved) rollUp(context, { commit: moved.commit_id, request: moved.build_request_id });
+  return moved !== undefined;
+}
+
+/**
+ * The same, for whoever holds the build's job and has looked at the build since: nobody else moves it then. That the store
+ * sees it in the same way is checked at the end of the transaction, and not waited for here.
+ */
+export async function advanceHeldBuild(context: WriteContext, build: BuildRow, to: BuildState): Promise<boolean> {
+  if (!statesBefore(buildMachine, to).includes(build.build_state as BuildState)) return false;
+  checkAtEnd(context, isMoved(write(context, build, to, {}), build));
+  await tell(context, build, to);
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   return true;
 }
 
-async function moveBuild(context: WriteContext, build: BuildRow, to: BuildState, ending: Ending): Promise<boolean> {
-  const { exit_status = null, failure_reason = '' } = ending;
-  const values = { id: build.id, now: BigInt(Date.now()), exit_status, failure_reason };
-  if ((await moves[to](context.trx, values)) !== 1n) return false;
-  if (isFinal(buildMachine, to)) await completeLog(context.db, context.trx, build.id);
-  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state: to });
-  return true;
+async function isMoved(moving: Promise<Moved | undefined>, { id }: BuildRow): Promise<void> {
+  if (!(await moving)) throw new Error(`build ${id} was moved by somebody who does not hold its job`);
 }
 
-type Move = (trx: Transaction, values: { id: bigint; now: bigint } & Required<Ending>) => Promise<bigint>;
+async function moveBuild(
+  context: WriteContext,
+  build: Pick<BuildRow, 'id'>,
+  to: BuildState,
+  ending: Ending,
+): Promise<Moved | undefined> {
+  const moved = await write(context, build, to, ending);
+  if (moved) await tell(context, moved, to);
+  return moved;
+}
+
+type Moved = Pick<BuildRow, 'id' | 'project_id' | 'commit_id' | 'build_request_id'>;
+
+async function write(
+  { trx }: WriteContext,
+  { id }: Pick<BuildRow, 'id'>,
+  to: BuildState,
+  ending: Ending,
+): Promise<Moved | undefined> {
+  const { exit_status = null, failure_reason = '' } = ending;
+  const [moved] = await moves[to](trx, { id, now: BigInt(Date.now()), exit_status, failure_reason });
+  return moved;
+}
+
+/** That it came to a state; with the final one its log is complete. */
+async function tell(context: WriteContext, build: Moved, state: BuildState): Promise<void> {
+  if (isFinal(buildMachine, state)) await completeLog(context.db, context.trx, build.id);
+  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
+}
+
+type Move = (
+  trx: Transaction,
+  values: { id: bigint; now: bigint } & Required<Ending>,
+) => Promise<readonly Readonly<Moved>[]>;
 
 const moves = Object.fromEntries(buildMachine.states.map((to) => [to, moveTo(to)])) as Record<BuildState, Move>;
 
 /** The write that moves a build, guarded by the states that it may leave. */
 function moveTo(to: BuildState): Move {
-  return preparedWrite((db, value) => {
+  return prepared((db, value) => {
     const began = { started_at: value('now') };
     const ended = {
       finished_at: value('now'),
@@ -59,7 +99,8 @@ function moveTo(to: BuildState): Move {
         'build_state',
         'in',
         statesBefore(buildMachine, to).map((state) => sql.lit<string>(state)),
-      );
+      )
+      .returning(['id', 'project_id', 'commit_id', 'build_request_id']);
   });
 }
 

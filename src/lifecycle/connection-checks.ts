@@ -36,7 +36,8 @@ export async function beginCheck(
     .where('answer', 'is', null)
     .orderBy('id', 'desc')
     .executeTakeFirst();
-  if (open && now - open.created_at < 5000n) return open.id;
+  // One that is older was left behind by a server that died.
+  if (open && now - open.created_at < BigInt(longestCheckMs)) return open.id;
   const id = ids.next();
   await trx.deleteFrom('connection_checks').where('project_id', '=', project.id).where('answer', 'is', null).execute();
   await trx
@@ -74,10 +75,10 @@ export async function giveUpCheck(context: WriteContext, id: bigint, seen: Conne
   await settleCheck(context, id, seen);
 }
 
-/** What was seen; undefined while nothing was. */
-export async function checkSeen(db: Queries, id: bigint): Promise<ConnectionCheck | undefined> {
+/** What was seen; undefined while nothing was, `gone` once the project is. */
+export async function checkSeen(db: Queries, id: bigint): Promise<ConnectionCheck | 'gone' | undefined> {
   const row = await db.selectFrom('connection_checks').select('answer').where('id', '=', id).executeTakeFirst();
-  return read(row);
+  return row ? read(row) : 'gone';
 }
 
 /** The last look at a project's repository. */

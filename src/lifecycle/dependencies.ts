@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { DependencyRow } from '../db/schema.ts';
-import { cancel, drop, enqueue } from '../queue/queue.ts';
+import { cancel, drop, enqueue, hurryAccount } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
 import { dependencyMoved, recordEvent } from './ledger.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
@@ -140,6 +140,7 @@ export async function finishCompile(context: WriteContext, dependency: Owned, re
     .executeTakeFirst();
   if (!finished) return;
   await completeLog(db, trx, id);
+  await wakeWaiting(context, dependency.owner_id);
   await dependencyHappened(context, dependency, finished.state as DependencyState);
 }
 
@@ -149,6 +150,15 @@ export async function failCompile(context: WriteContext, dependency: Owned, why 
   if (why !== '') await addLine(db, trx, dependency.id, why);
   if (!(await move(context, dependency, [statesBefore(machine, 'compile_failed'), 'compile_failed']))) return;
   await completeLog(db, trx, dependency.id);
+  await wakeWaiting(context, dependency.owner_id);
+}
+
+/**
+ * Suites and compiles of an account that wait for compiles are looked at anew: one of those is over, or they may not need
+ * it any more. Nobody waits for what another account compiles.
+ */
+export async function wakeWaiting({ db, trx }: WriteContext, ownerId: bigint): Promise<void> {
+  await hurryAccount(db, trx, ownerId, ['run_suite', 'compile_dependency']);
 }
 
 /** Offers what is compiled to every account; false while nothing is. */

@@ -1,9 +1,9 @@
 import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
 import type { Transaction } from '../db/open.ts';
-import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
+import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { Schema } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
-import { rollUpCommits, rollUpProject } from './apply-rollup.ts';
+import { decidedState, rollUpCommits } from './apply-rollup.ts';
 import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
 
 /**
@@ -18,7 +18,7 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  1. an idempotency key; the runner that asks; the turn of its account
  *  2. jobs, but for delivery jobs
  *  3. the build, deploy or dependency that a job is about, and its log
- *  4. build requests
+ *  4. the lane of a deploy, where its place in the queue is; build requests
  *  5. the right to record what was fetched for a project (`holdFetched`)
  *  6. commits
  *  7. projects
@@ -26,7 +26,9 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  9. delivery jobs
  * 10. deliveries
  *
- * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen.
+ * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen. And
+ * whoever passes over what others hold waits for nobody: so a claim takes a turn and a job after the outcome of another
+ * job, and the end of a compile lets go of the jobs that wait for it.
  */
 interface Ledger {
   events: LifecycleEvent[];
@@ -38,6 +40,8 @@ interface Ledger {
   trunks: Map<bigint, bigint | null>;
   /** Why requests came to nothing. */
   reasons: Map<bigint, string>;
+  /** What has to turn out well. */
+  checks: Promise<void>[];
 }
 
 const ledgers = new WeakMap<Transaction, Ledger>();
@@ -61,6 +65,7 @@ function emptyLedger(): Ledger {
     dependencies: new Set(),
     trunks: new Map(),
     reasons: new Map(),
+    checks: [],
   };
 }
 
@@ -86,6 +91,12 @@ export function fetchFailed(context: WriteContext, requestId: bigint, reason: st
   ledgerOf(context).reasons.set(requestId, reason);
 }
 
+/** Notes something that the transaction relies on and nobody waits for: where it fails, the transaction does. */
+export function checkAtEnd(context: WriteContext, check: Promise<void>): void {
+  check.catch(() => {}); // it is waited for at the end, if the transaction gets there
+  ledgerOf(context).checks.push(check);
+}
+
 /** Notes that these have to be brought into line with what they consist of. */
 export function rollUp(
   context: WriteContext,
@@ -102,7 +113,10 @@ export async function applyLedger(context: WriteContext): Promise<void> {
   const noted = ledgers.get(context.trx);
   if (!noted) return;
   ledgers.set(context.trx, emptyLedger());
-  const { moved, changed } = await rollUpCommits(context, inOrder(noted.commits), inOrder(noted.requests));
+  const [{ moved, changed }] = await Promise.all([
+    rollUpCommits(context, inOrder(noted.commits), inOrder(noted.requests)),
+    ...noted.checks,
+  ]);
   const events = [...noted.events, ...moved].map((one) => ({
     ...one,
     reason: noted.reasons.get(one.subjectId),
@@ -110,39 +124,34 @@ export async function applyLedger(context: WriteContext): Promise<void> {
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...noted.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
-    await record(context, id, byProject.get(id) ?? [], async () => {
-      const trunk = noted.trunks.get(id);
-      if (trunk !== undefined) await changeTrunk(context.trx, { id, trunk });
-      return behind.has(id) ? rollUpProject(context, id) : undefined;
-    });
+    const trunk = noted.trunks.get(id);
+    await record(context, id, { news: byProject.get(id) ?? [], isBehind: behind.has(id), trunk });
   }
   for (const id of inOrder(noted.dependencies)) await tellOfDependency(context, id);
 }
-
-const changeTrunk = preparedChange<{ id: bigint; trunk: bigint | null }>((db, value) =>
-  db
-    .updateTable('projects')
-    .set({ trunk_commit_id: value('trunk') })
-    .where('id', '=', value('id')),
-);
 
 function inOrder(ids: Set<bigint>): bigint[] {
   return [...ids].toSorted((a, b) => (a < b ? -1 : Number(a > b)));
 }
 
-interface Taken {
+interface Held {
   last_event: bigint;
   build_state: string;
   is_told: SqlBool;
 }
 
 /** Also says whether anybody asked to be told: in most projects nobody did, and nothing more is spent on it. */
-const takeSequences = prepared<{ id: bigint; events: bigint }, Taken>((db, value) =>
-  db
-    .updateTable('projects')
-    .set((of) => ({ last_event: of('last_event', '+', value('events')) }))
-    .where('id', '=', value('id'))
-    .returning((of) => ['last_event', 'build_state', of.exists(toBeTold(of)).as('is_told')]),
+const holdProject = forEachKind((db) =>
+  prepared<{ id: bigint }, Held>((queries, value) =>
+    db.locked(
+      queries
+        .selectFrom('projects')
+        .select(['last_event', 'build_state'])
+        .select((of) => of.exists(toBeTold(of)).as('is_told'))
+        .where('id', '=', value('id')),
+      'projects',
+    ),
+  ),
 );
 
 function toBeTold(of: ExpressionBuilder<Schema, 'projects'>) {
@@ -153,24 +162,44 @@ function toBeTold(of: ExpressionBuilder<Schema, 'projects'>) {
     .where('notifications.notifiable_type', '=', sql.lit('build'));
 }
 
+type Changed = Omit<Held, 'is_told'> & { id: bigint };
+
+const changeProject = preparedChange<Changed>((db, value) =>
+  db
+    .updateTable('projects')
+    .set({ last_event: value('last_event'), build_state: value('build_state') })
+    .where('id', '=', value('id')),
+);
+const changeTrunk = preparedChange<{ id: bigint; trunk: bigint | null }>((db, value) =>
+  db
+    .updateTable('projects')
+    .set({ trunk_commit_id: value('trunk') })
+    .where('id', '=', value('id')),
+);
 const insertEvents = preparedInsert('events');
+
+interface Noted {
+  news: News[];
+  /** Its state may not be that of the commit which decides any more. */
+  isBehind: boolean;
+  /** The commit at the end of its trunk, where that has changed. */
+  trunk: bigint | null | undefined;
+}
 
 /**
  * Writes down what happened in a project. Sequences are given out under the lock of its row, so they stand in the order
- * of the commits: who reads from one on misses nothing. `bringIntoLine` answers the commit that decided on its state.
+ * of the commits: who reads from one on misses nothing.
  */
-async function record(
-  context: WriteContext,
-  id: bigint,
-  news: News[],
-  bringIntoLine: () => Promise<bigint | undefined>,
-): Promise<void> {
+async function record(context: WriteContext, id: bigint, { news, isBehind, trunk }: Noted): Promise<void> {
   const { db, trx, ids } = context;
-  const many = BigInt(news.length);
-  const [project] = await takeSequences(trx, { id, events: many });
+  const held = holdProject(db)(trx, { id });
+  if (trunk !== undefined) await changeTrunk(trx, { id, trunk });
+  const [[project], decided] = await Promise.all([
+    held,
+    isBehind ? decidedState(context, id) : undefined, // answered when the project is held
+  ]);
   if (!project) throw new Error(`project ${id} is gone`);
-  const deciding = await bringIntoLine();
-  const first = project.last_event - many + 1n;
+  const first = project.last_event + 1n;
   const events = news.map(({ subjectId, type, state }, at) => ({
     id: ids.next(),
     project_id: id,
@@ -180,10 +209,15 @@ async function record(
     state,
     created_at: BigInt(Date.now()),
   }));
+  await changeProject(trx, {
+    id,
+    last_event: project.last_event + BigInt(news.length),
+    build_state: decided?.state ?? project.build_state,
+  });
   await insertEvents(trx, ...events);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
-  if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, deciding));
+  if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
 }
 
 /** What the project was when each happened: up to the event of the commit that decides, what it was before. */

@@ -1,13 +1,12 @@
-import { sql } from 'kysely';
-import { prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
-import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRuleRow } from '../db/schema.ts';
+import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
+import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
 import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
 import type { WriteContext } from './write-context.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
-import { holdForBuilds } from './apply-rollup.ts';
+import { holdForBuilds, isOurs } from './apply-rollup.ts';
 import {
   buildMachine,
   buildRequestMachine,
@@ -46,11 +45,13 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     fetch: fetchMachine.initial,
     branch: '',
   };
-  await insertRequest(context.trx, request);
-  await beginLog(context.trx, request.id, project.id);
-  announceRequest(context, request);
+  const { trx } = context;
   const known = await knownCommit(context, request);
-  if (known) await startSuites(context, project, request, known, known.branch);
+  isOurs(context, request.id);
+  await insertRequest(trx, known ? { ...request, ...fetchedAs(known.commit, known.commit.branch) } : request);
+  await beginLog(trx, request.id, project.id, { isComplete: known !== undefined });
+  announceRequest(context, request);
+  if (known) await startKnown(context, project, request, known);
   else await enqueueFetch(context, project, request.id);
   return request;
 }
@@ -66,14 +67,36 @@ async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requ
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
-const findCommit = prepared<{ project: bigint; ref: string }, CommitRow>((db, value) =>
-  db.selectFrom('commits').selectAll().where('project_id', '=', value('project')).where('ref', '=', value('ref')),
+const holdCommitByRef = forEachKind((db) =>
+  prepared<{ project: bigint; ref: string }, CommitRow>((queries, value) =>
+    db.locked(
+      queries
+        .selectFrom('commits')
+        .selectAll()
+        .where('project_id', '=', value('project'))
+        .where('ref', '=', value('ref')),
+      'commits',
+    ),
+  ),
 );
 
-async function knownCommit({ trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
-  if (!/^[0-9a-f]{40}$/.test(request.commit_ref)) return undefined;
-  const [commit] = await findCommit(trx, { project: request.project_id, ref: request.commit_ref });
-  return commit;
+/** A commit that is held, and the suites that apply to it. */
+interface Known {
+  commit: CommitRow;
+  suites: Tried[];
+}
+
+async function knownCommit(context: WriteContext, request: BuildRequestRow): Promise<Known | undefined> {
+  const { db, trx } = context;
+  const { project_id: project, commit_ref: ref } = request;
+  if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
+  const [[commit], suites] = await Promise.all([
+    holdCommitByRef(db)(trx, { project, ref }),
+    findSuites(trx, { project, ref }), // answered when the commit is held, and so up to date
+  ]);
+  if (!commit) return undefined;
+  isOurs(context, commit.id);
+  return { commit, suites: applying(suites, commit) };
 }
 
 /** Records how far the fetch has come, unless it is over already. */
@@ -104,58 +127,74 @@ export async function startSuites(
   branch: string,
 ): Promise<void> {
   const { trx } = context;
-  const likely = branch === '' ? ((JSON.parse(commit.branches) as string[])[0] ?? '') : branch;
-  await recordFetch(trx, { id: request.id, commit: commit.id, branch: likely });
+  await recordFetch(trx, { id: request.id, ...fetchedAs(commit, branch) });
   await completeLog(context.db, trx, request.id);
-  const place = { projectId: project.id, accountId: project.owner_id, commitId: commit.id, requestId: request.id };
-  const [, suites] = await Promise.all([
-    holdForBuilds(context, request.id, commit.id),
-    suitesFor(context, project.id, commit), // answered when the commit is held, and so up to date
-  ]);
-  await addBuilds(context, place, suites);
-  rollUp(context, { commit: commit.id, request: request.id, project: project.id });
+  await holdForBuilds(context, request.id, commit.id);
+  const suites = applying(await findSuites(trx, { project: project.id, ref: commit.ref }), commit);
+  await startKnown(context, project, request, { commit, suites });
 }
 
-const recordFetch = preparedChange<{ id: bigint; commit: bigint; branch: string }>((db, value) =>
+async function startKnown(
+  context: WriteContext,
+  { id: projectId, owner_id: accountId }: Owned,
+  { id: requestId }: BuildRequestRow,
+  { commit: { id: commitId }, suites }: Known,
+): Promise<void> {
+  await addBuilds(context, { projectId, accountId, commitId, requestId }, suites);
+  rollUp(context, { commit: commitId, request: requestId, project: projectId });
+}
+
+type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch'>;
+
+function fetchedAs(commit: CommitRow, branch: string): Fetched {
+  const likely = branch === '' ? ((JSON.parse(commit.branches) as string[])[0] ?? '') : branch;
+  return { commit_id: commit.id, fetch: 'done' satisfies FetchState, branch: likely };
+}
+
+const recordFetch = preparedChange<Fetched & { id: bigint }>((db, value) =>
   db
     .updateTable('build_requests')
-    .set({ commit_id: value('commit'), fetch: sql.lit<string>('done'), branch: value('branch') })
+    .set({ commit_id: value('commit_id'), fetch: value('fetch'), branch: value('branch') })
     .where('id', '=', value('id')),
 );
-const findSuites = prepared<{ project: bigint; commit: bigint }, { id: bigint; last: bigint | number | null }>(
-  (db, value) =>
-    db
-      .selectFrom('suites')
-      .select('id')
-      .select((of) =>
-        of
-          .selectFrom('builds')
-          .select((within) => within.fn.max('attempt').as('last'))
-          .where('builds.commit_id', '=', value('commit'))
-          .whereRef('builds.suite_id', '=', 'suites.id')
-          .as('last'),
-      )
-      .where('project_id', '=', value('project'))
-      .orderBy('id'),
-);
-const findRules = prepared<{ project: bigint }, SuiteRuleRow>((db, value) =>
+
+/** A suite with how often it was tried on the commit, once for each of its rules, or once without any. */
+interface SuiteFacts {
+  id: bigint;
+  last: bigint | number | null;
+  subject: string | null;
+  operator: string | null;
+  value: string | null;
+}
+
+const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>((db, value) =>
   db
-    .selectFrom('suite_rules')
-    .innerJoin('suites', 'suites.id', 'suite_rules.suite_id')
-    .selectAll('suite_rules')
-    .where('suites.project_id', '=', value('project')),
+    .selectFrom('suites')
+    .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
+    .select(['suites.id', 'suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
+    .select((of) =>
+      of
+        .selectFrom('builds')
+        .select((within) => within.fn.max('attempt').as('last'))
+        .where('builds.commit_id', '=', (commit) =>
+          commit
+            .selectFrom('commits')
+            .select('commits.id')
+            .where('commits.project_id', '=', value('project'))
+            .where('commits.ref', '=', value('ref')),
+        )
+        .whereRef('builds.suite_id', '=', 'suites.id')
+        .as('last'),
+    )
+    .where('suites.project_id', '=', value('project'))
+    .orderBy('suites.id'),
 );
 
-async function suitesFor({ trx }: WriteContext, projectId: bigint, commit: CommitRow): Promise<Tried[]> {
-  const [suites, rules] = await Promise.all([
-    findSuites(trx, { project: projectId, commit: commit.id }),
-    findRules(trx, { project: projectId }),
-  ]);
+function applying(rows: readonly Readonly<SuiteFacts>[], commit: CommitRow): Tried[] {
   const facts = factsOf(commit);
-  const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
-  return suites
-    .filter(({ id }) => applies((rulesOf.get(id) ?? []) as unknown as Rule[], facts))
-    .map(({ id, last }) => ({ suiteId: id, last: Number(last ?? 0) }));
+  return Array.from(Map.groupBy(rows, ({ id }) => id))
+    .filter(([, rules]) => applies(rules.filter(({ subject }) => subject !== null) as unknown as Rule[], facts))
+    .map(([suiteId, [suite]]) => ({ suiteId, last: Number(suite?.last ?? 0) }));
 }
 
 /** What rules look at. */

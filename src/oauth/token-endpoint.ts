@@ -1,12 +1,11 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import { parseForm } from '../http/bodies.ts';
+import { form } from '../http/bare-bodies.ts';
+import type { BareAnswer, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
 import { clientChallenge } from '../http/challenges.ts';
 import { addressOf } from '../http/client-address.ts';
-import { emptyGroup, type RawGroup } from '../http/raw.ts';
-import { hearOut } from '../http/unread-bodies.ts';
+import type { RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { clientWithSecret, type Client } from './clients.ts';
 import { redeem } from './codes.ts';
@@ -25,29 +24,27 @@ const largestForm = 16 * 1024;
 const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier'];
 
 /** RFC 6749 section 3.2: where applications exchange a code for a token. Its answers have no envelope. */
-export function addTokenEndpoint(server: FastifyInstance, services: TokenServices): void {
-  void server.register(async (endpoint) => {
-    endpoint.removeAllContentTypeParsers();
-    endpoint.addContentTypeParser(
-      'application/x-www-form-urlencoded',
-      { parseAs: 'string', bodyLimit: largestForm },
-      async (_: FastifyRequest, body: string) => parseForm(body),
-    );
-    endpoint.setErrorHandler(async (error, request, reply) => {
-      await hearOut(request, reply);
-      return sendError(error, request, reply, services);
-    });
-    endpoint.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
-    endpoint.post<{ Body: RawGroup | undefined }>('/oauth2/access_token', async (request, reply) => {
-      const sent = request.body ?? emptyGroup();
-      refuseRepeated(sent, names);
-      const parameters = parametersOf(sent);
-      const client = await identify(request.headers.authorization, parameters, services.db);
-      const address = addressOf(request.raw, services.isBehindProxy);
+export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
+  const route: BareRoute<void, RawGroup> = {
+    method: 'POST',
+    path: '/oauth2/access_token',
+    body: form(largestForm),
+    async handle({ head, body }) {
+      refuseRepeated(body, names);
+      const parameters = parametersOf(body);
+      const client = await identify(head.headers.authorization, parameters, services.db);
+      const address = addressOf(head.raw, services.isBehindProxy);
       const { token, scopes } = await exchange(client, parameters, address, services);
-      return send(reply, 200, { access_token: token, token_type: 'bearer', scope: scopes.join(' ') });
-    });
-  });
+      return answer(200, { access_token: token, token_type: 'bearer', scope: scopes.join(' ') });
+    },
+  };
+  return {
+    provenBy: 'client',
+    isCounted: true,
+    admit: async () => {}, // the application says who it is in the body
+    routes: [route],
+    refuse: (error, head) => errorAnswer(error, head, services),
+  };
 }
 
 /** RFC 6749 section 2.3.1: by Basic or in the body, and not by both. What stands in the address is not looked at. */
@@ -100,33 +97,23 @@ async function exchange(client: Client, parameters: Parameters, address: string,
 }
 
 /** RFC 6749 section 5.1: nobody keeps an answer that has a token in it. */
-function send(reply: FastifyReply, status: number, body: object): FastifyReply {
-  return reply
-    .status(status)
-    .header('cache-control', 'no-store')
-    .header('pragma', 'no-cache')
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(body));
+function answer(status: number, content: object, headers: Record<string, string> = {}): BareAnswer {
+  return { status, headers: { 'cache-control': 'no-store', pragma: 'no-cache', ...headers }, content };
 }
 
 /** RFC 6749 section 5.2. */
-function sendError(
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { onTrouble }: TokenServices,
-): FastifyReply {
+function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: TokenServices): BareAnswer {
   const known = error instanceof OauthError ? error : unreadableBody(error);
   // Whoever asks again with the same code is answered once the database is back.
-  if (isUnavailable(error)) return send(reply, 503, { error: 'temporarily_unavailable' });
+  if (isUnavailable(error)) return answer(503, { error: 'temporarily_unavailable' });
   if (!known) {
-    onTrouble(error, request.id);
-    return send(reply, 500, { error: 'server_error' });
+    onTrouble(error, id);
+    return answer(500, { error: 'server_error' });
   }
   const status = known.code === 'invalid_client' ? 401 : 400;
-  const challenge = clientChallenge(request.headers);
-  if (status === 401 && challenge !== undefined) reply.header('www-authenticate', challenge);
-  return send(reply, status, { error: known.code, error_description: known.message });
+  const challenge = status === 401 ? clientChallenge(headers) : undefined;
+  const said = { error: known.code, error_description: known.message };
+  return answer(status, said, challenge === undefined ? {} : { 'www-authenticate': challenge });
 }
 
 function unreadableBody(error: unknown): OauthError | undefined {

@@ -1,7 +1,8 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Database, Queries } from '../db/open.ts';
 import { forEachKind, prepared } from '../db/prepared.ts';
-import { forKinds, laneIsFree, sameAccount } from './statements.ts';
+import { laneIsFree } from './lanes.ts';
+import { forKinds, sameAccount } from './statements.ts';
 
 /**
  * Which account is served next: of those that have something waiting and may have more under way, the one with the
@@ -118,6 +119,7 @@ function oldestWaiting(db: Database, queries: Queries, kinds: RawBuilder<string>
     .where('any.run_after', '<=', value('now'))
     .where(laneIsFree('any'))
     .orderBy('any.account_id')
+    .orderBy('any.run_after')
     .orderBy('any.id')
     .limit(sql.lit(1));
 }

@@ -3,7 +3,9 @@ import type { Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 import { mostOf, type Serving } from './accounts.ts';
-import { forKinds, laneIsFree } from './statements.ts';
+import { laneIsFree } from './lanes.ts';
+import type { ClaimedJob } from './queue.ts';
+import { forKinds } from './statements.ts';
 
 /**
  * Claims where several servers make them at once, on PostgreSQL: which account is next, its oldest job, the claim on it
@@ -34,7 +36,7 @@ interface Values {
 type Value = <Name extends keyof Values>(name: Name) => Values[Name];
 
 /** What was taken, if anything, the first of the accounts that something waits for, and how many there are. */
-type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null; accounts: bigint };
+type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null; accounts: bigint; is_more: boolean };
 
 /** Where others hold the first accounts, the next ones are tried. */
 const mostTried = 16;
@@ -51,7 +53,7 @@ const takes = forKinds((kinds) => {
 export async function takeNext(
   trx: Transaction,
   { kinds, mostRunning = 0, boundAs, name, holder, seconds, turn }: Taking,
-): Promise<JobRow | 'overtaken' | undefined> {
+): Promise<ClaimedJob | 'overtaken' | undefined> {
   const isBounded = mostRunning > 0;
   const { all, some } = takes(kinds);
   const take = (boundAs === undefined ? all : some)[Number(isBounded)];
@@ -60,14 +62,14 @@ export async function takeNext(
   const values = { ...clock, most: mostOf(mostRunning), runner: boundAs ?? 0n, claim: name, holder, turn };
   const [taken] = await take(trx, values);
   if (!taken || taken.first === null) return undefined;
-  const { first, accounts, ...job } = taken;
+  const { first, accounts, is_more: isMore, ...job } = taken;
   if (job.id === null) {
     // What waits for the one account there is, others are just taking. Were it more, it would have been found.
     if (!isBounded && accounts === 1n) return undefined;
     if (isBounded) await waitForTurn(trx, { account: first });
     return 'overtaken';
   }
-  if (job.lane === null || (await isAlone(trx, job.lane, job.id))) return job;
+  if (job.lane === null || (await isAlone(trx, job.lane, job.id))) return { ...job, claim: name, isLast: !isMore };
   const free = { claim: null, holder: null, claimed_until: null, tries: job.tries - 1 };
   await trx.updateTable('jobs').set(free).where('id', '=', job.id).execute();
   return 'overtaken';
@@ -102,7 +104,17 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
     select jobs.id from jobs
     where jobs.account_id >= ${account} and jobs.account_id <= ${account} and jobs.claim is null
       and jobs.kind in (${kind}) and jobs.run_after <= ${value('now')} and ${laneIsFree('jobs')}
-    order by jobs.account_id, jobs.id limit 1`;
+    order by jobs.account_id, jobs.run_after, jobs.id limit 1`;
+  // Kind by kind, which leads along the index of those that are due.
+  const more = sql.join(
+    kinds.map(
+      (one) => sql`exists (
+        select 1 from jobs as other
+        where other.claim is null and other.kind = ${one} and other.run_after <= ${value('now')} and other.id <> taken.id
+      )`,
+    ),
+    sql` or `,
+  );
   const orFirst = isBounded ? sql`` : sql`, (select account_id from candidates order by place limit 1)`;
   return sql<Taken>`
     with idle as materialized (
@@ -144,6 +156,7 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
       where queue_turns.account_id = held.account_id and exists (select 1 from job)
     )
     select taken.*, (select account_id from candidates order by place limit 1) as first,
-      (select count(*) from candidates) as accounts
+      (select count(*) from candidates) as accounts,
+      (${more}) as is_more
     from (select 1) as one left join taken on true`;
 }

@@ -5,6 +5,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import { nextAccount, type Serving } from './accounts.ts';
 import { takeNext } from './claiming.ts';
+import { moveUp, putInLine } from './lanes.ts';
 import { nobodys } from './lapses.ts';
 import {
   deleteClaimed,
@@ -44,6 +45,8 @@ export interface NewJob {
 /** A job that somebody holds. */
 export interface ClaimedJob extends JobRow {
   claim: string;
+  /** Whether nothing else waited when it was claimed, where that is known. */
+  isLast?: boolean;
 }
 
 /** Announced when there may be something to claim. */
@@ -53,7 +56,9 @@ export const claimsTopic = 'claims';
 
 /** Puts jobs into the queue. */
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
-  await insertJobs(trx, ...jobs.map((job) => rowOf(numberFor(ids.next(), job), job)));
+  const rows: JobRow[] = [];
+  for (const job of jobs) rows.push(await putInLine(db, trx, rowOf(numberFor(ids.next(), job), job)));
+  await insertJobs(trx, ...rows);
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
   await db.announce(trx, queueTopic);
 }
@@ -99,8 +104,7 @@ export async function claim(
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
   if (!db.inTurns) {
-    const job = await takeNext(trx, { ...serving, holder, seconds, turn, name });
-    return job === 'overtaken' || job === undefined ? job : { ...job, claim: name };
+    return takeNext(trx, { ...serving, holder, seconds, turn, name });
   }
   const next = await nextAccount(db, trx, serving);
   if (!next) return undefined;
@@ -182,9 +186,10 @@ export async function holdJob(db: Database, trx: Transaction, claim: string): Pr
   return job && { ...job, claim };
 }
 
-/** Takes a job out; false when the claim no longer holds it. */
-export async function remove(trx: Transaction, job: ClaimedJob): Promise<boolean> {
-  return (await deleteClaimed(trx, { id: job.id, claim: job.claim })) === 1n;
+/** Takes a job out, if the claim still holds it. */
+export async function remove(db: Database, trx: Transaction, { id, claim: held, lane }: ClaimedJob): Promise<void> {
+  await deleteClaimed(trx, { id, claim: held });
+  await moveUp(db, trx, [lane]);
 }
 
 export type Cancelled = 'dropped' | 'signalled' | 'none';
@@ -202,6 +207,7 @@ export async function cancel(
   for (const { subject_id: subject } of claimed) outcomes.set(subject, 'signalled');
   for (const { subject_id: subject } of waiting) outcomes.set(subject, 'dropped');
   if (waiting.length > 0) await trx.deleteFrom('jobs').where('id', 'in', idsOf(waiting)).execute();
+  await moveUp(db, trx, lanesOf(waiting));
   if (claimed.length > 0) {
     await trx.updateTable('jobs').set({ cancelled: 1 }).where('id', 'in', idsOf(claimed)).execute();
     await db.announce(trx, claimsTopic);
@@ -212,10 +218,13 @@ export async function cancel(
 /** Takes jobs out, whoever holds them: what they are about goes. Holders are told. */
 export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
   await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
+  const inLanes = trx.selectFrom('jobs').select('lane').distinct().where('lane', 'is not', null);
+  const lanes = lanesOf(await inLanes.where('subject_id', 'in', subjects as never).execute());
   await trx
     .deleteFrom('jobs')
     .where('subject_id', 'in', subjects as never)
     .execute();
+  await moveUp(db, trx, lanes);
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic); // what waited behind them, or for their account's share, can be begun
 }
@@ -223,12 +232,16 @@ export async function drop(db: Database, trx: Transaction, subjects: Expression<
 type Jobs = ReturnType<typeof jobsOf>;
 
 function jobsOf(trx: Transaction) {
-  return trx.selectFrom('jobs').select(['jobs.id', 'jobs.subject_id', 'jobs.claim']).orderBy('jobs.id');
+  return trx.selectFrom('jobs').select(['jobs.id', 'jobs.subject_id', 'jobs.claim', 'jobs.lane']).orderBy('jobs.id');
 }
 
 /** Several jobs are always held in the same order: nobody waits for one while another waits for what they hold. */
 async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs): Promise<void> {
   if (!db.inTurns) await db.locked(which(jobsOf(trx)), 'jobs').execute();
+}
+
+function lanesOf(jobs: readonly { lane: string | null }[]): (string | null)[] {
+  return jobs.map(({ lane }) => lane);
 }
 
 function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
@@ -248,6 +261,28 @@ export async function release(db: Database, trx: Transaction, job: Pick<ClaimedJ
 export async function putOff(trx: Transaction, { id, claim: held, tries }: ClaimedJob, until: number): Promise<void> {
   const waiting = { claim: null, holder: null, claimed_until: null, tries: tries - 1, run_after: BigInt(until) };
   await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
+}
+
+/** One that was put off can be claimed from now on. */
+export async function hurryJob(db: Database, trx: Transaction, id: bigint): Promise<void> {
+  await trx.updateTable('jobs').set({ run_after: 0n }).where('id', '=', id).where('claim', 'is', null).execute();
+  await db.announce(trx, queueTopic);
+}
+
+/**
+ * The same, for all jobs of an account of these kinds that were put off. Those that somebody holds at this moment are passed over:
+ * whoever puts one off looks once more whether it has to wait.
+ */
+export async function hurryAccount(
+  db: Database,
+  trx: Transaction,
+  accountId: bigint,
+  kinds: readonly string[],
+): Promise<void> {
+  const all = trx.selectFrom('jobs').select('jobs.id').where('jobs.account_id', '=', accountId);
+  const putOff = all.where('jobs.claim', 'is', null).where('jobs.run_after', '>', 0n).where('jobs.kind', 'in', kinds);
+  const hurried = trx.updateTable('jobs').set({ run_after: 0n }).where('id', 'in', db.skipLocked(putOff, 'jobs'));
+  if ((await hurried.executeTakeFirst()).numUpdatedRows > 0n) await db.announce(trx, queueTopic);
 }
 
 /**

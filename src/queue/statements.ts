@@ -2,6 +2,7 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
+import { laneIsFree } from './lanes.ts';
 
 /* The statements of the queue that every build makes. */
 
@@ -25,17 +26,6 @@ export const joinTurns = preparedChange<{ account: bigint }>((db, value) =>
     )
     .onConflict((conflict) => conflict.column('account_id').doNothing()),
 );
-
-/** Another job of the same lane that is older, or claimed: a server whose clock is behind numbers new ones low. */
-export function laneIsFree(job: string): RawBuilder<SqlBool> {
-  const [id, lane] = [sql.ref(`${job}.id`), sql.ref(`${job}.lane`)];
-  return sql<SqlBool>`(
-    ${lane} is null or not (
-      exists (select 1 from jobs as earlier where earlier.lane = ${lane} and earlier.id < ${id})
-      or exists (select 1 from jobs as held where held.lane = ${lane} and held.claim is not null)
-    )
-  )`;
-}
 
 /**
  * An account's jobs, in the form that leads each database along the index of those that wait, account by account. Told
@@ -76,6 +66,7 @@ export const readyJobs = forEachKind((db) =>
         .where('jobs.run_after', '<=', value('now'))
         .where(laneIsFree('jobs'))
         .orderBy('jobs.account_id')
+        .orderBy('jobs.run_after')
         .orderBy('jobs.id')
         .limit(sql.lit(1)),
     ),
@@ -132,6 +123,6 @@ export const holdClaimed = forEachKind((db) =>
 export const findHeld = prepared<{ holder: string }, JobRow>((db, value) =>
   db.selectFrom('jobs').selectAll().where('claim', 'is not', null).where('holder', '=', value('holder')),
 );
-export const deleteClaimed = preparedWrite<{ id: bigint; claim: string }>((db, value) =>
+export const deleteClaimed = preparedChange<{ id: bigint; claim: string }>((db, value) =>
   db.deleteFrom('jobs').where('id', '=', value('id')).where('claim', '=', value('claim')),
 );

@@ -15,6 +15,7 @@ export async function hurryStranded(
       .select('id')
       .where('kind', 'in', kinds)
       .where('claim', 'is', null)
+      .where('lane', 'is', null) // those are let go by who is ahead of them
       .where('run_after', '>', BigInt(Math.ceil(now + longestWait)))
       .orderBy('id'); // as everybody holds several jobs
     const ids = (await db.locked(stranded, 'jobs').execute()).map(({ id }) => id);

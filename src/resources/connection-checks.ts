@@ -1,5 +1,6 @@
 import { projectRoute } from '../api/route.ts';
 import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import { ApiError } from '../errors.ts';
 import * as schema from '../http/schema.ts';
 import {
   beginCheck,
@@ -22,13 +23,7 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
   return { connected, message, default_branch, branches };
 }
 
-const nobodyLooked = {
-  connected: false,
-  message: 'All runners are busy, and none had a hand free in time. Try again in a while.',
-  default_branch: null,
-  branches: [],
-  files: [],
-};
+const allAreBusy = 'All runners are busy, and none had a hand free in time. Try again in a while.';
 
 /** Announcements can be lost: so often it is looked at all the same. */
 const lookEvery = 1000;
@@ -50,17 +45,18 @@ export const routes = [
     async follow({ database, ids, subscriptions, project, db }, { id }: { id: bigint }) {
       const deadline = performance.now() + longestCheckMs;
       using watch = subscriptions.watch(subjectTopic(id));
-      for (;;) {
+      let reason: string | undefined;
+      while (reason === undefined && performance.now() < deadline) {
         const seen = await checkSeen(db, id);
+        if (seen === 'gone') throw new ApiError('not_found');
         if (seen) return view(seen);
-        const left = deadline - performance.now();
-        if (left <= 0) break;
-        await watch.changed(Math.min(left, lookEvery));
+        reason = await whyNobodyTakes(database, project.owner_id);
+        if (reason === undefined) await watch.changed(Math.min(deadline - performance.now(), lookEvery));
       }
-      const reason = await whyNobodyTakes(database, project.owner_id);
-      const given = reason === undefined ? nobodyLooked : { ...nobodyLooked, message: `Nobody could look: ${reason}.` };
+      const message = reason === undefined ? allAreBusy : `Nobody can look at the repository: ${reason}.`;
+      const given = { connected: false, message, default_branch: null, branches: [], files: [] };
       await database.transaction((trx) => giveUpCheck({ db: database, trx, ids }, id, given));
-      return view((await checkSeen(database.read, id)) ?? given);
+      return view(given);
     },
   }),
 ];

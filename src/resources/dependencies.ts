@@ -80,10 +80,13 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List your dependencies',
-    answer: schema.listOf(answer),
-    async handle({ db, caller }) {
+    goesByTheClock: true,
+    answer: schema.listOf(orWaiting(answer)),
+    async handle({ db, database, caller }) {
       const query = db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id).orderBy('id');
-      return viewsWithRelated(db, await query.execute());
+      const rows = await query.execute();
+      const reason = await reasonsToWait(database, { account: caller.id, rows, mayWait });
+      return (await viewsWithRelated(db, rows)).map((view) => ({ ...view, ...reason(view) }));
     },
   }),
   accountRoute({

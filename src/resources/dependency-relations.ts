@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
+import { wakeWaiting } from '../lifecycle/dependencies.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { foreignAmong, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { pinsOf, type Stack } from '../lifecycle/software.ts';
@@ -15,10 +16,11 @@ type Relating = Pick<DependencyRow, 'id' | 'owner_id'>;
  * keeps its pin, so that naming it again lets nothing in. Who wants what is new takes it off and names it anew.
  */
 export async function relate(
-  { trx, ids }: WriteContext,
+  context: WriteContext,
   { id, owner_id: ownerId }: Relating,
   related: bigint[],
 ): Promise<void> {
+  const { trx, ids } = context;
   const kept = await pinsByRelated(trx, id);
   await trx.deleteFrom('dependency_relations').where('dependency_id', '=', id).execute();
   const rows = related.map((relatedId) => ({ id: ids.next(), dependency_id: id, related_id: relatedId }));
@@ -28,6 +30,7 @@ export async function relate(
     if (!foreign.has(relatedId)) continue;
     await pinTo(trx, { relation_id: relationId }, kept.get(relatedId) ?? (await stackNow(trx, relatedId)));
   }
+  await wakeWaiting(context, ownerId);
 }
 
 async function pinsByRelated(db: Queries, dependencyId: bigint): Promise<Map<bigint, Stack>> {

@@ -145,10 +145,14 @@ export const routes = [
     scope: 'deploys',
     summary: 'List the deploys of a project',
     paged: true,
-    answer: schema.listOf(schema.record(itemFields)),
-    async handle({ db, project, page }) {
+    answer: schema.listOf(orWaiting(schema.record(itemFields))),
+    async handle({ db, database, project, page }) {
       const rows = await onPage(deploysOf(db, project.id), 'deploys.id', page).execute();
-      return pageOf(page, rows.map(itemView));
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
+      return pageOf(
+        page,
+        rows.map((row) => ({ ...itemView(row), ...reason(row) })),
+      );
     },
   }),
   projectRoute({

@@ -8,44 +8,37 @@ import {
   isFinal,
   type Machine,
 } from '../lifecycle/states.ts';
-import type { Followed, SeenState } from '../streams/tail.ts';
+import type { Followed, SeenState, Sight } from '../streams/tail.ts';
 
 interface Row {
   now: string;
+  size: bigint | null;
   state: string | null;
   sequence: bigint | null;
 }
 
 type Looking = (db: Queries, values: { id: bigint; after: bigint }) => Promise<readonly Readonly<Row>[]>;
 
-// A record's events since one, in one look with whether it is there at all.
+// A record's events since one, in one look with whether it is there at all and how long its log is.
 const buildEvents: Looking = prepared((db, value) =>
   db
     .selectFrom('builds as record')
+    .leftJoin('logs', 'logs.id', 'record.id')
     .leftJoin('events', (join) =>
       join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
     )
-    .select(['record.build_state as now', 'events.state', 'events.sequence'])
-    .where('record.id', '=', value('id'))
-    .orderBy('events.sequence'),
-);
-const requestEvents: Looking = prepared((db, value) =>
-  db
-    .selectFrom('build_requests as record')
-    .leftJoin('events', (join) =>
-      join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
-    )
-    .select(['record.build_state as now', 'events.state', 'events.sequence'])
+    .select(['record.build_state as now', 'logs.size', 'events.state', 'events.sequence'])
     .where('record.id', '=', value('id'))
     .orderBy('events.sequence'),
 );
 const deployEvents: Looking = prepared((db, value) =>
   db
     .selectFrom('deploys as record')
+    .leftJoin('logs', 'logs.id', 'record.id')
     .leftJoin('events', (join) =>
       join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
     )
-    .select(['record.state as now', 'events.state', 'events.sequence'])
+    .select(['record.state as now', 'logs.size', 'events.state', 'events.sequence'])
     .where('record.id', '=', value('id'))
     .orderBy('events.sequence'),
 );
@@ -54,12 +47,13 @@ const deployEvents: Looking = prepared((db, value) =>
 const dependencyEvents: Looking = prepared((db, value) =>
   db
     .selectFrom('dependencies as record')
+    .leftJoin('logs', 'logs.id', 'record.id')
     .leftJoin('dependency_events', (join) =>
       join
         .onRef('dependency_events.dependency_id', '=', 'record.id')
         .on('dependency_events.sequence', '>', value('after')),
     )
-    .select(['record.state as now', 'dependency_events.state', 'dependency_events.sequence'])
+    .select(['record.state as now', 'logs.size', 'dependency_events.state', 'dependency_events.sequence'])
     .where('record.id', '=', value('id'))
     .orderBy('dependency_events.sequence'),
 );
@@ -72,10 +66,6 @@ export function followedBuild(db: Queries, id: bigint): Followed {
   return followed(db, id, buildEvents, buildMachine);
 }
 
-export function followedRequest(db: Queries, id: bigint): Followed {
-  return followed(db, id, requestEvents, buildRequestMachine);
-}
-
 export function followedDeploy(db: Queries, id: bigint): Followed {
   return followed(db, id, deployEvents, deployMachine);
 }
@@ -84,16 +74,72 @@ function followed<State extends string>(db: Queries, id: bigint, events: Looking
   return {
     id,
     isFinal: (state) => isFinal(machine, state as State),
-    async states(after) {
-      const rows = await events(db, { id, after: after ?? 0n });
-      const [first] = rows;
-      if (!first) return undefined;
-      const seen = rows.flatMap(({ state, sequence }): SeenState[] =>
-        state === null || sequence === null ? [] : [{ state, sequence }],
-      );
-      if (after !== undefined) return seen;
-      // A record that is older than events has none until something happens to it.
-      return [seen.at(-1) ?? { state: first.now, sequence: 0n }];
-    },
+    look: async (after) => sightOf(await events(db, { id, after: after ?? 0n }), after),
   };
+}
+
+function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Sight | undefined {
+  const [first] = rows;
+  if (!first) return undefined;
+  const size = first.size ?? 0n;
+  const seen = rows.flatMap(({ state, sequence }): SeenState[] =>
+    state === null || sequence === null || sequence <= (after ?? 0n) ? [] : [{ state, sequence }],
+  );
+  if (after !== undefined) return { states: seen, size };
+  // A record that is older than events has none until something happens to it.
+  return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], size };
+}
+
+/** A request with its builds. Events are numbered within a project, so one number says what was seen of all of them. */
+const requestEvents = prepared<{ id: bigint; after: bigint }, Row & { id: bigint }>((db, value) =>
+  db
+    .selectFrom((from) =>
+      from
+        .selectFrom('build_requests')
+        .select(['id', 'build_state as now'])
+        .where('id', '=', value('id'))
+        .unionAll(
+          from.selectFrom('builds').select(['id', 'build_state as now']).where('build_request_id', '=', value('id')),
+        )
+        .as('record'),
+    )
+    .leftJoin('logs', 'logs.id', 'record.id')
+    .leftJoin('events', (join) =>
+      join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
+    )
+    .select(['record.id', 'record.now', 'logs.size', 'events.state', 'events.sequence'])
+    .orderBy('record.id')
+    .orderBy('events.sequence'),
+);
+
+/** A request and all its builds at one moment. */
+export interface RequestSight {
+  builds: bigint[];
+  /** What there is to be seen of the request or of one of its builds; nothing any more when it is gone. */
+  of(id: bigint, after: bigint | undefined): Sight | undefined;
+  /** The last event that was seen. */
+  seen: bigint;
+}
+
+export async function lookAtRequest(db: Queries, id: bigint, after = 0n): Promise<RequestSight> {
+  const rows = await requestEvents(db, { id, after });
+  const byRecord = Map.groupBy(rows, (row) => row.id);
+  return {
+    builds: [...byRecord.keys()].filter((record) => record !== id),
+    of: (record, since) => sightOf(byRecord.get(record) ?? [], since),
+    seen: rows.reduce((most, { sequence }) => (sequence !== null && sequence > most ? sequence : most), after),
+  };
+}
+
+export function followedRequest(db: Queries, id: bigint): Followed {
+  return {
+    id,
+    isFinal: (state) => isFinal(buildRequestMachine, state as never),
+    look: async (after) => (await lookAtRequest(db, id, after)).of(id, after),
+  };
+}
+
+/** A build that is looked at with its request. */
+export function builtFor(id: bigint): Pick<Followed, 'id' | 'isFinal'> {
+  return { id, isFinal: (state) => isFinal(buildMachine, state as never) };
 }

@@ -37,7 +37,11 @@ export async function orTaken<T>(write: Promise<T>, field = 'name'): Promise<T> 
   try {
     return await write;
   } catch (error) {
-    if (isUniqueViolation(error)) throw new ApiError('already_exists', field);
-    throw error;
+    throw asTaken(field)(error);
   }
+}
+
+/** What it means that the store refuses a value because another record has it. */
+export function asTaken(field: string): <E>(error: E) => E | ApiError {
+  return (error) => (isUniqueViolation(error) ? new ApiError('already_exists', field) : error);
 }

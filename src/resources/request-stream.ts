@@ -1,17 +1,17 @@
-import type { Queries } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import {
   endMark,
   lastWord,
-  news,
+  newsOf,
   lookAgainMs,
   topicsOf,
   type Followed,
   type Place,
+  type Sight,
   type StreamEvent,
   type TailParts,
 } from '../streams/tail.ts';
-import { followedBuild, followedRequest } from './followed.ts';
+import { builtFor, followedRequest, lookAtRequest } from './followed.ts';
 
 /**
  * How far a reader has come with each log of a build request: the fetch's, and those of its builds. Written as the
@@ -47,7 +47,7 @@ export interface Told {
 }
 
 interface Member {
-  subject: Followed;
+  subject: Pick<Followed, 'id' | 'isFinal'>;
   place: Place;
   /** Everything about it was told. */
   isTold?: boolean;
@@ -60,30 +60,34 @@ export async function* followRequest(
   position: Position,
   signal: AbortSignal,
 ): AsyncGenerator<Told> {
-  const request: Member = { subject: followedRequest(parts.db, id), place: { at: position.fetch } };
+  const { db, subscriptions } = parts;
+  const request: Member = { subject: followedRequest(db, id), place: { at: position.fetch } };
   const builds = new Map<bigint, Member>();
+  let seen: bigint | undefined;
   while (!signal.aborted) {
     const open = [...builds.values()].filter(({ isTold }) => !isTold);
     const ofBuilds = open.flatMap(({ subject }) => topicsOf(subject.id));
-    using watch = parts.subscriptions.watch(...topicsOf(id), ...ofBuilds);
+    using watch = subscriptions.watch(...topicsOf(id), ...ofBuilds);
     try {
-      for await (const event of news(parts, request.subject, request.place)) {
+      const sight = await lookAtRequest(db, id, seen);
+      const appeared = sight.builds.filter((buildId) => !builds.has(buildId));
+      for (const buildId of appeared) {
+        const place = { at: position.builds.get(buildId) ?? 0n };
+        builds.set(buildId, { subject: builtFor(buildId), place });
+      }
+      for await (const event of newsOf(parts, request.subject, request.place, sight.of(id, request.place.seen))) {
         position.fetch = request.place.at;
         yield { event, position };
       }
-      for (const member of open) yield* newsOfBuild(parts, member, position);
-
-      const appeared = (await buildsOf(parts.db, id)).filter((buildId) => !builds.has(buildId));
-      for (const buildId of appeared) {
-        const place = { at: position.builds.get(buildId) ?? 0n };
-        builds.set(buildId, { subject: followedBuild(parts.db, buildId), place });
-      }
-      if (appeared.length > 0) continue;
+      for (const [buildId, member] of builds)
+        if (!member.isTold) yield* newsOfBuild(parts, member, position, sight.of(buildId, member.place.seen));
+      seen = sight.seen; // not before all of it was told
       if (request.place.over && [...builds.values()].every(({ isTold }) => isTold)) {
         for (const event of lastWord(request.place)) yield { event, position };
         yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.place) };
         return;
       }
+      if (appeared.length > 0) continue; // what they say is listened for before the next look
     } catch (error) {
       if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
     }
@@ -91,18 +95,18 @@ export async function* followRequest(
   }
 }
 
-async function* newsOfBuild(parts: TailParts, member: Member, position: Position): AsyncGenerator<Told> {
+async function* newsOfBuild(
+  parts: TailParts,
+  member: Member,
+  position: Position,
+  sight: Sight | undefined,
+): AsyncGenerator<Told> {
   const { subject, place } = member;
   const buildId = subject.id;
-  for await (const event of news(parts, subject, place)) {
+  for await (const event of newsOf(parts, subject, place, sight)) {
     if (event.type === 'log') position.builds.set(buildId, place.at);
     yield { event, buildId, position };
   }
   for (const event of lastWord(place)) yield { event, buildId, position };
   member.isTold = place.over !== undefined;
-}
-
-async function buildsOf(db: Queries, requestId: bigint): Promise<bigint[]> {
-  const builds = db.selectFrom('builds').select('id').where('build_request_id', '=', requestId).orderBy('id');
-  return (await builds.execute()).map(({ id }) => id);
 }

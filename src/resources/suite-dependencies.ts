@@ -4,6 +4,7 @@ import type { DependencyRow, SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { requiredIdentifier } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
+import { wakeWaiting } from '../lifecycle/dependencies.ts';
 import { holdForeign, isSameStack, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { dependenciesNow, pinsOf, type Stack } from '../lifecycle/software.ts';
 import { destroyed, destroyedAnswer, writeContextOf, orNotFound } from './common.ts';
@@ -142,12 +143,14 @@ export const routes = [
     answer: destroyedAnswer,
     load: loadAttached,
     audit: { action: 'dependency.detached', subject: ({ dependency }) => dependency, details: inSuite },
-    async handle({ db, dependency }) {
+    async handle(call) {
+      const { db, project, dependency } = call;
       const { numDeletedRows } = await db
         .deleteFrom('suite_dependencies')
         .where('id', '=', dependency.use_id)
         .executeTakeFirst();
       orNotFound(numDeletedRows === 1n ? numDeletedRows : undefined);
+      await wakeWaiting(writeContextOf(call), project.owner_id);
       return destroyed;
     },
   }),

@@ -1,12 +1,12 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
+import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { required } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
 import { command, description, name } from './forms.ts';
-import { checkName, orTaken } from './names.ts';
+import { asTaken, checkName, orTaken } from './names.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -37,15 +37,7 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
 
-const insertSuite = prepared<SuiteRow, unknown>((db, value) =>
-  db.insertInto('suites').values({
-    id: value('id'),
-    project_id: value('project_id'),
-    name: value('name'),
-    description: value('description'),
-    command: value('command'),
-  }),
-);
+const insertSuite = preparedInsert('suites', asTaken('name'));
 
 const fields = { name: required(name()), command: required(command()), description: description() };
 
@@ -80,7 +72,7 @@ export const routes = [
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...input };
-      await orTaken(insertSuite(db, suite));
+      await insertSuite(db, suite);
       return view(suite);
     },
   }),

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
 import { sweepMirrors } from './git/mirror.ts';
-import { sweepDependencyCache } from './dependency-cache.ts';
+import { sweepDependencyCache } from './unpacked-software.ts';
 
 /** The parts of a runner's folder. */
 export function placesOf(folder: string) {

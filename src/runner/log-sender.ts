@@ -1,8 +1,8 @@
 import { createPassingBytes } from '../lib/passing-bytes.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { CutReason, Link } from '../protocol.ts';
+import { chunkSize, LogBacklog } from './log-backlog.ts';
 import { untilAnswered } from './retry.ts';
-import { createSpill } from './spill.ts';
 
 /**
  * Brings a log to the server in order and without a gap. What the work says is sent as soon as it is said: while one
@@ -11,13 +11,7 @@ import { createSpill } from './spill.ts';
  * room.
  *
  * At the limit of the log it ends: what was said up to there is sent, and nothing after it.
- *
- * Two pieces of memory take turns, one on its way and one being filled: so a log of any length costs no more than those,
- * and leaves nothing to be cleared away after it.
  */
-const chunkSize = 1024 * 1024;
-const firstSize = 4 * 1024;
-const mostInFile = 1024 * 1024 * 1024;
 const nothing = new Uint8Array();
 
 export interface LogSender {
@@ -45,142 +39,144 @@ export interface SenderOptions {
 }
 
 export function createLogSender(options: SenderOptions): LogSender {
-  const { link, claim, signal } = options;
-  const spill = createSpill(options.spillFile, options.disk);
-  const passing = createPassingBytes();
-  const at = { sent: options.offset, said: options.offset, gathered: 0, over: false };
-  let gathering = Buffer.allocUnsafe(firstSize);
-  let flying = Buffer.allocUnsafe(firstSize);
-  let sending: Promise<void> | undefined;
-  /** What waits for room, in order. */
-  let waiting: Promise<void> | undefined;
-  let roomy: PromiseWithResolvers<void> | undefined;
+  return new ChunkSender(options);
+}
 
-  const fits = ({ length }: Uint8Array): boolean => spill.size === 0 && at.gathered + length <= chunkSize;
-  const gather = (bytes: Uint8Array): void => {
-    const needed = at.gathered + bytes.length;
-    if (needed > gathering.length) {
-      const larger = Buffer.allocUnsafe(Math.min(chunkSize, Math.max(needed, 2 * gathering.length)));
-      gathering.copy(larger, 0, 0, at.gathered);
-      gathering = larger;
-    }
-    gathering.set(bytes, at.gathered);
-    at.gathered = needed;
-    start();
-  };
+class ChunkSender implements LogSender {
+  readonly #options: SenderOptions;
+  readonly #backlog: LogBacklog;
+  readonly #passing = createPassingBytes();
+  #sent: number;
+  #said: number;
+  /** The server takes no more of it. */
+  #isOver = false;
+  #sending: Promise<void> | undefined;
+  /** Those who wait for room, in order. */
+  #waiting: Promise<void> | undefined;
+  #roomy: PromiseWithResolvers<void> | undefined;
 
-  /** What was gathered is older than what is in the file: nothing is gathered while something is there. */
-  const take = async (): Promise<Buffer | undefined> => {
-    if (at.gathered === 0 && spill.size === 0) return undefined;
-    if (at.gathered === 0) {
-      if (flying.length < chunkSize) flying = Buffer.allocUnsafe(chunkSize);
-      return flying.subarray(0, await spill.read(flying));
-    }
-    const bytes = gathering.subarray(0, at.gathered);
-    [gathering, flying] = [flying, gathering];
-    at.gathered = 0;
-    return bytes;
-  };
+  constructor(options: SenderOptions) {
+    this.#options = options;
+    this.#backlog = new LogBacklog(options.spillFile, options.disk);
+    this.#sent = options.offset;
+    this.#said = options.offset;
+  }
 
-  const sendAll = async (): Promise<void> => {
+  write(output: Uint8Array): void | Promise<void> {
+    const bytes = this.#isOver ? nothing : this.#upToLimit(output);
+    if (bytes.length === 0) return undefined;
+    if (!this.#waiting && this.#backlog.fits(bytes)) return this.#gather(bytes);
+    const turn = (this.#waiting ?? Promise.resolve())
+      .then(() => this.#spillOrWait(bytes))
+      .finally(() => {
+        if (this.#waiting === turn) this.#waiting = undefined;
+      });
+    this.#waiting = turn;
+    return turn;
+  }
+
+  async end(): Promise<number> {
     for (;;) {
-      const bytes = at.over ? undefined : await take();
-      roomy?.resolve();
-      roomy = undefined;
-      if (!bytes) return;
-      await send(bytes);
+      if (this.#isLeft()) this.#start();
+      const pending = this.#waiting ?? this.#sending;
+      if (!pending) break;
+      await pending;
     }
-  };
+    this.#options.signal.throwIfAborted();
+    return this.#sent;
+  }
 
-  const send = async (bytes: Buffer): Promise<void> => {
-    const end = at.sent + bytes.length;
-    const receipt = await untilAnswered(signal, async () => {
-      const answer = await link.log({ claim, offset: at.sent, bytes }, signal);
-      // An earlier try of the same chunk may be on its way through the server still: the whole of it is sent again.
-      if ('expected' in answer && answer.expected >= at.sent && answer.expected < end) throw new Error('out of place');
-      return answer;
-    });
-    passing.passed(bytes.length);
-    if ('taken' in receipt || ('expected' in receipt && receipt.expected === end)) {
-      at.sent = end;
-    } else if ('refused' in receipt) {
-      at.over = true;
-      at.sent = receipt.size;
-      options.onCut(receipt.refused);
-    } else {
-      at.over = true; // what the server is missing was sent, taken and let go: nobody can bring it any more
-      options.onGone();
-    }
-  };
+  close(): Promise<void> {
+    return this.#backlog.close();
+  }
 
-  const upToLimit = (bytes: Uint8Array): Uint8Array => {
-    const left = options.limit - at.said;
-    if (bytes.length > left) options.onCut('log_too_long');
+  #upToLimit(bytes: Uint8Array): Uint8Array {
+    const { limit, onCut } = this.#options;
+    const left = limit - this.#said;
+    if (bytes.length > left) onCut('log_too_long');
     const kept = bytes.length > left ? bytes.subarray(0, Math.max(left, 0)) : bytes;
-    at.said += kept.length;
+    this.#said += kept.length;
     return kept;
-  };
+  }
 
-  const isLeft = (): boolean => !at.over && !signal.aborted && (at.gathered > 0 || spill.size > 0);
-  const start = (): void => {
-    sending ??= sendAll().finally(() => {
-      sending = undefined;
-      if (isLeft()) start();
+  #gather(bytes: Uint8Array): void {
+    this.#backlog.gather(bytes);
+    this.#start();
+  }
+
+  #isLeft(): boolean {
+    return !this.#isOver && !this.#options.signal.aborted && !this.#backlog.isEmpty;
+  }
+
+  #start(): void {
+    this.#sending ??= this.#sendAll().finally(() => {
+      this.#sending = undefined;
+      if (this.#isLeft()) this.#start();
     });
-    sending.catch(() => {}); // whoever waits for the end hears of it
-  };
+    this.#sending.catch(() => {}); // whoever waits for the end hears of it
+  }
 
-  return {
-    write(output) {
-      const bytes = at.over ? nothing : upToLimit(output);
-      if (bytes.length === 0) return undefined;
-      if (!waiting && fits(bytes)) return gather(bytes);
-      const turn = (waiting ?? Promise.resolve())
-        .then(() => spillOrWait(bytes))
-        .finally(() => {
-          if (waiting === turn) waiting = undefined;
-        });
-      waiting = turn;
-      return turn;
-    },
-    async end() {
-      for (;;) {
-        if (isLeft()) start();
-        const pending = waiting ?? sending;
-        if (!pending) break;
-        await pending;
-      }
-      signal.throwIfAborted();
-      return at.sent;
-    },
-    close: () => spill.close().catch(() => {}), // a file that stays is swept with the others at the next start
-  };
-
-  /** The server keeps up as a rule: it gets a moment before the disk is used. */
-  async function spillOrWait(bytes: Uint8Array): Promise<void> {
-    if (bytes.length > chunkSize) {
-      for (let from = 0; from < bytes.length; from += chunkSize) {
-        const piece = bytes.subarray(from, from + chunkSize);
-        await (fits(piece) ? gather(piece) : spillOrWait(piece));
-      }
-      return;
-    }
-    start();
-    const moment = AbortSignal.any([signal, AbortSignal.timeout(1000)]);
-    while (!fits(bytes) && spill.size === 0 && !moment.aborted && !at.over) await room(moment);
-    while (!signal.aborted && !at.over) {
-      if (fits(bytes)) return gather(bytes);
-      if (spill.size + bytes.length <= mostInFile && (await spill.write(bytes))) return start();
-      await room(AbortSignal.any([signal, AbortSignal.timeout(1000)])); // the disk may have room again
+  async #sendAll(): Promise<void> {
+    for (;;) {
+      const bytes = this.#isOver ? undefined : await this.#backlog.take();
+      this.#roomy?.resolve();
+      this.#roomy = undefined;
+      if (!bytes) return;
+      await this.#send(bytes);
     }
   }
 
-  async function room(until: AbortSignal): Promise<void> {
+  async #send(bytes: Buffer): Promise<void> {
+    const { link, claim, signal, onCut, onGone } = this.#options;
+    const offset = this.#sent;
+    const end = offset + bytes.length;
+    const receipt = await untilAnswered(signal, async () => {
+      const answer = await link.log({ claim, offset, bytes }, signal);
+      // An earlier try of the same chunk may be on its way through the server still: the whole of it is sent again.
+      if ('expected' in answer && answer.expected >= offset && answer.expected < end) throw new Error('out of place');
+      return answer;
+    });
+    this.#passing.passed(bytes.length);
+    if ('taken' in receipt || ('expected' in receipt && receipt.expected === end)) {
+      this.#sent = end;
+    } else if ('refused' in receipt) {
+      this.#isOver = true;
+      this.#sent = receipt.size;
+      onCut(receipt.refused);
+    } else {
+      this.#isOver = true; // what the server is missing was sent, taken and let go: nobody can bring it any more
+      onGone();
+    }
+  }
+
+  /** The server keeps up as a rule: it gets a moment before the disk is used. */
+  async #spillOrWait(bytes: Uint8Array): Promise<void> {
+    if (bytes.length > chunkSize) {
+      for (let from = 0; from < bytes.length; from += chunkSize) {
+        const piece = bytes.subarray(from, from + chunkSize);
+        await (this.#backlog.fits(piece) ? this.#gather(piece) : this.#spillOrWait(piece));
+      }
+      return;
+    }
+    const { signal } = this.#options;
+    this.#start();
+    const moment = AbortSignal.any([signal, AbortSignal.timeout(1000)]);
+    while (!this.#backlog.fits(bytes) && !this.#backlog.isInFile && !moment.aborted && !this.#isOver) {
+      await this.#room(moment);
+    }
+    while (!signal.aborted && !this.#isOver) {
+      if (this.#backlog.fits(bytes)) return this.#gather(bytes);
+      if (await this.#backlog.spill(bytes)) return this.#start();
+      await this.#room(AbortSignal.any([signal, AbortSignal.timeout(1000)])); // the disk may have room again
+    }
+  }
+
+  async #room(until: AbortSignal): Promise<void> {
     if (until.aborted) return;
-    roomy ??= Promise.withResolvers<void>();
-    const { promise, resolve } = roomy;
+    this.#roomy ??= Promise.withResolvers<void>();
+    const { promise, resolve } = this.#roomy;
     const stop = (): void => {
-      roomy = undefined; // who asks next waits anew
+      this.#roomy = undefined; // who asks next waits anew
       resolve();
     };
     until.addEventListener('abort', stop, { once: true });

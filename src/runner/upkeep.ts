@@ -35,7 +35,7 @@ export async function tidyMirrors({
     try {
       await mirrors.collect(undefined, signal);
     } catch (error) {
-      if (!signal.aborted) log(`mirrors were not tidied: ${error instanceof Error ? error.message : String(error)}`);
+      if (!signal.aborted) log(`cleanup of mirrors failed: ${error instanceof Error ? error.message : String(error)}`);
     }
     due = now + day;
   }

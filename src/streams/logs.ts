@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import { doomBlob } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
+import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
 import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 
@@ -15,22 +15,29 @@ import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
 /** Announced when a log has grown or is complete. */
 export const logTopic = (id: bigint): string => `log:${id}`;
 
-const insertLog = preparedChange<{ id: bigint; project: bigint | null }>((db, value) =>
+const insertLog = preparedChange<Pick<LogRow, 'id' | 'project_id' | 'complete' | 'completed_at'>>((db, value) =>
   db
     .insertInto('logs')
     .values({
       id: value('id'),
-      project_id: value('project'),
+      project_id: value('project_id'),
       size: sql.lit(0n),
-      complete: sql.lit(0),
+      complete: value('complete'),
       blob: sql.lit(null),
-      completed_at: sql.lit(null),
+      completed_at: value('completed_at'),
     })
     .onConflict((conflict) => conflict.column('id').doNothing()),
 );
 
-export async function beginLog(trx: Transaction, id: bigint, projectId: bigint | null): Promise<void> {
-  await insertLog(trx, { id, project: projectId });
+/** One of which it is known that there is nothing to say is complete from the beginning. */
+export async function beginLog(
+  trx: Transaction,
+  id: bigint,
+  projectId: bigint | null,
+  { isComplete = false } = {},
+): Promise<void> {
+  const completed = isComplete ? BigInt(Date.now()) : null;
+  await insertLog(trx, { id, project_id: projectId, complete: Number(isComplete), completed_at: completed });
 }
 
 const insertLogs = preparedInsert('logs');
@@ -58,12 +65,17 @@ export async function findLog(db: Queries, id: bigint): Promise<LogRow | undefin
  */
 export type Appended = { stored: true } | { expected: bigint } | { full: bigint };
 
-const growLog = preparedWrite<{ id: bigint; size: bigint; before: bigint }>((db, value) =>
+/** Two servers may take the same chunk at the same time: the second looks at the log when the first is done. */
+const holdLog = forEachKind((db) =>
+  prepared<{ id: bigint }, LogRow>((queries, value) =>
+    db.locked(queries.selectFrom('logs').selectAll().where('id', '=', value('id')), 'logs'),
+  ),
+);
+const growLog = preparedChange<{ id: bigint; size: bigint }>((db, value) =>
   db
     .updateTable('logs')
     .set({ size: value('size') })
-    .where('id', '=', value('id'))
-    .where('size', '=', value('before')),
+    .where('id', '=', value('id')),
 );
 const insertChunks = preparedInsert('log_chunks');
 
@@ -75,8 +87,21 @@ export async function appendLog(
   bytes: Uint8Array,
   limit?: bigint,
 ): Promise<Appended> {
-  const log = await findLog(trx, id);
-  if (!log || log.complete) return { expected: log?.size ?? 0n };
+  const [log] = await holdLog(db)(trx, { id });
+  return log ? appendToHeld(db, trx, log, offset, bytes, limit) : { expected: 0n };
+}
+
+/** The same, for a log that the transaction has looked at and holds. */
+export async function appendToHeld(
+  db: Database,
+  trx: Transaction,
+  log: LogRow,
+  offset: bigint,
+  bytes: Uint8Array,
+  limit?: bigint,
+): Promise<Appended> {
+  const { id } = log;
+  if (log.complete) return { expected: log.size };
   const known = log.size - offset;
   if (known < 0n) return { expected: log.size };
   const unknown = bytes.subarray(Number(known));
@@ -84,8 +109,7 @@ export async function appendLog(
   const fresh = limit === undefined ? unknown : unknown.subarray(0, Math.max(0, Number(limit - log.size)));
   if (fresh.length === 0) return { full: log.size };
   const size = log.size + BigInt(fresh.length);
-  // The guard is for two servers that take the same chunk at the same time.
-  if ((await growLog(trx, { id, size, before: log.size })) !== 1n) return { expected: log.size };
+  await growLog(trx, { id, size });
   await insertRows(trx, id, log.size, fresh);
   await db.announce(trx, logTopic(id));
   return fresh.length < unknown.length ? { full: size } : { stored: true };

@@ -1,7 +1,7 @@
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Queries } from '../db/open.ts';
-import { findLog, logTopic, readLog } from './logs.ts';
+import { logTopic, readLog } from './logs.ts';
 
 /**
  * Following a record live: its states and its log, from any offset, to the end. A reader gets what is stored and then
@@ -13,9 +13,17 @@ export type StreamEvent =
 /** A record with states and a log. Once its state is final, its log is complete. */
 export interface Followed {
   id: bigint;
-  /** The states since the one that was seen last; at first the current one alone. None any more when the record is gone. */
-  states(after: bigint | undefined): Promise<SeenState[] | undefined>;
+  /** What there is to be seen of it, in one look; nothing any more when the record is gone. */
+  look(after: bigint | undefined): Promise<Sight | undefined>;
   isFinal(state: string): boolean;
+}
+
+/** A record at one moment. */
+export interface Sight {
+  /** The states since the one that was seen last; at first the current one alone. */
+  states: SeenState[];
+  /** How long its log is. */
+  size: bigint;
 }
 
 export interface SeenState {
@@ -57,7 +65,17 @@ export async function* news(
   subject: Followed,
   place: Place,
 ): AsyncGenerator<StreamEvent> {
-  const states = await subject.states(place.seen);
+  yield* newsOf(parts, subject, place, await subject.look(place.seen));
+}
+
+/** The same, where somebody has looked already. */
+export async function* newsOf(
+  parts: Pick<TailParts, 'db' | 'blobs'>,
+  subject: Pick<Followed, 'id' | 'isFinal'>,
+  place: Place,
+  sight: Sight | undefined,
+): AsyncGenerator<StreamEvent> {
+  const { states, size = 0n } = sight ?? {};
   const last = states?.at(-1);
   const isOver = states === undefined || (last ? subject.isFinal(last.state) : place.over !== undefined);
   const isFirst = place.seen === undefined;
@@ -69,7 +87,7 @@ export async function* news(
     place.told = state;
     yield { type: 'state', state };
   }
-  for await (const event of pieces(parts, subject.id, place.at, isOver)) {
+  for await (const event of pieces(parts, subject.id, [place.at, size], isOver)) {
     place.at = BigInt(event.next);
     yield event;
   }
@@ -85,7 +103,7 @@ export function endMark(at: bigint | string, { seen = 0n }: Place): string {
 
 /** Whether nothing has happened to a record since a reader was told its end. */
 export async function isStillOver(subject: Followed, seen: bigint): Promise<boolean> {
-  const last = (await subject.states(undefined))?.at(-1);
+  const last = (await subject.look(undefined))?.states.at(-1);
   return last !== undefined && last.sequence === seen && subject.isFinal(last.state);
 }
 
@@ -97,16 +115,15 @@ export function* lastWord(place: Place): Generator<StreamEvent> {
   yield { type: 'state', state };
 }
 
-/** What is stored of a log from an offset on, cut where characters end. */
+/** What is stored of a log from an offset on, up to the size that it was seen to have, cut where characters end. */
 async function* pieces(
   { db, blobs }: { db: Queries; blobs: Blobs },
   id: bigint,
-  from: bigint,
+  [from, size]: [bigint, bigint],
   complete: boolean,
 ): AsyncGenerator<Extract<StreamEvent, { type: 'log' }>> {
   let at = from;
   for (;;) {
-    const size = (await findLog(db, id))?.size ?? 0n;
     const before = at;
     for await (const bytes of gathered(readLog(db, blobs, id, at, size))) {
       const isLast = at + BigInt(bytes.length) >= size;

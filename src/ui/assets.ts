@@ -9,11 +9,12 @@ import { packedOnce } from '../http/compression.ts';
 export interface Asset {
   path: string;
   type: string;
-  content: string;
+  content(): string;
 }
 
-function asset(name: string, ending: string, type: string, content: string): Asset {
-  return { path: `/ui/${name}.${hash('sha256', content, 'hex').slice(0, 16)}.${ending}`, type, content };
+/** `known` is what the content is made of. */
+function asset(name: string, ending: string, type: string, known: string, content = () => known): Asset {
+  return { path: `/ui/${name}.${hash('sha256', known, 'hex').slice(0, 16)}.${ending}`, type, content };
 }
 
 const read = (file: string): string => readFileSync(join(import.meta.dirname, file), 'utf8');
@@ -49,23 +50,26 @@ export interface Script extends Asset {
 
 const scripts = new Map<string, Script>();
 
+const named = /'(?:\.\/([\w-]+)\.ts|script:([\w-]+))'/g;
+
 /**
  * A file of `browser/` as browsers take it: without its types, and with the names of what it imports, and of what it
- * starts as a worker (`'script:NAME'`), replaced by their addresses.
+ * starts as a worker (`'script:NAME'`), replaced by their addresses. The types are taken out when somebody asks for it:
+ * what does that in Node takes up memory, which a server that shows no pages does not need.
  */
 export function script(name: string): Script {
   const known = scripts.get(name);
   if (known) return known;
+  const source = read(`browser/${name}.ts`);
   const imports = new Set<Script>();
-  const plain = stripTypeScriptTypes(read(`browser/${name}.ts`)).replaceAll(
-    /'(?:\.\/([\w-]+)\.ts|script:([\w-]+))'/g,
-    (_, imported: string | undefined, started: string | undefined) => {
-      const other = script(imported ?? started ?? '');
-      if (imported !== undefined) for (const one of [other, ...other.imports]) imports.add(one);
-      return `'${other.path}'`;
-    },
-  );
-  const made = { ...asset(name, 'js', 'text/javascript; charset=utf-8', squeezed(plain)), imports };
+  for (const [, imported] of source.matchAll(named)) {
+    const other = imported === undefined ? undefined : script(imported);
+    if (other) for (const one of [other, ...other.imports]) imports.add(one);
+  }
+  const withAddresses = (text: string): string =>
+    text.replaceAll(named, (_, imported?: string, started?: string) => `'${script(imported ?? started ?? '').path}'`);
+  const content = (): string => squeezed(withAddresses(stripTypeScriptTypes(source)));
+  const made = { ...asset(name, 'js', 'text/javascript; charset=utf-8', withAddresses(source), content), imports };
   scripts.set(name, made);
   return made;
 }
@@ -86,7 +90,7 @@ export function addAssets(server: FastifyInstance): void {
   const all = [stylesheet, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];
   for (const { path, type, content } of all) {
     const send = packedOnce(content);
-    server.get(path, ({ headers }, reply) =>
+    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) =>
       send(
         headers['accept-encoding'],
         reply

@@ -31,6 +31,7 @@ export function addData(server: FastifyInstance, services: DataServices): void {
   server.route({
     method: 'GET',
     url: '/ui/live',
+    config: { provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {
       const { person, signal } = await listening(server, reply, () => personFor(request, services));
@@ -45,7 +46,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
     method: 'GET',
     url: `/ui/data${route.path}`,
     schema: { response: { '2xx': forSerializer(envelope(route.answer)) } },
-    config: { showsSecrets: route.showsSecrets ?? false },
+    config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {
       const ask = (person: Readonly<UserRow>, signal?: AbortSignal) =>

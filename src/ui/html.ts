@@ -25,7 +25,17 @@ function render(piece: Piece): string {
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** Enough for text and for quoted attributes, the only two places where values stand. */
+/**
+ * Enough for text and for quoted attributes, the only two places where values stand. What nobody sees but changes how the
+ * rest is read (control characters, and those that turn the direction of writing) is shown as what it is.
+ */
 function escaped(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
+  return text
+    .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)
+    .replaceAll(/[^\P{Cc}\t\n\r]|[\u202A-\u202E\u2066-\u2069]/gu, pictureOf);
+}
+
+function pictureOf(character: string): string {
+  const code = character.charCodeAt(0);
+  return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\uFFFD';
 }

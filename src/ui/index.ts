@@ -51,7 +51,7 @@ export function addPages(server: FastifyInstance, services: SiteServices): void 
     services,
   );
   // The root belongs to the API, which has nothing there; a browser was looking for the pages.
-  server.get('/', (request, reply) => {
+  server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');
     return reply.header('vary', 'accept').redirect('/ui/', 302);
   });

@@ -113,7 +113,7 @@ const tabs: [ProjectTab, string, string][] = [
 ];
 
 function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, tab: ProjectTab | undefined): Html {
-  return html`<div class="project-head">
+  return html`<section class="project-head" aria-label="This project">
     <p class="project-name">
       <a href="/ui/projects/${id}">${name}</a> <span id="project-state" data-live>${stateBadge(state)}</span>
     </p>
@@ -123,7 +123,7 @@ function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, ta
           html`<a href="/ui/projects/${id}${below}" ${key === tab && html`aria-current="true"`}>${text}</a>`,
       )}
     </nav>
-  </div>`;
+  </section>`;
 }
 
 /** Stands in every form. */

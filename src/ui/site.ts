@@ -104,7 +104,7 @@ export function addSite(server: FastifyInstance, places: readonly Place[], servi
       const handler = (request: FastifyRequest, reply: FastifyReply) =>
         attend(place, request, reply, services, cookies);
       const { method, path: url, largestForm: bodyLimit = usualForm } = place;
-      site.route({ method, url, bodyLimit, handler });
+      site.route({ method, url, bodyLimit, config: { provenBy: 'session' }, handler });
     }
   };
   void server.register(async (site) => {

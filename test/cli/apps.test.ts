@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
-import { headrace, serve } from '../support/program.ts';
+import { command } from '../support/command.ts';
+import { serve } from '../support/program.ts';
 
 describe('admin app create', () => {
   onEveryDatabase((database) => {
@@ -11,7 +12,7 @@ describe('admin app create', () => {
       database.afterwards(() => rmSync(folder, { recursive: true }));
       const env: Record<string, string> =
         database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
-      const admin = (...args: string[]) => headrace(['admin', ...args, '--data-dir', folder], env);
+      const admin = (...args: string[]) => command(['admin', ...args, '--data-dir', folder], env);
       const create = async (...args: string[]) => {
         const { stdout, stderr } = await admin('app', 'create', '--user', 'Alice@example.org', ...args);
         assert.match(stdout.toString(), /^\{.*\}\n$/, stderr.toString());
@@ -68,11 +69,11 @@ describe('admin app create', () => {
         database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
       const create = async (user: string, name: string, address: string): Promise<string> => {
         const args = ['admin', 'app', 'create', '--user', user, '--name', name, '--redirect-uri', address];
-        const { status, stderr } = await headrace([...args, '--data-dir', folder], env);
+        const { status, stderr } = await command([...args, '--data-dir', folder], env);
         assert.equal(status, 1);
         return stderr.toString();
       };
-      await headrace(['admin', 'user', 'create', 'alice@example.org', '--data-dir', folder], env);
+      await command(['admin', 'user', 'create', 'alice@example.org', '--data-dir', folder], env);
       assert.match(await create('nobody@example.org', 'X', 'https://a.example/'), /there is no account nobody@/);
       assert.match(await create('alice@example.org', ' ', 'https://a.example/'), /Give it a name/);
       for (const address of [
@@ -84,7 +85,7 @@ describe('admin app create', () => {
       ]) {
         assert.match(await create('alice@example.org', 'X', address), /is not a redirect address/);
       }
-      const missing = await headrace(['admin', 'app', 'create', '--name', 'X', '--data-dir', folder], env);
+      const missing = await command(['admin', 'app', 'create', '--name', 'X', '--data-dir', folder], env);
       assert.equal(missing.status, 2);
       assert.match(missing.stderr.toString(), /admin app create --user EMAIL/);
     });

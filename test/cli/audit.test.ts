@@ -3,8 +3,10 @@ import { rmSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import type { Finished } from '../../src/lib/processes.ts';
 import type { Credentials } from '../support/client.ts';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { command } from '../support/command.ts';
 import { headrace, serve } from '../support/program.ts';
 
 interface Printed {
@@ -24,23 +26,25 @@ describe('the command line', () => {
       database.afterwards(() => rmSync(folder, { recursive: true }));
       const env: Record<string, string> =
         database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
-      const command = async (...args: string[]) => headrace([...args, '--data-dir', join(folder, 'data')], env);
-      const done = async (...args: string[]): Promise<Record<string, unknown>> => {
-        const { status, stdout, stderr } = await command(...args);
+      const tried = (...args: string[]) => command([...args, '--data-dir', join(folder, 'data')], env);
+      const object = ({ status, stdout, stderr }: Finished): Record<string, unknown> => {
         assert.equal(status, 0, stderr.toString());
         return JSON.parse(stdout.toString()) as Record<string, unknown>;
       };
+      const done = async (...args: string[]) => object(await tried(...args));
+      /** As a process of its own. */
+      const program = (...args: string[]) => headrace([...args, '--data-dir', join(folder, 'data')], env);
       const audit = async (...flags: string[]): Promise<Printed[]> => {
-        const { status, stdout, stderr } = await command('admin', 'audit', ...flags);
+        const { status, stdout, stderr } = await program('admin', 'audit', ...flags);
         assert.equal(status, 0, stderr.toString());
         const lines = stdout.toString().split('\n').slice(0, -1);
         return lines.map((line) => JSON.parse(line) as Printed);
       };
-      return { folder: join(folder, 'data'), env, command, done, audit };
+      return { folder: join(folder, 'data'), env, tried, done, object, program, audit };
     };
 
     test('writes down what is done on the machine, and prints it', async () => {
-      const { folder, command, done, audit } = await start();
+      const { folder, tried, done, object, program, audit } = await start();
       const user = (...args: string[]) => done('admin', 'user', ...args);
       const alice = 'alice@example.org';
       const made = await user('create', alice);
@@ -49,13 +53,13 @@ describe('the command line', () => {
       await user('reset', alice);
       const link = await user('password-link', alice);
       const registered = ['--user', alice, '--name', 'Lamp', '--redirect-uri', 'https://lamp.example/back'];
-      const app = await done('admin', 'app', 'create', ...registered);
+      const app = object(await program('admin', 'app', 'create', ...registered));
       await done('admin', 'app', 'delete', String(app.client_id));
       const runner = await done('admin', 'runner', 'create', 'far-away');
-      await done('admin', 'master-key', 'rotate');
-      assert.equal((await command('backup', join(folder, 'kept'))).status, 0);
-      assert.notEqual((await command('admin', 'user', 'create', alice)).status, 0);
-      assert.notEqual((await command('admin', 'user', 'suspend', 'nobody@example.org')).status, 0);
+      object(await program('admin', 'master-key', 'rotate'));
+      assert.equal((await tried('backup', join(folder, 'kept'))).status, 0);
+      assert.notEqual((await tried('admin', 'user', 'create', alice)).status, 0);
+      assert.notEqual((await tried('admin', 'user', 'suspend', 'nobody@example.org')).status, 0);
       const entries = await audit();
       assert.deepEqual(
         entries
@@ -92,11 +96,11 @@ describe('the command line', () => {
       const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
       assert.deepEqual(await audit('--since', tomorrow), []);
       assert.equal((await audit('--since', new Date(Date.now() - 3_600_000).toISOString())).length, entries.length);
-      assert.equal((await command('admin', 'audit', '--since', 'yesterday-ish')).status, 2);
+      assert.equal((await tried('admin', 'audit', '--since', 'yesterday-ish')).status, 2);
     });
 
     test('makes operators: the first user is one, others are made', async () => {
-      const { folder, env, command, done } = await start();
+      const { folder, env, tried, done } = await start();
       const operator = (...args: string[]) => done('admin', 'user', 'operator', ...args);
       const server = await serve(database, folder, env);
       const shown = (label: string): string => new RegExp(`^ *${label} +(\\S+)$`, 'm').exec(server.output)?.[1] ?? '';
@@ -113,7 +117,7 @@ describe('the command line', () => {
         [second.email, 'maybe'],
         ['nobody@example.org', 'on'],
       ]) {
-        assert.equal((await command('admin', 'user', 'operator', ...wrong)).status, 1);
+        assert.equal((await tried('admin', 'user', 'operator', ...wrong)).status, 1);
       }
       const { list } = await server.api.get('/audit', { as: first });
       assert.deepEqual(
@@ -129,8 +133,8 @@ describe('the command line', () => {
     });
 
     test('gives somebody who was only invited an account of their own, with what they were invited to', async () => {
-      const { folder, env, command, done } = await start();
-      const create = (...args: string[]) => command('admin', 'user', 'create', ...args);
+      const { folder, env, tried, done } = await start();
+      const create = (...args: string[]) => tried('admin', 'user', 'create', ...args);
       const alice = (await done('admin', 'user', 'create', 'alice@example.org')) as unknown as Credentials;
       const server = await serve(database, folder, env);
       const project = (

@@ -4,7 +4,8 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { temporaryFolder } from '../support/databases.ts';
-import { headrace, serve, type Serving } from '../support/program.ts';
+import { command } from '../support/command.ts';
+import { serve, type Serving } from '../support/program.ts';
 
 const limit = { timeout: 60_000 };
 const name = 'v1.ci.example.org';
@@ -29,8 +30,8 @@ describe('the address of the service', () => {
     new X509Certificate(readFileSync(join(folder, 'tls', 'cert.pem')));
   const serversOf = async ({ api }: Serving): Promise<unknown> => (await api.get('/openapi.json')).body.servers;
   const linkOf = async (folder: string, env: Record<string, string>): Promise<string> => {
-    const command = ['admin', 'user', 'password-link', 'admin@localhost', '--data-dir', folder];
-    const { stdout, stderr } = await headrace(command, env);
+    const words = ['admin', 'user', 'password-link', 'admin@localhost', '--data-dir', folder];
+    const { stdout, stderr } = await command(words, env);
     assert.notEqual(stdout.length, 0, stderr.toString());
     return (JSON.parse(stdout.toString()) as { url: string }).url;
   };

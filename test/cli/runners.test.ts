@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
-import { headrace, serve } from '../support/program.ts';
+import { command } from '../support/command.ts';
+import { serve } from '../support/program.ts';
 
 describe('admin runner', () => {
   onEveryDatabase((database) => {
@@ -12,7 +13,7 @@ describe('admin runner', () => {
       const env: Record<string, string> =
         database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
       const admin = async (...args: string[]) => {
-        const { status, stdout, stderr } = await headrace(['admin', ...args, '--data-dir', folder], env);
+        const { status, stdout, stderr } = await command(['admin', ...args, '--data-dir', folder], env);
         return { status, said: stdout.toString(), error: stderr.toString() };
       };
       const runner = async (...args: string[]): Promise<Record<string, string>> => {

@@ -9,7 +9,7 @@ import { commandsWith, untilCreated } from '../support/installation.ts';
 import { headrace, serve, startProgram } from '../support/program.ts';
 
 /** A start that fails has long ended by then, unless it does not end at all. */
-const limit = { timeout: 60_000 };
+const limit = { timeout: 120_000 };
 
 describe('a server that starts', () => {
   onEveryDatabase((database) => {

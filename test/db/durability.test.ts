@@ -3,7 +3,8 @@ import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { Credentials, Record_ } from '../support/client.ts';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
-import { headrace, serve, type Serving } from '../support/program.ts';
+import { command } from '../support/command.ts';
+import { serve, type Serving } from '../support/program.ts';
 
 const rounds = 3;
 const writers = 8;
@@ -15,7 +16,7 @@ describe('what was acknowledged', () => {
       database.afterwards(() => rmSync(folder, { recursive: true }));
       const env: Record<string, string> =
         database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
-      const created = await headrace(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
+      const created = await command(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
       const alice = JSON.parse(created.stdout.toString()) as Credentials;
       const acknowledged = new Set<string>();
       let suites = '';

@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:
 import { dirname, join } from 'node:path';
 import test from 'node:test';
 import { openIncoming } from '../../src/db/incoming.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 test('what is being written stays, and what a killed server left goes, however young', async (t) => {
   const folder = temporaryFolder();

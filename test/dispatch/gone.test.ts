@@ -1,16 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { compiling } from '../support/compiling.ts';
-import { ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeWithRunner } from '../support/runner.ts';
 
-describeService('a runner that is known to be gone', (service) => {
-  let runner: ScriptedRunner;
-  before(async () => {
-    runner = await ScriptedRunner.start(service.store);
-  });
-  after(() => runner.dispatch.close());
-
+describeWithRunner('a runner that is known to be gone', (service, runner) => {
   test('is not given again what it had, also where its other requests are still held', async () => {
     const { task } = await compiling(await service.user(), runner);
     const held = runner.dispatch.next(runner.self, 'held', new AbortController().signal);

@@ -55,6 +55,13 @@ describeService('work that nobody can take', (service) => {
     const dependency = await alice.createDependency();
     await alice.upload(dependency, await archiveOf({ hello: 'hello\n' }));
     assert.equal(await reasonOf(`/dependencies/${dependency.id}`), nobody);
+    await alice.createDependency();
+    const dependencies = (await alice.get('/dependencies')).list;
+    assert.deepEqual(
+      dependencies.map((one) => one.waiting_reason),
+      [nobody, undefined],
+      'what is not uploaded waits for nobody',
+    );
 
     const tab = new Tab(service);
     await tab.signIn(alice.credentials);

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
-import { headrace, startProgram, type Started } from '../support/program.ts';
+import { command } from '../support/command.ts';
+import { startProgram, type Started } from '../support/program.ts';
 
 /** A server that runs nothing itself, and runners elsewhere that reach it over HTTPS alone. */
 onEveryDatabase((database) => {
@@ -21,8 +22,8 @@ onEveryDatabase((database) => {
   });
 
   const admin = async (...args: string[]): Promise<Record<string, string>> => {
-    const command = ['admin', 'runner', ...args, '--data-dir', installation.folder];
-    const { stdout, stderr } = await headrace(command, installation.env);
+    const words = ['admin', 'runner', ...args, '--data-dir', installation.folder];
+    const { stdout, stderr } = await command(words, installation.env);
     assert.match(stdout.toString(), /^\{.*\}\n$/, stderr.toString());
     return JSON.parse(stdout.toString()) as Record<string, string>;
   };

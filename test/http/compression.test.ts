@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { encodingFor } from '../../src/http/compression.ts';
 import type { Answer } from '../support/client.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import { freshName, type User } from '../support/user.ts';
 
 const unpack = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync };
@@ -30,19 +29,16 @@ describe('what an answer is packed with', () => {
   });
 });
 
-describeService('a long answer', (service) => {
+describeWithRunner('a long answer', (service, runner) => {
   let alice: User;
-  let runner: ScriptedRunner;
   let path: string;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
     path = `/projects/${(await alice.createProject()).id}/suites`;
     for (let made = 0; made < 10; made += 1) {
       await alice.post(path, { name: freshName('suite'), command: 'grüße', description: 'x'.repeat(300) });
     }
   });
-  after(() => runner.dispatch.close());
 
   const get = (url: string, encoding?: string, headers: Record<string, string> = {}): Promise<Answer> =>
     service.api.get(url, {

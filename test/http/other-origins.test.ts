@@ -2,29 +2,25 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { registerApplication } from '../support/applications.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { basic, type Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const origin = 'https://app.example.org';
 
-describeService('a page of another site', (service, database) => {
+describeWithRunner('a page of another site', (service, runner, database) => {
   const browser = new TestBrowser(database);
   let alice: User;
   let token: string;
-  let runner: ScriptedRunner;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
     token = await (await registerApplication(service, alice)).token(alice, ['user', 'projects', 'commits']);
   });
-  after(() => runner.dispatch.close());
 
   const allowed = ({ headers }: Answer): unknown => headers['access-control-allow-origin'];
 

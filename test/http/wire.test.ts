@@ -159,7 +159,7 @@ describe('a server that is stopping', () => {
   test('says so to who asks on a connection that it still serves', async () => {
     const server = createServer({ endpoints: [], log: pino({ level: 'silent' }), translate: () => undefined });
     const [asked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    server.get('/held', async (_, reply) => {
+    server.get('/held', { config: { provenBy: 'none' } }, async (_, reply) => {
       asked.resolve();
       await released.promise;
       return reply.type(json).send('{}');

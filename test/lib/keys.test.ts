@@ -12,7 +12,7 @@ import {
 } from '../../src/lib/passwords.ts';
 import { run } from '../../src/lib/processes.ts';
 import { generateSshKeyPair } from '../../src/lib/ssh-keys.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 describe('an SSH key pair', () => {
   const folder = temporaryFolder();

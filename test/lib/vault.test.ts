@@ -3,7 +3,7 @@ import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { addMasterKey, BrokenSealError, createMasterKey, dropOldMasterKeys, openVault } from '../../src/lib/vault.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 describe('the vault', () => {
   const folder = temporaryFolder();

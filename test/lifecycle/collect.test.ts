@@ -1,26 +1,22 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, mock, test } from 'node:test';
+import { before, mock, test } from 'node:test';
 import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import { claim, enqueue, remove } from '../../src/queue/queue.ts';
 import { forgetTurns } from '../../src/queue/turns.ts';
 import { findLog, packLog } from '../../src/streams/logs.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
 import { assertDestroyed } from '../support/expect.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
-describeService('what nobody refers to', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('what nobody refers to', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   // What is still being written, by the server that packs logs beside the test, has another kind of name.
   const blobs = (): string[] =>
@@ -81,7 +77,7 @@ describeService('what nobody refers to', (service) => {
     assertDestroyed(await alice.delete(second.path));
     await removeDoomedBlobs(db, store);
     assert.ok(blobs().includes(said), 'somebody may be about to refer to it');
-    await db.transaction((trx) => remove(trx, job));
+    await db.transaction((trx) => remove(db, trx, job));
     await removeDoomedBlobs(db, store);
     assert.ok(!blobs().includes(said));
     assert.deepEqual(await db.read.selectFrom('doomed_blobs').selectAll().execute(), []);

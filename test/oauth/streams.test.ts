@@ -1,25 +1,21 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { findUser } from '../../src/auth/users.ts';
 import { revoke } from '../../src/oauth/allowed.ts';
 import { registerApplication } from '../support/applications.ts';
 import { Listener } from '../support/firehose.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
-describeService(
+describeWithRunner(
   'a stream',
-  (service) => {
-    let runner: ScriptedRunner;
+  (service, runner) => {
     let alice: User;
     before(async () => {
-      runner = await ScriptedRunner.start(service.store);
       alice = await service.user();
     });
-    after(() => runner.dispatch.close());
 
     test('ends for a reader whose token was revoked, and for nobody else', async () => {
       const application = await registerApplication(service, alice);

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Database } from '../../src/db/open.ts';
-import { claim, enqueue, release, remove, type ClaimedJob } from '../../src/queue/queue.ts';
+import { sql } from 'kysely';
+import { cancel, claim, drop, enqueue, release, remove, type ClaimedJob } from '../../src/queue/queue.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 
 describe('a lane', () => {
@@ -22,7 +23,7 @@ describe('a lane', () => {
       assert.notEqual(taken, 'overtaken');
       return taken === 'overtaken' ? undefined : taken;
     };
-    const finish = (job: ClaimedJob | undefined) => db.transaction((trx) => remove(trx, job ?? assert.fail()));
+    const finish = (job: ClaimedJob | undefined) => db.transaction((trx) => remove(db, trx, job ?? assert.fail()));
 
     test('is gone through one after the other, in order', async () => {
       for (const id of [12n, 11n, 13n]) await put(id, 'orderly');
@@ -49,5 +50,60 @@ describe('a lane', () => {
       await finish(job);
       assert.equal((await take('skewed'))?.id, 31n);
     });
+
+    test('moves up when one that waits in it is called off, or goes with what it was about', async () => {
+      for (const id of [41n, 42n, 43n, 44n]) await put(id, 'called off');
+      await db.transaction((trx) => cancel(db, trx, [41n]));
+      const job = await take('called off');
+      assert.equal(job?.id, 42n);
+      await db.transaction((trx) => drop(db, trx, sql`(42)` as never));
+      assert.equal((await take('called off'))?.id, 43n);
+    });
+
+    test('however long costs whoever claims no more than one that is empty', async () => {
+      const account = 5000n;
+      const inLane = async (from: number, many: number): Promise<void> => {
+        const jobs = Array.from({ length: many }, (_, at) => BigInt(from + at));
+        const next = jobs.values();
+        const rows = jobs.map((id) => ({ kind: 'long', subjectId: id, accountId: account, lane: 'a long lane' }));
+        await db.transaction((trx) => enqueue(db, trx, { next: () => next.next().value ?? 0n }, ...rows));
+      };
+      await inLane(5000, 3);
+      const first = await take('long');
+      assert.equal(first?.id, 5000n);
+      const [short, none] = await counting('long');
+      assert.equal(none, undefined);
+      const free = async (id: bigint): Promise<number> => {
+        const job = { kind: 'long', subjectId: id, accountId: account };
+        await db.transaction((trx) => enqueue(db, trx, { next: () => id }, job));
+        const [rows, found] = await counting('long');
+        assert.equal(found?.id, id, 'what is not in the lane is found at once');
+        return rows;
+      };
+      const before = await free(5900n);
+      await inLane(6000, 600);
+      const [long] = await counting('long');
+      assert.ok(long - short < 20, `${long} rows instead of ${short}`);
+      const past = await free(9000n);
+      assert.ok(past - before < 100, `${past} rows instead of ${before}`);
+      await finish(first);
+      assert.equal((await take('long'))?.id, 5001n);
+    });
+
+    /** What was claimed, and how many rows of the queue were looked at for it; where the database does not say, none. */
+    const counting = async (kind: string): Promise<[number, ClaimedJob | undefined]> =>
+      db.transaction(async (trx) => {
+        const count = async (): Promise<number> => {
+          if (database.kind === 'sqlite') return 0;
+          const { rows } = await sql<{ rows: bigint }>`
+            select idx_tup_fetch + seq_tup_read as rows from pg_stat_xact_user_tables where relname = 'jobs'
+          `.execute(trx);
+          return Number(rows[0]?.rows);
+        };
+        const before = await count();
+        const taken = await claim(db, trx, { holder: 'h', kinds: [kind], seconds: 60, turn: 1n });
+        assert.notEqual(taken, 'overtaken');
+        return [(await count()) - before, taken === 'overtaken' ? undefined : taken];
+      });
   });
 });

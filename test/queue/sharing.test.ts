@@ -49,7 +49,7 @@ describe('what there is room for', () => {
       return taken;
     };
     const finish = (job: ClaimedJob | undefined, server = db) =>
-      server.transaction((trx) => remove(trx, job ?? assert.fail()));
+      server.transaction((trx) => remove(server, trx, job ?? assert.fail()));
     const accounts = (jobs: ClaimedJob[]): bigint[] => jobs.map(({ account_id: account }) => account);
 
     test('goes to the account with the fewest under way, so one that comes later catches up', async () => {

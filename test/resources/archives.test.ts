@@ -2,13 +2,12 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { run } from '../../src/lib/processes.ts';
 import { assertFields, assertRefused } from '../support/expect.ts';
-import { ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { archiveOf, kinds } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
@@ -39,14 +38,11 @@ function form(boundary: string, ...parts: Part[]): Buffer {
   return Buffer.concat([...encoded, Buffer.from(`--${boundary}--\r\n`)]);
 }
 
-describeService('an archive', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('an archive', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   const blobs = (): string[] =>
     readdirSync(join(service.folder, 'blobs'), { recursive: true, withFileTypes: true })

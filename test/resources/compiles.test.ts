@@ -1,25 +1,21 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { packLog } from '../../src/streams/logs.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertDestroyed, assertNotFound, assertRefused } from '../support/expect.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
-import { ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
 const unavailable = { generic: ['resource_temporary_unavailable'] };
 
-describeService('a compile', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('a compile', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   const stateOf = async (path: string): Promise<unknown> => (await alice.get(path)).record.marketplace_state;
 

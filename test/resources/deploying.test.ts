@@ -1,23 +1,19 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import type { Record_ } from '../support/client.ts';
 import { assertNotFound } from '../support/expect.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
 import { addCommit } from '../support/rows.ts';
-import { ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { freshName, type User } from '../support/user.ts';
 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$/;
 
-describeService('a deploy', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('a deploy', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   interface Deploy {
     id_str: string;

@@ -98,7 +98,8 @@ describeService('deploys', (service) => {
       list.map(({ id }) => id),
       [second.id, deploy.id],
     );
-    for (const item of list) assertFields(item, 'id id_str state created_by');
+    for (const item of list) assertFields(item, 'id id_str state created_by waiting_reason');
+    assert.equal(list[0]?.waiting_reason, inVain.waiting_reason);
     assertDestroyed(await alice.delete(`/projects/${project.id}/deploy_strategies/${strategy.id}`));
     assert.deepEqual((await alice.get(`${path}/${deploy.id}`)).record, { ...deploy, ...inVain });
   });

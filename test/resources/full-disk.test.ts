@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { assertRefused } from '../support/expect.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { describeService } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
@@ -13,16 +13,13 @@ const unavailable = { generic: ['resource_temporary_unavailable'] };
 /** MB, and more than any disk has: all of it is reserve. */
 const settings = { disk_reserve: '1000000000' };
 
-describeService(
+describeWithRunner(
   'on a disk without room above its reserve',
-  (service) => {
-    let runner: ScriptedRunner;
+  (service, runner) => {
     let alice: User;
     before(async () => {
-      runner = await ScriptedRunner.start(service.store);
       alice = await service.user();
     });
-    after(() => runner.dispatch.close());
 
     test('the service says that it is not well, and why', async () => {
       const answer = await service.api.get('/healthz');

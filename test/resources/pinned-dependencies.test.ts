@@ -1,28 +1,24 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
 import type { SuiteOrder } from '../../src/protocol.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
 import { assertDestroyed, assertNotFound, assertRefused } from '../support/expect.ts';
-import { ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import type { User } from '../support/user.ts';
 
 /** What a build is given of its dependencies. */
 type Given = Pick<SuiteOrder, 'software' | 'prefixes' | 'launches'>;
 
-describeService('another account’s dependency', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('another account’s dependency', (service, runner) => {
   let alice: User;
   let mallory: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     [alice, mallory] = [await service.user(), await service.user()];
   });
-  after(() => runner.dispatch.close());
 
   const install = (prefix: string): Record<string, string> => ({ prefix, command: `make install PREFIX=${prefix}` });
   /** A dependency that is compiled, and the digest of its result. */

@@ -1,21 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import type { Record_ } from '../support/client.ts';
 import { assertNotFound, assertRefused } from '../support/expect.ts';
-import { aCommit, ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { aCommit, describeWithRunner } from '../support/runner.ts';
 import type { User } from '../support/user.ts';
 
 const unavailable = { generic: ['resource_temporary_unavailable'] };
 
-describeService('a build request', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('a build request', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   const look = async (project: Record_, request: Record_) => {
     const path = `/projects/${project.id}`;

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { CutReason, Link, LogChunk, Receipt } from '../../src/protocol.ts';
 import { createLogSender, type LogSender } from '../../src/runner/log-sender.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const megabyte = 1024 * 1024;
 

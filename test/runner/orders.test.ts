@@ -8,7 +8,7 @@ import { failureOf, RefusedError, RejectedError } from '../../src/runner/failure
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const strange = {
   kind: 'from_the_future',
@@ -65,7 +65,7 @@ test('a report that the server does not take is not repeated: the runner goes on
     throw new RejectedError('the server answered 403');
   });
   assert.equal(reports, 1);
-  assert.match(said, /work was given up: the server answered 403/);
+  assert.match(said, /job abandoned: the server answered 403/);
 });
 
 test('only what the server itself refuses is final', () => {

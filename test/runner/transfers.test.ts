@@ -5,7 +5,7 @@ import { after, describe, test } from 'node:test';
 import { run } from '../../src/lib/processes.ts';
 import type { Link } from '../../src/protocol.ts';
 import { storeBlob } from '../../src/runner/transfers.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 describe('what came out of a sandbox', () => {
   const folder = temporaryFolder();

@@ -1,24 +1,20 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { followedBuild } from '../../src/resources/followed.ts';
 import { packLog } from '../../src/streams/logs.ts';
 import { lastWord, news, type Place } from '../../src/streams/tail.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
-describeService('the firehose', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('the firehose', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   test('of a build replays, follows and ends', async () => {
     const { task, path } = await runningBuild(alice, runner);
@@ -164,6 +160,7 @@ describeService('the firehose', (service) => {
     const say = async (words: string): Promise<void> => {
       spoken += words;
       await task.say(words);
+      await runner.dispatch.extend(runner.self, [task.order.claim], AbortSignal.abort()); // however long this takes
     };
     for (let line = 0; line < 20; line += 1) await say(`${line} früh\n`);
     const [leaver, ...others] = first;

@@ -1,21 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { packLog } from '../../src/streams/logs.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused, assertWrongFields } from '../support/expect.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
-describeService('the log of a build', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('the log of a build', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   const range = (build: RunningBuild, bytes: string, more: Record<string, string> = {}): Promise<Answer> =>
     service.api.get(`${build.path}/log.txt`, { as: alice.credentials, headers: { range: `bytes=${bytes}`, ...more } });

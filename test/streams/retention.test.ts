@@ -1,24 +1,20 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
 import { packLog } from '../../src/streams/logs.ts';
 import { forgetOldLogs } from '../../src/streams/retention.ts';
 import { compiled, compiling } from '../support/compiling.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const day = 24 * 60 * 60 * 1000;
 
-describeService('logs that are kept for some days', (service) => {
-  let runner: ScriptedRunner;
+describeWithRunner('logs that are kept for some days', (service, runner) => {
   let alice: User;
   before(async () => {
-    runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
   });
-  after(() => runner.dispatch.close());
 
   const forgetAfter = (days: number, passed: number): Promise<number> =>
     forgetOldLogs(service.store.db, days, Date.now() + passed * day);

@@ -1,24 +1,20 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { wireFor, withKeepAlive } from '../../src/streams/firehose.ts';
 import { Listener } from '../support/firehose.ts';
-import { ScriptedRunner } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
-describeService(
+describeWithRunner(
   'a firehose',
-  (service) => {
-    let runner: ScriptedRunner;
+  (service, runner) => {
     let alice: User;
     let build: RunningBuild;
     before(async () => {
-      runner = await ScriptedRunner.start(service.store);
       alice = await service.user();
       build = await runningBuild(alice, runner);
     });
-    after(() => runner.dispatch.close());
 
     /** Another person on the project, who can be taken off again. */
     const newcomer = async (): Promise<{ person: User; leave: () => Promise<unknown> }> => {

@@ -1,16 +1,20 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe } from 'node:test';
-import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase, type Database } from '../../src/db/open.ts';
-import { emptyDatabase } from './postgres.ts';
+import { temporaryFolder } from './folders.ts';
+import { newDatabase } from './postgres.ts';
+import { templates } from './templates.ts';
+
+export { temporaryFolder };
 
 /** A kind of database to run tests on. What it makes is gone after the tests of the block. */
 export interface TestDatabase {
   readonly kind: Database['kind'];
   /** The address of a database in which nothing is. */
   emptyUrl(): Promise<string>;
+  /** The address of a database with all its tables. */
+  migratedUrl(): Promise<string>;
   /** An open database with all its tables. */
   open(): Promise<Database>;
   /** Such a one without tables; given an address, that one. */
@@ -29,31 +33,33 @@ export function onEveryDatabase(define: (database: TestDatabase) => void): void 
       after(async () => {
         for (const cleanUp of cleanUps.reverse()) await cleanUp();
       });
-      const emptyUrl = (): Promise<string> =>
-        kind === 'sqlite' ? emptyFile(cleanUps) : emptyDatabase(postgresServer());
+      const emptyUrl = (): Promise<string> => (kind === 'sqlite' ? emptyFile(cleanUps) : newDatabase(postgresServer()));
+      const migratedUrl = async (): Promise<string> => {
+        if (kind === 'postgres') return newDatabase(postgresServer(), templates().postgres);
+        const file = await emptyFile(cleanUps);
+        copyTables(file);
+        return file;
+      };
       const openEmpty = async (url?: string): Promise<Database> => {
         const db = await openDatabase({ url: url ?? (await emptyUrl()) });
         cleanUps.push(() => db.close());
         return db;
       };
-      const open = async (): Promise<Database> => {
-        const db = await openEmpty();
-        await migrate(db);
-        return db;
-      };
-      define({ kind, emptyUrl, openEmpty, open, afterwards: (cleanUp) => void cleanUps.push(cleanUp) });
+      const open = async (): Promise<Database> => openEmpty(await migratedUrl());
+      define({ kind, emptyUrl, migratedUrl, openEmpty, open, afterwards: (cleanUp) => void cleanUps.push(cleanUp) });
     });
   }
+}
+
+/** Makes an SQLite database with all its tables. */
+export function copyTables(file: string): void {
+  copyFileSync(templates().sqlite, file);
 }
 
 async function emptyFile(cleanUps: CleanUp[]): Promise<string> {
   const folder = temporaryFolder();
   cleanUps.push(() => rmSync(folder, { recursive: true }));
   return join(folder, 'test.db');
-}
-
-export function temporaryFolder(): string {
-  return mkdtempSync(join(tmpdir(), 'headrace-test-'));
 }
 
 /** Where the tests' own PostgreSQL is. */

@@ -1,4 +1,5 @@
 import { hasty, startPostgres, type Postgres } from './postgres.ts';
+import { makeTemplates } from './templates.ts';
 
 /**
  * One real PostgreSQL for the whole run. Test processes find its address in their environment. It is not named
@@ -9,6 +10,7 @@ let postgres: Postgres | undefined;
 export async function globalSetup(): Promise<void> {
   postgres = await startPostgres(hasty);
   process.env.TEST_POSTGRES_URL = postgres.url;
+  await makeTemplates(postgres);
 }
 
 export async function globalTeardown(): Promise<void> {

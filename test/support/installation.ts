@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, watch } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeTree } from '../../src/lib/remove-tree.ts';
 import type { Answer, Credentials } from './client.ts';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
-import { headrace, serve, type Serving } from './program.ts';
+import { command } from './command.ts';
+import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
 
@@ -103,7 +104,7 @@ export async function startInstallation(
     stop,
     startServer: start,
     async person(email) {
-      const made = await headrace(['admin', 'user', 'create', email, '--data-dir', folder], env);
+      const made = await command(['admin', 'user', 'create', email, '--data-dir', folder], env);
       const credentials = JSON.parse(made.stdout.toString()) as Credentials;
       return () => callerOf(serving, credentials);
     },
@@ -140,14 +141,9 @@ export function commandsWith(text: string): number[] {
   return pids.filter((pid) => commandOf(pid).includes(text)).map(Number);
 }
 
-/** Comes back when a file or folder is there; called before, so that it is told at once. */
+/** Comes back when a file or folder is there. Looking is cheaper than to be told of everything that happens in a tree. */
 export async function untilCreated(folder: string, name: string): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const look = (): void => void (existsSync(join(folder, name)) && resolve());
-  const watcher = watch(folder, { recursive: true, persistent: false }, look);
-  look();
-  await promise;
-  watcher.close();
+  while (!existsSync(join(folder, name))) await pause(2, undefined, { ref: false });
 }
 
 export interface Caller {

@@ -11,6 +11,8 @@ import { run } from '../../src/lib/processes.ts';
 /** A real PostgreSQL, reached through a socket in its own folder. It does not outlive the process that started it. */
 export interface Postgres {
   url: string;
+  /** Goes with it, however this process ends. */
+  folder: string;
   /** The address of a new database in which nothing is. */
   emptyUrl(): Promise<string>;
   /** Ends it as the signal says: SIGINT ends what is going on, SIGQUIT cleans up nothing, SIGKILL takes the postmaster alone. */
@@ -60,7 +62,8 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   const url = `postgres://tests@localhost/postgres?host=${encodeURIComponent(folder)}`;
   return {
     url,
-    emptyUrl: () => emptyDatabase(url),
+    folder,
+    emptyUrl: () => newDatabase(url),
     async stop(signal) {
       if (!server) return;
       const gone = once(server, 'exit');
@@ -81,13 +84,13 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
 
 let databases = 0;
 
-/** The address of a new database on a server. It goes when the server goes. */
-export async function emptyDatabase(server: string): Promise<string> {
+/** The address of a new database on a server, or of a copy of one. It goes when the server goes. */
+export async function newDatabase(server: string, original = 'template1'): Promise<string> {
   databases += 1;
   const name = `test_${process.pid}_${databases}`;
   const client = new Client(server);
   await client.connect();
-  await client.query(`create database ${name}`);
+  await client.query(`create database ${name} template ${original}`);
   await client.end();
   const url = new URL(server);
   url.pathname = `/${name}`;

@@ -1,31 +1,50 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { after, before } from 'node:test';
 import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
 import type { CommitReport, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol.ts';
 import type { Store } from '../../src/cli/store.ts';
 import type { Runner } from '../../src/auth/runners.ts';
+import type { TestDatabase } from './databases.ts';
+import { describeService, type Service, type ServiceOptions } from './service.ts';
 
 const patient = new AbortController().signal;
 
+export interface ScriptedLimits {
+  logBytes?: number;
+  accountConcurrency?: number;
+}
+
 /** A runner that does what the test says, in no time: it speaks to the server's half as the real one does. */
 export class ScriptedRunner {
-  readonly dispatch: Dispatch;
   readonly self: Runner;
+  #dispatch: Dispatch | undefined;
 
-  constructor(dispatch: Dispatch, self: Runner = { holder: 'scripted' }) {
-    this.dispatch = dispatch;
+  constructor(dispatch?: Dispatch, self: Runner = { holder: 'scripted' }) {
+    this.#dispatch = dispatch;
     this.self = self;
   }
 
-  static async start(
+  static async start(store: Store, limits?: ScriptedLimits): Promise<ScriptedRunner> {
+    const runner = new ScriptedRunner();
+    await runner.begin(store, limits);
+    return runner;
+  }
+
+  async begin(
     store: Store,
-    { logBytes = 512 * 1024 * 1024, accountConcurrency = 0 }: { logBytes?: number; accountConcurrency?: number } = {},
-  ): Promise<ScriptedRunner> {
+    { logBytes = 512 * 1024 * 1024, accountConcurrency = 0 }: ScriptedLimits = {},
+  ): Promise<void> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
-    return new ScriptedRunner(await createDispatch({ ...store, limits, unpacked, logBytes, accountConcurrency, log }));
+    this.#dispatch = await createDispatch({ ...store, limits, unpacked, logBytes, accountConcurrency, log });
+  }
+
+  get dispatch(): Dispatch {
+    if (!this.#dispatch) throw new Error('the runner works only inside tests');
+    return this.#dispatch;
   }
 
   /** The same server's other runner. */
@@ -43,6 +62,24 @@ export class ScriptedRunner {
   async assertIdle(): Promise<void> {
     assert.equal(await this.dispatch.next(this.self, randomUUID(), AbortSignal.abort()), undefined);
   }
+}
+
+/** Runs the same tests against a service on each database, with a runner that does what they say. */
+export function describeWithRunner(
+  name: string,
+  define: (service: Service, runner: ScriptedRunner, database: TestDatabase) => void,
+  options: ServiceOptions & ScriptedLimits = {},
+): void {
+  describeService(
+    name,
+    (service, database) => {
+      const runner = new ScriptedRunner();
+      before(() => runner.begin(service.store, options));
+      after(() => runner.dispatch.close());
+      define(service, runner, database);
+    },
+    options,
+  );
 }
 
 export class Task<W extends Work = Work> {

@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { before, describe } from 'node:test';
 import { pino } from 'pino';
-import { insertUser, makeCredentials, updateUser, type Credentials } from '../../src/auth/users.ts';
+import { insertUser, updateUser, type Credentials } from '../../src/auth/users.ts';
 import { openStore, type Store } from '../../src/cli/store.ts';
 import { readConfig, type Config } from '../../src/config.ts';
+import { hashPassword, hashSecret, randomPassword, randomSecret } from '../../src/lib/passwords.ts';
 import { startServer, type RunningServer, type ServerParts } from '../../src/server.ts';
 import { Client } from './client.ts';
-import { onEveryDatabase, temporaryFolder, type TestDatabase } from './databases.ts';
+import { copyTables, onEveryDatabase, temporaryFolder, type TestDatabase } from './databases.ts';
 import { User } from './user.ts';
 
 interface Parts {
@@ -23,6 +24,9 @@ interface Parts {
 export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes'> {
   settings?: Record<string, string>;
 }
+
+/** Tests have thousands of accounts, and nobody attacks their passwords. */
+const cheap = { memory: 8, passes: 1, parallelism: 1, tagLength: 32 };
 
 /** The real server, over TLS, on a database and a data folder of its own. */
 export class Service {
@@ -40,7 +44,7 @@ export class Service {
 
   async start(): Promise<void> {
     const folder = temporaryFolder();
-    const flags = { data_dir: folder, port: '0', ...(await this.#databaseFlag()), ...this.#options.settings };
+    const flags = { data_dir: folder, port: '0', ...(await this.#tables(folder)), ...this.#options.settings };
     const config = readConfig({ flags, env: {} });
     const store = await openStore(config, (error) => {
       throw error;
@@ -87,9 +91,14 @@ export class Service {
   /** Someone with an account; each time somebody new. */
   async user(kind: 'user' | 'collaborator' = 'user'): Promise<User> {
     this.#users += 1;
-    const { credentials, stored } = await makeCredentials(`person${this.#users}@example.org`);
+    const email = `person${this.#users}@example.org`;
+    const credentials = { email, password: randomPassword(), api_key: randomSecret('hrk') };
+    const secrets = {
+      password_hash: await hashPassword(credentials.password, cheap),
+      api_key_hash: hashSecret(credentials.api_key),
+    };
     const { db, ids } = this.store;
-    await db.transaction((trx) => insertUser(trx, ids, { email: credentials.email, kind, secrets: stored }));
+    await db.transaction((trx) => insertUser(trx, ids, { email, kind, secrets }));
     return this.signIn(credentials);
   }
 
@@ -105,8 +114,11 @@ export class Service {
     await this.store.db.transaction((trx) => updateUser(trx, user.email, { billing }));
   }
 
-  async #databaseFlag(): Promise<{ database_url?: string }> {
-    return this.#database.kind === 'postgres' ? { database_url: await this.#database.emptyUrl() } : {};
+  /** The tables are there already: making them takes longer than starting. */
+  async #tables(folder: string): Promise<{ database_url?: string }> {
+    if (this.#database.kind === 'postgres') return { database_url: await this.#database.migratedUrl() };
+    copyTables(join(folder, 'headrace.db'));
+    return {};
   }
 
   #logStream(): Writable {

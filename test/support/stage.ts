@@ -75,7 +75,8 @@ export class Stage {
   }
 
   #services(): RunnerServices {
-    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects'> = {
+    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'look'> = {
+      look: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
       projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
       fetch: async ({ commitRef, projectId, say, signal }) => {

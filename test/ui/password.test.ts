@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { insertLink } from '../../src/auth/password-links.ts';
 import { findUser } from '../../src/auth/users.ts';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
-import { headrace } from '../support/program.ts';
+import { command } from '../support/command.ts';
 import { describeService } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 
@@ -137,7 +137,7 @@ describe('admin user password-link', () => {
       const url: Record<string, string> =
         database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
       const admin = (args: string[], env: Record<string, string> = {}) =>
-        headrace(['admin', 'user', ...args, '--data-dir', folder], { ...url, ...env });
+        command(['admin', 'user', ...args, '--data-dir', folder], { ...url, ...env });
       await admin(['create', 'a@example.org']);
       const made = async (env: Record<string, string>) => {
         const { stdout } = await admin(['password-link', 'A@example.org'], env);

@@ -37,31 +37,6 @@ describeService('the site', (service) => {
     }
   });
 
-  test('lists a person’s projects with their newest build request', async () => {
-    const [bob, carol] = [await service.user(), await service.user()];
-    const [own, shared] = [
-      await bob.createProject({ name: 'own one' }),
-      await carol.createProject({ name: 'shared one' }),
-    ];
-    await carol.createProject({ name: 'hidden one' });
-    await carol.invite(shared, bob);
-    await bob.requestBuild(own, 'older');
-    await bob.requestBuild(own, 'newer');
-    const his = new Tab(service);
-    await his.signIn(bob.credentials);
-    const { text } = await his.get('/ui/');
-    for (const shown of ['own one', 'shared one', '<code>newer</code>, enqueued', 'You collaborate on it']) {
-      assert.ok(text.includes(shown), shown);
-    }
-    for (const hidden of ['hidden one', 'older']) assert.ok(!text.includes(hidden), hidden);
-    assert.ok(!text.includes('password-link'));
-    await bob.invite(own, { email: 'newcomer@example.org' });
-    assert.match((await his.get('/ui/')).text, /without a password yet: newcomer@example\.org\./);
-    await service.stopPaying(bob);
-    const unpaid = await his.get('/ui/');
-    assert.ok(unpaid.text.includes('unpaid') && unpaid.text.includes('shared one') && !unpaid.text.includes('own one'));
-  });
-
   test('loads its dress from itself, which may be kept for ever', async () => {
     const page = await tab.get('/ui/');
     const assets = Array.from(

@@ -2,13 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { makeDataFolder } from '../../src/cli/store.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase, type Database } from '../../src/db/open.ts';
-import { run } from '../../src/lib/processes.ts';
 import { createMasterKey } from '../../src/lib/vault.ts';
+import { command } from '../support/command.ts';
 
 export type Kind = 'sqlite' | 'postgres';
 
@@ -29,23 +28,16 @@ export function temporaryFolder(t: TestContext): string {
   return folder;
 }
 
-const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-/** Where bin/headrace keeps it too. */
-const NODE_COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/headrace', import.meta.url));
-
 export async function newInstallation(t: TestContext, kind: Kind): Promise<Installation> {
   const folder = join(temporaryFolder(t), 'data');
   const url = kind === 'sqlite' ? join(folder, 'headrace.db') : await newPostgres();
-  const settings = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE'));
-  const database = kind === 'postgres' ? { HEADRACE_DATABASE_URL: url } : {};
-  const env = { ...Object.fromEntries(settings), ...database, NODE_COMPILE_CACHE };
+  const env: Record<string, string> = kind === 'postgres' ? { HEADRACE_DATABASE_URL: url } : {};
   return {
     folder,
     url,
     keyFile: join(folder, 'master.key'),
     async command(...args) {
-      const flags = ['--disable-warning=ExperimentalWarning', program, ...args, '--data-dir', folder];
-      const { status, stdout, stderr } = await run(process.execPath, flags, { env });
+      const { status, stdout, stderr } = await command([...args, '--data-dir', folder], env);
       return { status, stdout: stdout.toString(), stderr: stderr.toString() };
     },
   };

@@ -15,7 +15,8 @@ import { openDatabase } from '../../src/db/open.ts';
 import { createMasterKey, masterKeyNumbers } from '../../src/lib/vault.ts';
 import type { Answer, Credentials } from '../support/client.ts';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
-import { headrace, serve, startProgram, type Serving } from '../support/program.ts';
+import { command } from '../support/command.ts';
+import { serve, startProgram, type Serving } from '../support/program.ts';
 
 const limit = { timeout: 120_000 };
 const refusal =
@@ -64,19 +65,19 @@ describe('a master key', () => {
       assert.match(said, absence);
       assert.ok(said.includes(number));
       assert.deepEqual(readdirSync(folder).toSorted(), before, 'nothing is made');
-      const admin = await headrace(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
+      const admin = await command(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
       assert.equal(admin.status, 1);
       assert.match(admin.stderr.toString(), absence);
 
       createMasterKey(key);
       const wrong = readFileSync(key, 'utf8');
       assert.match(await fails(here), refusal);
-      for (const command of [
+      for (const words of [
         ['admin', 'master-key', 'rotate'],
         ['backup', join(folder, '..', 'backup')],
       ]) {
-        const refused = await headrace([...command, '--data-dir', folder], env);
-        assert.deepEqual([refused.status, refused.stdout.toString()], [1, ''], command.join(' '));
+        const refused = await command([...words, '--data-dir', folder], env);
+        assert.deepEqual([refused.status, refused.stdout.toString()], [1, ''], words.join(' '));
         assert.match(refused.stderr.toString(), refusal);
       }
       assert.ok(!existsSync(join(folder, '..', 'backup')));
@@ -123,9 +124,9 @@ describe('a master key', () => {
         await stop(first);
         if (isOld) await takeCanaryAway(here.url);
         const backup = join(here.folder, '..', 'backup');
-        assert.equal((await headrace(['backup', backup, '--data-dir', here.folder], here.env)).status, 0);
+        assert.equal((await command(['backup', backup, '--data-dir', here.folder], here.env)).status, 0);
         const there = await place();
-        const restored = await headrace(['restore', backup, '--data-dir', there.folder], there.env);
+        const restored = await command(['restore', backup, '--data-dir', there.folder], there.env);
         assert.equal(restored.status, 0, restored.stderr.toString());
         const second = await serve(database, there.folder, there.env);
         assert.equal(keyOf(await second.api.get(`/projects/${made.record.id}`, { as })), keyOf(made));
@@ -156,7 +157,7 @@ describe('a master key', () => {
       assert.equal((await until(503))[0], 503);
       renameSync(`${key}.aside`, key);
       await until(200);
-      const rotated = await headrace(['admin', 'master-key', 'rotate', '--data-dir', folder], env);
+      const rotated = await command(['admin', 'master-key', 'rotate', '--data-dir', folder], env);
       assert.equal(rotated.status, 0, rotated.stderr.toString());
       await new Promise((resolve) => setTimeout(resolve, 1100));
       assert.equal((await health())[0], 200);

@@ -127,7 +127,7 @@ test('what repositories name never reaches this machine, also where its whole ne
 const forbidden = 'the address is not public, and the operator of this service has not allowed it';
 
 test('a webhook is not sent to an address of this machine, also a public one that it gained later [promise: webhook-addresses]', async () => {
-  const program = fileURLToPath(new URL('own_addresses.ts', import.meta.url));
+  const program = fileURLToPath(new URL('own-addresses.ts', import.meta.url));
   const node = [process.execPath, '--disable-warning=ExperimentalWarning', program];
   const machine = await run('unshare', ['--user', '--map-root-user', '--net', ...node]);
   assert.equal(machine.status, 0, machine.stderr.toString());

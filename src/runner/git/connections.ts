@@ -1,13 +1,12 @@
-import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { symlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { serveSshAgent } from '../../lib/ssh-agent.ts';
+import { orAborted } from '../../lib/or-aborted.ts';
 import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
-import { keepTail, type Tail } from '../../lib/tail.ts';
+import { startConnection, type Connection } from './connection.ts';
 import { explain, FetchError, recognize } from './failures.ts';
 import type { Narrator } from './narrator.ts';
 import type { RepositoryAddress } from './repository-url.ts';
-import { MasterError, runMaster } from './ssh-master.ts';
-import { sshConfig } from './ssh-config.ts';
+import { MasterError } from './ssh-master.ts';
 
 /*
  * SSH connections, shared while they last.
@@ -51,24 +50,6 @@ export interface Connections {
   close(): Promise<void>;
 }
 
-interface Connection {
-  ssh: readonly string[];
-  users: Set<Narrator>;
-  /** What ssh has said while it connects, for those who join late. */
-  words: Tail;
-  ready: Promise<void>;
-  isConnecting: () => boolean;
-  ending: NodeJS.Timeout | undefined;
-  /** By the clock that does not jump. */
-  joinableUntil: number;
-  /** From now on nobody joins. */
-  retire(): void;
-  end(): Promise<void>;
-}
-
-/** Of what a host says while it lets somebody in, so much is kept for those who join. */
-const mostWords = 64 * 1024;
-
 export async function openConnections(options: ConnectionOptions): Promise<Connections> {
   const { folder } = options;
   const knownHosts = join(folder, 'known_hosts'); // a link, so that no blank in the real path meets ssh's parser
@@ -78,78 +59,12 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
     const files = join(folder, `connection-${++count}`);
-    const connection = start(files, request.address.destination, key, () => {
+    const place = { files, destination: request.address.destination, key };
+    const connection = startConnection({ ...options, knownHosts }, place, () => {
       if (connections.get(name) === connection) connections.delete(name);
     });
     connections.set(name, connection);
     return connection;
-  }
-
-  function start(files: string, destination: string, key: SshPrivateKey, onEnd: () => void): Connection {
-    const users = new Set<Narrator>();
-    const words = keepTail(mostWords);
-    const stop = new AbortController();
-    const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
-    ready.catch(() => {}); // those who use it hear of it
-    let connecting = true;
-    const isReady = (): void => {
-      connecting = false;
-      resolve();
-    };
-    // A host can say what it likes before it lets anybody in, so it is read at the pace of those who hear it.
-    const hear = async (chunk: Buffer): Promise<void> => {
-      if (connecting) words.add(chunk);
-      await Promise.allSettled(Array.from(users, (narrator) => narrator.output(chunk)));
-    };
-    const over = live(files, destination, key, stop.signal, hear, isReady).finally(onEnd);
-    over.then(() => reject(new Error('the connection was ended')), reject);
-    const end = async (): Promise<void> => {
-      onEnd(); // at once: who comes now needs a new one
-      stop.abort();
-      await over.catch(() => {});
-    };
-    // Where the master is gone, ssh would connect by itself, without the key, and be refused for that.
-    const ssh = ['-F', `${files}.conf`, '-S', files, '-o', 'ProxyCommand=exec false'];
-    const joinableUntil = performance.now() + options.connectionMs;
-    return {
-      ssh,
-      users,
-      words,
-      ready,
-      isConnecting: () => connecting,
-      ending: undefined,
-      joinableUntil,
-      retire: onEnd,
-      end,
-    };
-  }
-
-  /** The whole life of a master, from its agent to the removal of its files. */
-  async function live(
-    files: string,
-    destination: string,
-    key: SshPrivateKey,
-    stop: AbortSignal,
-    hear: (chunk: Buffer) => Promise<void>,
-    isReady: () => void,
-  ): Promise<void> {
-    const names = { agentSocket: `${files}.key`, publicKeyFile: `${files}.pub`, config: `${files}.conf` };
-    const agent = await serveSshAgent(names.agentSocket, key);
-    try {
-      const operator = await operatorsConfig(options.sshConfig);
-      const { connectSeconds } = options;
-      await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
-      await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator }));
-      const args = ['-F', names.config, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
-      args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
-      await runMaster(args, stop, 3 * connectSeconds * 1000, hear, () => {
-        void agent.close();
-        isReady();
-      });
-    } finally {
-      await agent.close();
-      await Promise.all([files, ...Object.values(names)].map((file) => rm(file, { force: true })));
-    }
   }
 
   async function use<T>(
@@ -167,8 +82,8 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     connection.users.add(narrator);
     let joinableUntil = 0; // after a failure the connection may be to blame; the next one starts afresh
     try {
-      if (connection.isConnecting()) await unlessAborted(narrator.output(connection.words.bytes()), signal);
-      await unlessAborted(connection.ready, signal);
+      if (connection.isConnecting()) await orAborted(narrator.output(connection.words.bytes()), signal);
+      await orAborted(connection.ready, signal);
       const result = await work(connection.ssh);
       joinableUntil = connection.joinableUntil;
       return result;
@@ -204,23 +119,4 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 function mayBeTheConnection(error: unknown): boolean {
   const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
   return error instanceof FetchError && kinds.includes(error.kind);
-}
-
-/** Read anew for every connection, so that a change there needs no restart. */
-async function operatorsConfig(path: string | undefined): Promise<string> {
-  if (path === undefined) return '';
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new FetchError('ssh_misconfigured', `The file named by HEADRACE_SSH_CONFIG cannot be read: ${why}`);
-  }
-}
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const stop = (): void => reject(signal.reason);
-  if (signal.aborted) stop();
-  signal.addEventListener('abort', stop, { once: true });
-  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', stop));
 }

@@ -1,7 +1,5 @@
 import { join } from 'node:path';
-import { ofTheMachine } from './sandbox-root.ts';
 import { BUILD_USER, PLACES, USUAL_PATH, type Job, type Network } from './types.ts';
-import { HELPER_DIRECTORY } from './mount-helper.ts';
 
 /** The descriptor on which bubblewrap tells of the sandbox's first process; steps.ts has the others. */
 export const STATUS_FD = 6;
@@ -18,10 +16,8 @@ export function seccompFilter(): string {
 }
 
 /**
- * What bubblewrap is told about every sandbox on this machine, but for its root.
- *
- * The machine's programs and libraries, and nothing else of its file system: what is not named here does not
- * exist for a build. Nested user namespaces are switched off: in one of its own a build would have every
+ * What bubblewrap is told about every sandbox on this machine, but for its root, which has everything else in it that a
+ * build sees. Bubblewrap reads the list of all mounts after each one that it makes, so it makes few. Nested user namespaces are switched off: in one of its own a build would have every
  * capability again, and with them all of the kernel that only root should reach.
  */
 export function commonArguments(network: Network): string[] {
@@ -31,10 +27,7 @@ export function commonArguments(network: Network): string[] {
     ['--disable-userns', '--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', BUILD_USER.name],
     ['--uid', `${BUILD_USER.uid}`, '--gid', `${BUILD_USER.gid}`, '--json-status-fd', `${STATUS_FD}`, '--clearenv'],
     ['--seccomp', `${SECCOMP_FD}`],
-    ofTheMachine().directories.flatMap((name) => ['--ro-bind', `/${name}`, `/${name}`]),
-    ['--ro-bind', join(HELPER_DIRECTORY, 'etc'), '/etc'],
-    ['--dev', '/dev', '--perms', '1777', '--tmpfs', '/dev/shm', '--remount-ro', '/dev', '--proc', '/proc'],
-    ['--remount-ro', '/'],
+    ['--proc', '/proc', '--remount-ro', '/'],
   ].flat();
 }
 

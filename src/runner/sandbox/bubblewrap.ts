@@ -56,9 +56,12 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
   };
 }
 
-/** `root`: where the sandbox's root is put together. `common`: what else bubblewrap is told. */
+/**
+ * `root`: where the sandbox's root is put together. `common`: what else bubblewrap is told. Whatever is mounted in the root
+ * forbids devices by itself, but for the few that every sandbox has.
+ */
 export function bubblewrapCommand(root: string, common: readonly string[]): Command {
-  return ['bwrap', '--bind', root, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT];
+  return ['bwrap', '--dev-bind', root, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT];
 }
 
 export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblewrap> {
@@ -169,7 +172,8 @@ function lookAt(fd: number): { text: () => string; close: () => void } {
   let isOpen = true;
   const look = (): string => {
     if (!isOpen) return text;
-    for (let length = 1; length > 0 && text.length < MOST_HEARD;) {
+    // What does not fill the buffer was all there is; to ask once more would cost an error.
+    for (let length = buffer.length; length === buffer.length && text.length < MOST_HEARD;) {
       length = readNow(fd, buffer);
       text += buffer.toString('utf8', 0, length);
     }

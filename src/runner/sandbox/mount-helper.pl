@@ -13,6 +13,10 @@
 # answers; after one that failed, the others are still tried.
 #
 # About none:
+#   base ETC PROGRAMS DIRECTORIES LINKS OWN
+#       says, once, what all sandboxes have alike. To be read only: the machine's directories PROGRAMS, ETC as "etc", and
+#       "dev". In their roots: DIRECTORIES, and LINKS (path and target in turns). OWN: the directories that every run has for
+#       itself, each with its mode and the place in the root where it shows, or nothing. All have \x01 between them.
 #   remove PATH...                 small trees only; "no" when there is more than a little
 # About a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
@@ -24,9 +28,10 @@
 #       The answer is "ok", its process id, and descriptors of this process, to be opened through /proc: for every pipe N
 #       its other end ("N=M"), and the namespaces ("mount=M", "net=M"). When the process has ended, "end", its id and its
 #       status (-1 for a signal) follow, at any time.
+#   furnish FOLDER UID GID         makes its own directories in FOLDER, for that user, and the root that its sandbox will
+#                                  bind, under the run's directory as "own" and "root". What is mounted in the root later
+#                                  also shows in the sandbox.
 #   directory PATH MODE UID GID
-#   root TARGET ENTRY...           directories ("PATH") and links ("PATH\x01TARGET"). What is mounted there later also
-#                                  appears wherever a sandbox has bound it by then.
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
 #   start                          what was forked becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
@@ -34,30 +39,26 @@
 # A user id of -1 stands for this process's own user.
 use strict;
 use warnings;
-use Fcntl ();
-use POSIX ();
 
-# perl-base, the part that every Debian has, brings no table of system calls. Those above 400 are the same everywhere.
-my %numbers = (
-    aarch64 => { mount => 40,  umount2 => 39,  statfs => 43,  prctl => 167, unshare => 97,  keyctl => 219, setns => 268, ppoll => 73 },
-    x86_64  => { mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250, setns => 308, ppoll => 271 },
-);
-my $machine = ( POSIX::uname() )[4];
-my $call    = $numbers{$machine};
-my ( $OPEN_TREE, $MOVE_MOUNT, $MOUNT_SETATTR ) = ( 428, 429, 442 );
-my ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_REMOUNT ) = ( 1, 2, 4, 32 );
-my ( $MS_BIND, $MS_MOVE, $MS_SHARED, $MNT_DETACH )    = ( 4096, 8192, 1 << 20, 2 );
-my ( $NEW_MOUNTS, $NEW_USERS, $NEW_NETWORK )          = ( 0x20000, 0x10000000, 0x40000000 );
+require( __FILE__ =~ s{[^/]*$}{mounts.pl}r );
+our ( $machine, $call, $run_directory, $nook, $id_map, $CLOSE_ON_EXEC );
+our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
+
+my ( $EPERM, $ENOENT, $ESRCH, $ENOSYS ) = ( 1, 2, 3, 38 );
+my ( $SIG_BLOCK, $SIG_SETMASK, $SIGKILL, $SIGCHLD, $WNOHANG ) = ( 0, 2, 9, 17, 1 );
+my ( $NEW_MOUNTS, $NEW_USERS, $NEW_NETWORK ) = ( 0x20000, 0x10000000, 0x40000000 );
 my ( $PR_SET_PDEATHSIG, $PR_SET_CHILD_SUBREAPER ) = ( 1, 36 );
 my $JOIN_SESSION_KEYRING = 1;
-my $nook = '/sys/nook';
-my $me   = $$;
+my $me = $$;
 
 # A run: its process, and what is kept open for it. Whose process an id is.
 my ( %runs, %names );
 
 # In which namespaces this process is: those of a run, or "-" for its own.
 my ( $inside, $own_mounts, $own_network ) = ('-');
+
+# The file that lists the children of this process.
+my $children;
 umask 022;
 
 # Answers to requests that came together go together: every message wakes the runner.
@@ -76,63 +77,8 @@ sub enter {
     return 1 if $name eq $inside;
     syscall( $call->{setns}, fileno( $name eq '-' ? $own_mounts : $runs{$name}{mount} ), $NEW_MOUNTS ) == 0 or return 0;
     $inside = $name;
+    $id_map = $name eq '-' ? undef : $runs{$name}{id_map};
     return 1;
-}
-
-sub mount_at {
-    my ( $source, $target, $type, $flags, $data ) = @_;    # copies: syscall takes no constants
-    return syscall( $call->{mount}, $source, $target, $type, $flags + 0, $data ) == 0;
-}
-
-# Makes the directories that lead to a place to mount at. No link is followed on the way: what is mounted already may
-# hold any, and they mean something else in here than in a sandbox.
-sub make_way {
-    my ($target) = @_;
-    my $path = '';
-    for my $part ( grep { $_ ne '' } split m{/}, $target ) {
-        $path .= "/$part";
-        if ( -l $path ) { $! = POSIX::ELOOP(); return 0 }
-        next if -d _;
-        mkdir $path or return 0;
-    }
-    return 1;
-}
-
-# What is mounted shows in the sandbox at once, so it gets its flags in a place of its own and is moved there then.
-# What the source's own mount forbids stays forbidden: in a user's own namespace it could not be allowed anyway.
-sub bind_at {
-    my ( $source, $target, $mode, $mapped ) = @_;
-    my $facts = "\0" x 256;
-    make_way($target) && syscall( $call->{statfs}, $source, $facts ) == 0 or return 0;
-    my $forbidden = unpack( 'x80 Q', $facts ) & 15;
-    my $flags     = $forbidden | $MS_NOSUID | $MS_NODEV | ( $mode eq 'ro' ? $MS_RDONLY : 0 );
-    my $id_map = $runs{$inside}{id_map};
-    return bind_mapped( $source, $target, $flags, $id_map ) if $mapped && $id_map;
-    mount_at( $source, $nook, 'none', $MS_BIND, '' ) or return 0;
-    return 1
-      if mount_at( 'none', $nook, 'none', $MS_REMOUNT | $MS_BIND | $flags, '' )
-      && mount_at( $nook, $target, 'none', $MS_MOVE, '' );
-    my $why = $! + 0;
-    syscall( $call->{umount2}, $nook, $MNT_DETACH );
-    $! = $why;
-    return 0;
-}
-
-# The same, with the owners of files translated. The flags of mount_setattr(2) for read-only, nosuid, nodev and noexec
-# have the values of the older ones.
-sub bind_mapped {
-    my ( $source, $target, $flags, $id_map ) = @_;
-    my ( $HERE, $CLONE, $CLOSE_ON_EXEC, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x80000, 0x1000, 0x100000 );
-    my $empty = '';
-    my $tree = syscall( $OPEN_TREE, $HERE, $source, $CLONE | $CLOSE_ON_EXEC );
-    return 0 if $tree < 0;
-    my $attributes = pack 'Q4', $flags | $ID_MAP, 0, 0, fileno $id_map;
-    my $done = syscall( $MOUNT_SETATTR, $tree, $empty, $EMPTY_PATH, $attributes, length $attributes ) == 0
-      && syscall( $MOVE_MOUNT, $tree, $empty, $HERE, $target, 4 ) == 0;
-    my $why = $! + 0;
-    POSIX::close($tree);
-    $! = $why;
-    return $done;
 }
 
 # The user namespace that a run begins in carries the translation of owners. Root stays root in it, or an overlay could
@@ -143,39 +89,6 @@ sub map_ids {
     write_file( "/proc/$pid/$_", $map ) or return for qw(uid_map gid_map);
     open my $space, '<', "/proc/$pid/ns/user" or return;
     return $space;
-}
-
-sub write_file {
-    my ( $path, $text ) = @_;
-    open my $file, '>', $path or return 0;
-    return defined( syswrite $file, $text ) && close $file;
-}
-
-sub make_root {
-    my ( $target, @entries ) = @_;
-    make_way($target)
-      && mount_at( $target, $target, 'none', $MS_BIND, '' )
-      && mount_at( 'none', $target, 'none', $MS_SHARED, '' )
-      or return 0;
-    for (@entries) {
-        my ( $path, $link ) = split /\x01/;
-        ( defined $link ? symlink( $link, "$target/$path" ) : mkdir("$target/$path") ) or return 0;
-    }
-    return 1;
-}
-
-# Deep or wide trees are left to the caller, who can wait for them without holding up other requests.
-sub remove_small {
-    my ( $path, $budget ) = @_;
-    return unlink $path if -l $path || !-d _;
-    opendir my $handle, $path or return 0;
-    my @names = grep { $_ ne '.' && $_ ne '..' } readdir $handle;
-    closedir $handle;
-    for my $name (@names) {
-        if ( $$budget-- <= 0 ) { $! = POSIX::ENOTEMPTY(); return 0 }
-        remove_small( "$path/$name", $budget ) or return 0;
-    }
-    return rmdir $path;
 }
 
 # Pipes without a name, made for one process alone. They belong to its user, because commands open /dev/stdout.
@@ -198,7 +111,7 @@ sub open_descriptors {
             if   ( $what eq '-' ) { $run->{kept} = $other }
             else                  { $run->{other_ends}{$number} = $other }
         }
-        else { sysopen $own{$number}, $what, Fcntl::O_RDONLY() or return }
+        else { open $own{$number}, '<', $what or return }
     }
     return \%own;
 }
@@ -215,7 +128,7 @@ sub open_run {
 
 sub try_to_open {
     my ( $name, $namespaces, $ids, $uid, $gid, $entrances, $descriptors, @command ) = @_;
-    my $run = $runs{$name} = {};
+    my $run = $runs{$name} = { other_ends => {} };
     enter('-') or return 0;
     my @entrances;
     for my $file ( split /\x01/, $entrances ) {
@@ -226,11 +139,10 @@ sub try_to_open {
     pipe( my $told, my $tell ) && pipe( my $wait, $run->{go} ) or return 0;
     my $with_network = $namespaces eq 'mount+net';
     syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
-    $inside = $name;
+    ( $inside, $id_map ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
     if ($with_network) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
-    # The runner's /sys becomes the place for what is put together: nothing that it keeps can lie there.
-    mount_at( 'run', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
+    mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
 
     my $pid = fork_with( sub {
         my $settled;
@@ -239,30 +151,29 @@ sub try_to_open {
             # By that user: what the kernel counts by user, it counts for the maker of a namespace too.
             if ($ids) { syscall( $call->{unshare}, $NEW_USERS ) == 0 or die "cannot make a user namespace: $!\n" }
             # Bubblewrap asks for the same, but only once it is up.
-            syscall( $call->{prctl}, $PR_SET_PDEATHSIG, POSIX::SIGKILL(), 0, 0, 0 );
-            POSIX::_exit(0) if getppid() != $me;
+            syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
+            leave(0) if getppid() != $me;
             syswrite $tell, '.';
             for my $entrance (@entrances) { syswrite $entrance, '0' or die "cannot enter a control group: $!\n" }
             close $run->{go};
-            sysread( $wait, my $go, 1 ) or POSIX::_exit(0);    # let go of before it began
+            sysread( $wait, my $go, 1 ) or leave(0);    # let go of before it began
             # First out of the way, then each to its place: one may lie where another belongs.
-            my %parked = map { $_ => POSIX::dup2( fileno $own->{$_}, 200 + $_ ) } keys %$own;
-            POSIX::dup2( $parked{$_}, $_ ) && POSIX::close( $parked{$_} ) for keys %$own;
+            for ( keys %$own ) { syscall( $call->{dup3}, fileno $own->{$_}, 200 + $_, $CLOSE_ON_EXEC ) }
+            for ( keys %$own ) { syscall( $call->{dup3}, 200 + $_, $_ + 0, 0 ) }
             $settled = 1;
             no warnings 'exec';
             exec {$command[0]} @command or die "$command[0]: $!\n";
         };
-        if   ($settled) { POSIX::write( 2, $@, length $@ ) }
-        else            { syswrite $own->{2}, $@ }
-        POSIX::_exit(125);
+        syswrite( ( $settled ? \*STDERR : $own->{2} ), $@ );
+        leave(125);
     } );
     defined $pid or return 0;
     ( $names{$pid}, $run->{pid} ) = ( $name, $pid );
     close $tell;
     if ( my ( $file, $to ) = $ids =~ /^(\d+):(\d+)$/ ) {
         my $word;
-        if ( !sysread $told, $word, 1 ) { $! = POSIX::EPERM(); return 0 }
-        $run->{id_map} = map_ids( $pid, $file, $to ) or return 0;
+        if ( !sysread $told, $word, 1 ) { $! = $EPERM; return 0 }
+        $id_map = $run->{id_map} = map_ids( $pid, $file, $to ) or return 0;
     }
     my %kept = ( %{ $run->{other_ends} }, map { $run->{$_} ? ( $_ => $run->{$_} ) : () } qw(mount net) );
     return join ' ', $pid, map { "$_=" . fileno $kept{$_} } keys %kept;
@@ -273,20 +184,32 @@ sub fork_with {
     my $pid = fork;
     return $pid if $pid || !defined $pid;
     $SIG{CHLD} = $SIG{PIPE} = 'DEFAULT';
-    POSIX::sigprocmask( POSIX::SIG_SETMASK(), POSIX::SigSet->new );
+    hold_back( $SIG_SETMASK, 0 );
     $work->();
+}
+
+# Ends this process alone: nothing is tidied up that belongs to the one that it was forked from.
+sub leave { my ($status) = @_; syscall( $call->{exit_group}, $status + 0 ) }
+
+sub hold_back {
+    my ( $how, $signals ) = @_;
+    my $set = pack 'Q', $signals;
+    syscall( $call->{rt_sigprocmask}, $how, $set, 0, 8 );
 }
 
 sub become {
     my ( $uid, $gid ) = @_;
     if ( $uid >= 0 ) {
-        $) = "$gid $gid";
-        POSIX::setgid($gid) && POSIX::setuid($uid) or die "cannot become $uid: $!\n";
-        die "still root\n" if $> == 0 || $) ne "$gid $gid";
+        my $groups = pack 'L', $gid;
+        syscall( $call->{setgroups}, 1, $groups ) == 0
+          && syscall( $call->{setgid}, $gid + 0 ) == 0
+          && syscall( $call->{setuid}, $uid + 0 ) == 0
+          or die "cannot become $uid: $!\n";
+        die "still root\n" if $> != $uid || $) ne "$gid $gid";
     }
     # A session keyring of its own, without a name: what the runner's session holds is nobody else's.
     syscall( $call->{keyctl}, $JOIN_SESSION_KEYRING, 0 ) >= 0
-      or $!{ENOSYS}
+      or $! == $ENOSYS
       or die "cannot make a session keyring: $!\n";
 }
 
@@ -308,14 +231,14 @@ sub end_strangers {
 }
 
 sub children {
-    open my $list, '<', "/proc/$$/task/$$/children" or return;
     my $all = '';
-    1 while sysread $list, $all, 4096, length $all;
+    sysseek $children, 0, 0;
+    1 while sysread $children, $all, 4096, length $all;
     return split ' ', $all;
 }
 
 sub reap {
-    while ( ( my $pid = waitpid -1, POSIX::WNOHANG() ) > 0 ) {
+    while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
         answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
@@ -325,19 +248,16 @@ sub reap {
 }
 
 my %for_run = (
-    directory => sub {
-        my ( $path, $mode, $uid, $gid ) = @_;
-        return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
-    },
-    root    => \&make_root,
-    overlay => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
-    bind    => \&bind_at,
-    start   => sub { syswrite $runs{$inside}{go}, '.' },
+    furnish   => \&furnish,
+    directory => \&make_directory,
+    overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
+    bind      => \&bind_at,
+    start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 
 sub remove {
     my $budget = 64;
-    for my $path (@_) { remove_small( $path, \$budget ) or $!{ENOENT} or return 0 }
+    for my $path (@_) { remove_small( $path, \$budget ) or $! == $ENOENT or return 0 }
     return 1;
 }
 
@@ -348,9 +268,11 @@ sub prepare {
     syscall( $call->{prctl}, $PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 );
     # What is mounted below /sys goes: every mount costs a run a little, because its namespace begins as a copy.
     syscall( $call->{umount2}, my $sys = '/sys', $MNT_DETACH );
-    mount_at( 'runs', '/sys', 'tmpfs', $MS_RDONLY, 'mode=0755,size=1m' ) or return "/sys: $!";
+    # It becomes the place for what is put together: nothing that the runner keeps can lie there.
+    mount_at( 'runs', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $run_directory or return "/sys: $!";
     chdir '/';
     open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
+    open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
     return '';
 }
 
@@ -360,8 +282,9 @@ sub serve {
     if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
     my $done =
         $what eq 'remove' ? enter('-') && remove(@fields)
+      : $what eq 'base'   ? enter('-') && make_base(@fields)
       : $what eq 'open'   ? open_run( $name, @fields )
-      : !is_open($name)   ? do { $! = POSIX::ESRCH(); 0 }
+      : !is_open($name)   ? do { $! = $ESRCH; 0 }
       :                     enter($name) && $for_run{$what}->(@fields);
     answer( $name, $done ? "ok $done" : "no: $!" );
 }
@@ -374,7 +297,7 @@ exit 1 if $problem ne '';
 # Processes are heard to end only while this one waits for requests: nothing else is ever interrupted.
 $SIG{CHLD} = sub { };
 $SIG{PIPE} = 'IGNORE';
-POSIX::sigprocmask( POSIX::SIG_BLOCK(), POSIX::SigSet->new( POSIX::SIGCHLD() ) );
+hold_back( $SIG_BLOCK, 1 << ( $SIGCHLD - 1 ) );
 my ( $requests, $no_signals ) = ( '', "\0" x 8 );
 for ( ; ; ) {
     my $input = pack 'i s s', 0, 1, 0;    # POLLIN of standard input

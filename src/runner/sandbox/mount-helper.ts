@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { withoutStrays } from '../../lib/descriptors.ts';
 import type { Command, Identity } from './types.ts';
@@ -7,9 +8,23 @@ import type { Command, Identity } from './types.ts';
 export interface MountHelper {
   /** Makes the namespaces of one run. Requests can be made at once; all fail where this does. */
   open(options: RunOptions): RunNamespaces;
+  /** To be called once, before anything is furnished. */
+  base(base: Base): Promise<void>;
   /** Removes trees that are small; rejects when there is more than a little in them. */
   removeSmall(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
+}
+
+/** What all sandboxes have alike. */
+export interface Base {
+  /** To be read only: a folder that shows as /etc, and directories of the machine. */
+  etc: string;
+  programs: readonly string[];
+  /** Directories and links in the root of each; outer ones first. */
+  directories: readonly string[];
+  links: Record<string, string>;
+  /** Directories that each run has for itself, and where they show. */
+  own: Record<string, { mode: number; at?: string }>;
 }
 
 export interface RunOptions {
@@ -30,8 +45,8 @@ export interface RunNamespaces {
   readonly paths: Promise<NamespacePaths>;
   /** Makes a directory that belongs to somebody. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
-  /** Makes a tree whose mounts show wherever it was bound before. */
-  root(target: string, entries: { directories: readonly string[]; links: Record<string, string> }): Promise<void>;
+  /** Makes the root of the sandbox, and in a folder the directories that the run has for itself. */
+  furnish(folder: string, owner: Identity): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
   /** `mapped`: files of the build's user on disk belong to the user of this run. */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
@@ -66,8 +81,10 @@ export interface Started {
   ended: Promise<number | null>;
 }
 
-/** Where what a run needs is put together, in its namespaces. */
-export const HELPER_DIRECTORY = '/sys';
+/** Where what a run needs is put together, in its namespaces; its root and its own directories lie in it. */
+export const HELPER_DIRECTORY = '/sys/run';
+export const SANDBOX_ROOT = join(HELPER_DIRECTORY, 'root');
+export const OWN_DIRECTORIES = join(HELPER_DIRECTORY, 'own');
 
 /** An option string has to fit into one page. */
 const LONGEST_OPTIONS = 4000;
@@ -75,7 +92,7 @@ const LONGEST_OPTIONS = 4000;
 export async function openMountHelper({ root }: { root: boolean }): Promise<MountHelper> {
   const namespaces = ['--mount', '--propagation', 'slave', ...(root ? [] : ['--user', '--map-root-user'])];
   const program = fileURLToPath(new URL('mount-helper.pl', import.meta.url));
-  const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program], 2);
+  const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true, // a Ctrl-C in the runner's terminal is for the runner to handle
@@ -132,10 +149,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
       })),
       directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
-      root: (target, { directories, links }) => {
-        const linked = Object.entries(links).map(([path, to]) => `${path}\x01${to}`);
-        return tell('root', target, ...directories, ...linked);
-      },
+      furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
       bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
       start: async () => {
         const started = tell('start');
@@ -153,6 +167,11 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
   };
   return {
     open,
+    base: async ({ etc, programs, directories, links, own }) => {
+      const owned = Object.entries(own).map(([name, { mode, at = '' }]) => [name, mode.toString(8), at]);
+      const lists = [programs, directories, Object.entries(links).flat(), owned.flat()];
+      await ask(self, 'base', etc, ...lists.map((list) => list.join('\x01')));
+    },
     removeSmall: async (paths) => void (await ask(self, 'remove', ...paths)),
     close: async () => {
       child.stdin.end();

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
-import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
-import type { SandboxRoot } from './sandbox-root.ts';
+import { OWN_DIRECTORIES, type RunNamespaces } from './mount-helper.ts';
 import { PLACES, type Identity } from './types.ts';
 
 /**
@@ -17,39 +16,38 @@ export interface RunDirectories {
   settled(): Promise<void>;
 }
 
-const MODES = { tmp: 0o1777, home: 0o755, changes: 0o755, work: 0o755, workspace: 0o755, layers: 0o755 };
-export type RunDirectory = keyof typeof MODES;
-
 /** What nearly every run needs, made ahead of it. */
-const AHEAD: readonly RunDirectory[] = ['tmp', 'home', 'changes', 'work'];
+export const AHEAD = {
+  tmp: { mode: 0o1777, at: '/tmp' },
+  home: { mode: 0o755, at: PLACES.home },
+  changes: { mode: 0o755 },
+  work: { mode: 0o755 },
+};
+const LATER_MODE = 0o755;
+export type RunDirectory = keyof typeof AHEAD | 'workspace' | 'layers';
 
 interface Options {
   folder: string;
   namespaces: RunNamespaces;
   owner: Identity;
-  root: SandboxRoot;
 }
 
-const MAPPED = join(HELPER_DIRECTORY, 'run');
+const mapped = (name: RunDirectory): string => join(OWN_DIRECTORIES, name);
 
-export function openRunDirectories({ folder, namespaces, owner, root }: Options): RunDirectories {
-  const requests = new Set<Promise<void>>();
+export function openRunDirectories({ folder, namespaces, owner }: Options): RunDirectories {
+  const requests: Promise<void>[] = [];
   const request = (promise: Promise<void>): void => {
     promise.catch(() => {}); // whoever waits for all of them is told
-    requests.add(promise);
+    requests.push(promise);
   };
-  const made = new Set<RunDirectory>();
+  request(namespaces.furnish(folder, owner));
+  const made = new Set<string>(Object.keys(AHEAD));
   const path = (name: RunDirectory): string => join(folder, name);
-  const mapped = (name: RunDirectory): string => join(MAPPED, name);
   const make = (name: RunDirectory): string => {
-    if (!made.has(name)) request(namespaces.directory(path(name), MODES[name], owner));
+    if (!made.has(name)) request(namespaces.directory(path(name), LATER_MODE, owner));
     made.add(name);
     return path(name);
   };
-  request(namespaces.bind(folder, MAPPED, 'rw', 'mapped'));
-  AHEAD.forEach(make);
-  request(namespaces.bind(mapped('tmp'), root.at('/tmp'), 'rw'));
-  request(namespaces.bind(mapped('home'), root.at(PLACES.home), 'rw'));
   return {
     make,
     mapped,

@@ -1,10 +1,11 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
+import { SANDBOX_ROOT, type Base, type RunNamespaces } from './mount-helper.ts';
 import { NO_WORKSPACE, PLACES } from './types.ts';
 
 /**
- * The root of what a sandbox sees, laid out in the namespaces of its run.
+ * The root of what a sandbox sees, laid out in the namespaces of its run. Of the machine it shows programs and libraries,
+ * and nothing else: what is not named here does not exist for a build.
  *
  * A sandbox is opened on it before anybody knows what will run there. What the run needs, its workspace, its directories
  * and its software, is mounted on it once the run comes, and shows in the waiting sandbox at once, because the kernel
@@ -13,25 +14,36 @@ import { NO_WORKSPACE, PLACES } from './types.ts';
 export interface SandboxRoot {
   /** Where a place of the sandbox is, in the namespaces of its run. */
   at(place: string): string;
-  /** Settles when it is there. */
+  /** Settles when everything shows in it that does so for every run. */
   readonly made: Promise<unknown>;
 }
 
-/** Where it is put together. */
-export const SANDBOX_ROOT = join(HELPER_DIRECTORY, 'root');
+/** What is in the root of every sandbox. */
+export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
+  const { directories: programs, links } = ofTheMachine();
+  return {
+    programs,
+    directories: [
+      '/proc',
+      '/tmp',
+      '/run',
+      '/var',
+      '/home',
+      PLACES.home,
+      PLACES.workspace,
+      `${PLACES.workspace}/${NO_WORKSPACE}`,
+    ],
+    links: { ...links, '/var/run': '/run', '/var/tmp': '/tmp' },
+  };
+}
+
+const at = (place: string): string => join(SANDBOX_ROOT, place);
 
 /** `paths` are shown as they are on the machine, and only to be read. */
-export function makeSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
-  const { directories, links } = ofTheMachine();
-  const own = ['/etc', '/dev', '/proc', '/tmp', '/run', '/var', '/home', PLACES.home, PLACES.workspace];
-  const made = namespaces.root(SANDBOX_ROOT, {
-    directories: [...own, join(PLACES.workspace, NO_WORKSPACE), ...directories],
-    links: { ...links, 'var/run': '/run', 'var/tmp': '/tmp' },
-  });
-  const at = (place: string): string => join(SANDBOX_ROOT, place);
+export function openSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
   // Outer ones before those inside them.
   const shown = paths.toSorted((a, b) => a.length - b.length).map((one) => namespaces.bind(one, at(one), 'ro'));
-  return { at, made: Promise.all([made, ...shown]) };
+  return { at, made: Promise.all(shown) };
 }
 
 /** Where the machine has its programs and libraries. */
@@ -45,7 +57,7 @@ interface Programs {
 let known: Programs | undefined;
 
 /** On merged-/usr systems most of these are links; they must be links for the build too, or paths change their meaning. */
-export function ofTheMachine(): Programs {
+function ofTheMachine(): Programs {
   known ??= lookUp();
   return known;
 }

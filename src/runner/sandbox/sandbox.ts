@@ -4,9 +4,9 @@ import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroups.ts';
 import type { Machine } from './machine.ts';
-import { HELPER_DIRECTORY, type RunNamespaces } from './mount-helper.ts';
+import { SANDBOX_ROOT, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
-import { makeSandboxRoot, SANDBOX_ROOT, type SandboxRoot } from './sandbox-root.ts';
+import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
 import type { Limits } from './types.ts';
 
 /**
@@ -55,9 +55,8 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
     });
     undo.push(() => namespaces.close());
     // All requests are made at once, and answered in their order.
-    const root = makeSandboxRoot(namespaces, machine.paths);
-    const etc = namespaces.bind(machine.etc, join(HELPER_DIRECTORY, 'etc'), 'ro');
-    const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files, root });
+    const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files });
+    const root = openSandboxRoot(namespaces, machine.paths);
     const started = holdBubblewrap(namespaces);
     const outside = machine.connect && namespaces.paths.then(machine.connect);
     started.catch(() => {}); // told below, after what failed before it
@@ -69,7 +68,7 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       await cgroup?.empty();
       await process?.closed;
     });
-    await Promise.all([root.made, etc, directories.settled(), outside]);
+    await Promise.all([directories.settled(), root.made, outside]);
     return { folder, namespaces, root, directories, cgroup, process: await started, close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to tell

@@ -16,7 +16,11 @@ export function keepFresh(): void {
       if (concerns(about, changes)) freshen();
     },
     connected: freshen,
-    lost: () => say('The connection is lost. Trying again…'),
+    // Whether the server is away, or this is not one's page any more, is found out by loading it.
+    lost: () => {
+      say(connectionLost);
+      freshen();
+    },
   });
   const freshenIfSeen = (): void => {
     if (!document.hidden) freshen();
@@ -24,6 +28,8 @@ export function keepFresh(): void {
   document.addEventListener('visibilitychange', freshenIfSeen);
   if (about.has('clock')) setInterval(freshenIfSeen, 5000);
 }
+
+const connectionLost = 'The connection is lost. Trying again…';
 
 function concerns(about: ReadonlySet<string>, { projects, logs, dependencies }: Changes): boolean {
   return (
@@ -61,7 +67,7 @@ async function load(): Promise<void> {
   try {
     response = await fetch(location.href, { headers: { accept: 'text/html' }, cache: 'no-store' });
   } catch {
-    return say('The connection is lost. Trying again…');
+    return say(connectionLost);
   }
   if (response.redirected) return say('You are signed out. Load the page again to sign in.');
   if (response.status === 404) return say('What this page shows is gone.');

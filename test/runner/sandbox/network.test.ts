@@ -9,11 +9,11 @@ import { isRoot } from './support.ts';
 
 const skip = !isRoot && 'needs network namespaces';
 
-/** What a build reaches in the world of network_world.ts, with these ranges opened to it. */
+/** What a build reaches in the world of network-world.ts, with these ranges opened to it. */
 async function reached(t: TestContext, ...allow: string[]): Promise<string[]> {
   const folder = await mkdtemp(join(tmpdir(), 'headrace-network-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
-  const world = fileURLToPath(new URL('network_world.ts', import.meta.url));
+  const world = fileURLToPath(new URL('network-world.ts', import.meta.url));
   const program = [process.execPath, '--disable-warning=ExperimentalWarning', world, folder, ...allow];
   const ran = await run('unshare', ['--net', '--mount', '--propagation', 'private', ...program]);
   return (ran.stdout.toString() + ran.stderr.toString()).trim().split('\n');

@@ -118,3 +118,14 @@ test('a workspace that may not be written to is one all the same', async (t) => 
   await chmod(directory, 0o755); // or nobody but root could remove what is in it
   assert.equal(text, 'original\n1\n');
 });
+
+test('devices are those that programs expect, and each run has terminals and shared memory of its own', async (t) => {
+  const { sh } = await open(t, { prepare: 2 });
+  const look =
+    'echo x > /dev/null && head -c 4 /dev/urandom | wc -c && head -c 4 /dev/zero | wc -c && ls /dev | tr "\\n" " "; ' +
+    // The other run has its terminal open at the same time.
+    `script -qec 'tty; stty -a >/dev/null && touch /dev/shm/mine && sleep 1; ls /dev/pts /dev/shm | tr "\\n" " "' /dev/null | tr -d '\\r'`;
+  const devices = 'core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero';
+  for (const { text } of await Promise.all([sh(look), sh(look)]))
+    assert.equal(text, `4\n4\n${devices} /dev/pts/0\n/dev/pts: 0 ptmx  /dev/shm: mine `);
+});

@@ -5,7 +5,7 @@ import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { ALLOWED, filterIn, refusedWith, type Call } from './bpf.ts';
-import { AUDIT, FOLDER, libseccomp, numberOf, policy, type Architecture } from './seccomp_support.ts';
+import { AUDIT, FOLDER, libseccomp, numberOf, policy, type Architecture } from './seccomp-support.ts';
 
 const { errno } = constants;
 const NUMBERS = libseccomp.numbers;

@@ -17,7 +17,7 @@ async function attacked(t: TestContext, network: Network = 'none'): Promise<Atta
   const bench = await open(t, { network });
   const tools = join(bench.folder, 'tools');
   await mkdir(tools);
-  const source = fileURLToPath(new URL('single_use_attacks.c', import.meta.url));
+  const source = fileURLToPath(new URL('single-use-attacks.c', import.meta.url));
   const compiled = await run('cc', ['-o', join(tools, 'attack'), source]);
   assert.equal(compiled.status, 0, compiled.stderr.toString());
   return { ...bench, mounts: [{ at: '/opt/attacks', layers: [tools] }] };

@@ -96,7 +96,8 @@ test('a sandbox that is only half open when the runner is killed goes with it', 
   for (let turn = 0; turn < 5; turn += 1) {
     const mark = randomUUID();
     const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program, mark];
-    await once(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] }), 'exit');
+    const ended = await once(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] }), 'exit');
+    assert.deepEqual(ended, [null, 'SIGKILL'], 'it did not come so far');
     for (let left = 200; named(mark).length > 0 && left > 0; left--) await delay(50);
     assert.deepEqual(named(mark), []);
   }

@@ -24,7 +24,7 @@ const outside = spawn(
     '--net',
     process.execPath,
     '--disable-warning=ExperimentalWarning',
-    fileURLToPath(new URL('network_outside.ts', import.meta.url)),
+    fileURLToPath(new URL('network-outside.ts', import.meta.url)),
   ],
   {
     stdio: ['pipe', 'pipe', 'inherit'], // it ends when its input closes

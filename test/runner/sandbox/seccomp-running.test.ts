@@ -4,8 +4,8 @@ import { accessSync, constants as access, mkdtempSync, rmSync, writeFileSync } f
 import { constants, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { JAVA, NARROW, NODE, PYTHON } from './seccomp_programs.ts';
-import { libseccomp, machine, numberOf, policy, underFilter } from './seccomp_support.ts';
+import { JAVA, NARROW, NODE, PYTHON } from './seccomp-programs.ts';
+import { libseccomp, machine, numberOf, policy, underFilter } from './seccomp-support.ts';
 
 const { errno } = constants;
 const TCGETS = 0x5401;
@@ -29,7 +29,7 @@ describe('under the seccomp filter of this machine', () => {
   const folder = mkdtempSync(join(tmpdir(), 'headrace-seccomp-'));
   after(() => rmSync(folder, { recursive: true }));
   before(() => {
-    execFileSync('cc', ['-no-pie', '-O1', '-o', join(folder, 'calls'), 'test/runner/sandbox/seccomp_calls.c']);
+    execFileSync('cc', ['-no-pie', '-O1', '-o', join(folder, 'calls'), 'test/runner/sandbox/seccomp-calls.c']);
   });
 
   function answersTo(calls: readonly string[]): number[] | null {

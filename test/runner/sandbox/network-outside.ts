@@ -1,4 +1,4 @@
-/** Everything outside, for network_world.ts: a service on port 8080, and names that all lead to it. */
+/** Everything outside, for network-world.ts: a service on port 8080, and names that all lead to it. */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:net';

@@ -1,0 +1,22 @@
+# Sourced by scripts/test and scripts/check, with $root set and the project's programs on the PATH.
+
+# Formatting, lint with types, and types, side by side. What was looked at before is known by its content.
+static_checks() {
+  prettier --check --log-level warn --cache --cache-strategy content . &
+  formatting=$!
+  oxlint --type-aware --deny-warnings &
+  lint=$!
+  tsc &
+  types=$!
+  tsc -p src/ui/browser & # the scripts of pages, which have a browser around them and no Node
+  browser=$!
+  failed=0
+  for check in $formatting $lint $types $browser; do wait "$check" || failed=1; done
+  return $failed
+}
+
+# Every process that is started loads hundreds of sources; their types are stripped and they are compiled once.
+cache_sources() {
+  NODE_COMPILE_CACHE=${NODE_COMPILE_CACHE-$root/node_modules/.cache/headrace}
+  export NODE_COMPILE_CACHE
+}

@@ -1,0 +1,198 @@
+import { Query as PgQuery } from 'pg';
+import { MessageWriter } from './postgres-messages.ts';
+
+/** A statement, and the name under which a connection keeps it where it comes again. */
+export interface Statement {
+  text: string;
+  values: readonly unknown[];
+  name: string | undefined;
+}
+
+/** What came of a statement: the word for what was done, and how many rows that concerned. */
+export interface Answer {
+  command: string;
+  count: number;
+  rows: Record<string, unknown>[];
+}
+
+/** One of the statements failed, and with it all after it. */
+export interface Failure {
+  /** Which one; where it is the number of all of them, the commit. */
+  at: number;
+  error: Error;
+}
+
+interface Column {
+  name: string;
+  read: (text: string) => unknown;
+}
+
+/** The part of pg's connection that is used here. */
+interface Connection {
+  readonly stream: { readonly writable: boolean; write(bytes: Buffer): void; cork(): void; uncork(): void };
+  /** What PostgreSQL has said it keeps, and what it was asked to and has not answered yet: names, and their texts. */
+  readonly parsedStatements: Record<string, string>;
+  readonly submittedNamedStatements: Record<string, string>;
+}
+
+/** What pg's client asks of a query; it tells each of them what is answered to it. */
+const Query = PgQuery as unknown as new (options: { text: string }) => { name: string | undefined; text: string };
+
+interface Client {
+  query(batch: object): unknown;
+  getTypeParser(type: number, format: 'text'): unknown;
+}
+
+const writer = new MessageWriter();
+/** What the answers to prepared statements are made of, by connection and name: then it need not be told each time. */
+const known = new WeakMap<object, Map<string, Column[]>>();
+
+/**
+ * Several statements that are sent together and answered together. PostgreSQL does them in their order. When one fails,
+ * it skips the rest. Where no transaction was begun before, they are one: all of it is committed when it is answered, or
+ * nothing of it.
+ */
+export function ask(client: Client, statements: readonly Statement[]): Promise<Answer[] | Failure> {
+  const { promise, resolve } = Promise.withResolvers<Answer[] | Failure>();
+  client.query(new Batch(client, statements, resolve));
+  return promise;
+}
+
+class Batch extends Query {
+  readonly #client: Client;
+  readonly #statements: readonly Statement[];
+  readonly #done: (outcome: Answer[] | Failure) => void;
+  readonly #answers: Answer[] = [];
+  /** Those that are parsed with this batch, by their places. */
+  readonly #parsed = new Set<number>();
+  #connection: Connection | undefined;
+  #columns: Column[] | undefined;
+  #rows: Answer['rows'] = [];
+  #unreadable: Error | undefined;
+
+  constructor(client: Client, statements: readonly Statement[], done: (outcome: Answer[] | Failure) => void) {
+    super({ text: '' });
+    this.#client = client;
+    this.#statements = statements;
+    this.#done = done;
+  }
+
+  submit(connection: Connection): Error | null {
+    this.#connection = connection;
+    try {
+      for (const [at, statement] of this.#statements.entries()) this.#write(connection, at, statement);
+    } catch (error) {
+      writer.forget();
+      this.#giveUpParsing();
+      return error as Error;
+    }
+    writer.sync();
+    this.#expect(0);
+    send(connection.stream, writer.take());
+    return null;
+  }
+
+  /**
+   * A name that another batch has just brought along may still come to nothing, when something before it fails there. So
+   * what is under way is not relied on, and the statement is sent without a name.
+   */
+  #write(connection: Connection, at: number, { name, text, values }: Statement): void {
+    const isParsed = name !== undefined && connection.parsedStatements[name] === text;
+    const isUnderWay = name !== undefined && connection.submittedNamedStatements[name] !== undefined;
+    const used = name === undefined || (isUnderWay && !isParsed) ? '' : name;
+    if (!isParsed) {
+      writer.parse(used, text);
+      if (used !== '') {
+        connection.submittedNamedStatements[used] = text;
+        this.#parsed.add(at);
+      }
+    }
+    writer.bind(used, values);
+    if (!isParsed || !this.#knownColumns(used)) writer.describe();
+    writer.execute();
+  }
+
+  #knownColumns(name: string): Column[] | undefined {
+    return this.#connection && known.get(this.#connection)?.get(name);
+  }
+
+  /** The client notes under `name` that a statement was parsed, and its text. */
+  #expect(at: number): void {
+    const statement = this.#statements[at];
+    this.name = this.#parsed.has(at) ? statement?.name : undefined;
+    this.text = statement?.text ?? '';
+    this.#columns = statement?.name === undefined ? undefined : this.#knownColumns(statement.name);
+    this.#rows = [];
+  }
+
+  handleRowDescription({ fields }: { fields: { name: string; dataTypeID: number }[] }): void {
+    this.#columns = fields.map(({ name, dataTypeID }) => ({
+      name,
+      read: this.#client.getTypeParser(dataTypeID, 'text') as Column['read'],
+    }));
+  }
+
+  handleDataRow({ fields }: { fields: (string | null)[] }): void {
+    const row: Record<string, unknown> = {};
+    const columns = this.#columns ?? [];
+    try {
+      for (const [at, { name, read }] of columns.entries()) {
+        const text = fields[at];
+        row[name] = text === null || text === undefined ? null : read(text);
+      }
+    } catch (error) {
+      this.#unreadable ??= error as Error;
+    }
+    this.#rows.push(row);
+  }
+
+  handleCommandComplete({ text }: { text: string }): void {
+    const at = this.#answers.length;
+    const words = text.split(' ');
+    this.#answers.push({ command: words[0] ?? '', count: Number(words.at(-1)) || 0, rows: this.#rows });
+    const { name } = this.#statements[at] ?? {};
+    if (name !== undefined && this.#connection?.parsedStatements[name] !== undefined) {
+      const columns = known.get(this.#connection) ?? new Map<string, Column[]>();
+      known.set(this.#connection, columns.set(name, this.#columns ?? []));
+    }
+    this.#expect(at + 1);
+  }
+
+  handleEmptyQuery(): void {
+    this.handleCommandComplete({ text: '' });
+  }
+
+  handleError(error: Error): void {
+    this.#giveUpParsing();
+    this.#done({ at: this.#answers.length, error });
+  }
+
+  handleReadyForQuery(): void {
+    if (this.#unreadable) this.#done({ at: this.#answers.length, error: this.#unreadable });
+    else this.#done(this.#answers);
+  }
+
+  /** What comes after a failure was skipped: nothing of it is known under its name. */
+  #giveUpParsing(): void {
+    for (const at of this.#parsed) {
+      const { name } = this.#statements[at] ?? {};
+      if (name !== undefined) delete this.#connection?.submittedNamedStatements[name];
+    }
+  }
+}
+
+const corked = new WeakSet<object>();
+
+/** What is asked on a connection within one turn goes out at once. */
+function send(stream: Connection['stream'], bytes: Buffer): void {
+  if (!stream.writable) return; // that it broke is told by the connection itself
+  if (!corked.has(stream)) {
+    corked.add(stream);
+    stream.cork();
+    process.nextTick(() => {
+      corked.delete(stream);
+      stream.uncork();
+    });
+  }
+  stream.write(bytes);
+}

@@ -1,0 +1,25 @@
+import type { Database, Queries } from '../db/open.ts';
+import type { DependencyState } from '../lifecycle/states.ts';
+
+/** Compiles that other work waits for: an account's own dependencies that are about to become something else. */
+const inTheWorks: readonly DependencyState[] = ['enqueued_for_compile', 'compiling'];
+
+/** Of these dependencies, those that the account has in the works. What is another's is pinned, and waited for by nobody. */
+export async function findAwaited(
+  db: Queries,
+  accountId: bigint,
+  ids: readonly bigint[],
+): Promise<{ id: bigint; name: string }[]> {
+  if (ids.length === 0) return [];
+  const own = db.selectFrom('dependencies').select(['id', 'name']).where('id', 'in', ids);
+  return own.where('owner_id', '=', accountId).where('state', 'in', inTheWorks).orderBy('id').execute();
+}
+
+/** Whether all of these are still in the works. Waits for a transaction that is just ending one of them. */
+export async function isAwaited(db: Database, ids: readonly bigint[]): Promise<boolean> {
+  return db.transaction(async (trx) => {
+    const all = trx.selectFrom('dependencies').select('id').where('id', 'in', ids).orderBy('id');
+    await db.shareLocked(all, 'dependencies').execute();
+    return (await all.where('state', 'in', inTheWorks).execute()).length === ids.length;
+  });
+}

@@ -1,0 +1,117 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Runner } from '../auth/runners.ts';
+import type { Database, Transaction } from '../db/open.ts';
+import { forEachKind, prepared } from '../db/prepared.ts';
+import type { JobRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { FinishReport, Outcome, Receipt, WorkKind } from '../protocol.ts';
+import type { LapsedClaim } from '../queue/lapses.ts';
+import * as queue from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+import { addLine, findLog } from '../streams/logs.ts';
+import type { JobContext, JobHandler } from './job-handler.ts';
+import { wordsFor } from './log-intake.ts';
+
+/** How work of every kind can end. */
+const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
+/** Logs up to this size stay where they are: packing one costs more than running a short build. */
+const smallLog = 64n * 1024n;
+export const packKind = 'pack_log';
+
+export interface SettlingParts {
+  db: Database;
+  ids: IdSource;
+  kinds: Record<WorkKind, JobHandler>;
+  context: (trx: Transaction) => JobContext;
+  logBytes: number;
+  accountConcurrency: number;
+  log: FastifyBaseLogger;
+}
+
+/** How work ends, and what that means for its job. */
+export interface Settling {
+  settle(trx: Transaction, runner: Runner, report: FinishReport): Promise<Receipt>;
+  lose(lost: LapsedClaim): Promise<void>;
+  /** Our part was not done: somebody tries again, or it is over. */
+  giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
+}
+
+/** A job and the size of its log. Nobody else touches the job until the transaction is over. */
+const holdWithLog = forEachKind((db) =>
+  prepared<{ claim: string }, JobRow & { size: bigint | null }>((queries, value) =>
+    db.locked(
+      queries
+        .selectFrom('jobs')
+        .leftJoin('logs', 'logs.id', 'jobs.subject_id')
+        .selectAll('jobs')
+        .select('logs.size')
+        .where('jobs.claim', '=', value('claim')),
+      'jobs',
+    ),
+  ),
+);
+
+export function createSettling({
+  db,
+  ids,
+  kinds,
+  context,
+  logBytes,
+  accountConcurrency,
+  log,
+}: SettlingParts): Settling {
+  /** The job is over: whatever state that led to, its log is complete and can be packed. */
+  const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
+    await queue.remove(db, trx, job);
+    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another one begun
+    if (kinds[job.kind as WorkKind].keepsLogOpen) return;
+    if ((size ?? (await findLog(trx, job.subject_id))?.size ?? 0n) <= smallLog) return;
+    await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
+  };
+
+  const giveUp = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
+    const { retry } = await kinds[job.kind as WorkKind].lose(context(trx), job);
+    if (retry) await queue.release(db, trx, job);
+    else await conclude(trx, job);
+  };
+
+  return {
+    giveUp,
+
+    async lose(lost) {
+      await db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, lost.claim);
+        if (job) await giveUp(trx, job);
+      });
+    },
+
+    async settle(trx, { holder }, { claim, outcome, logSize }) {
+      const [held] = await holdWithLog(db)(trx, { claim });
+      if (held?.holder !== holder) return { gone: true };
+      const { size, ...row } = held;
+      const job: ClaimedJob = { ...row, claim };
+      const stored = size ?? 0n;
+      if (Number(stored) !== logSize) return { expected: Number(stored) };
+      const kind = kinds[job.kind as WorkKind];
+      if (!alwaysPossible.includes(outcome.kind) && !kind.outcomes.includes(outcome.kind))
+        throw new ApiError('invalid_format', 'outcome');
+      // A runner makes a result, it does not choose one: another account's blob could be named as well.
+      if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
+        throw new ApiError('not_found', 'outcome[digest]');
+      if (outcome.kind === 'lost') {
+        log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
+        await giveUp(trx, job);
+        return { taken: true };
+      }
+      const isCut = outcome.kind === 'cut_short';
+      if (isCut) {
+        const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
+        await addLine(db, trx, job.subject_id, words);
+      }
+      await kind.settle(context(trx), job, outcome);
+      await conclude(trx, job, isCut ? undefined : stored);
+      return { taken: true };
+    },
+  };
+}

@@ -1,0 +1,62 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ClaimSignal } from '../protocol.ts';
+import { cancelled, notOurs } from './perform.ts';
+
+/** What this runner has claimed at the moment, and what ends each of it. */
+export class Claims {
+  readonly #held = new Map<string, AbortController>();
+  #changed = Promise.withResolvers<void>();
+
+  get isEmpty(): boolean {
+    return this.#held.size === 0;
+  }
+
+  hold(claim: string): AbortController {
+    const work = new AbortController();
+    this.#held.set(claim, work);
+    this.#touch();
+    return work;
+  }
+
+  release(claim: string): void {
+    this.#held.delete(claim);
+    this.#touch();
+  }
+
+  /** Keeps the claims while the runner lives, and does what the server says about them. */
+  async attend(extend: (claims: string[]) => Promise<Record<string, ClaimSignal>>, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const { promise: changed } = this.#changed;
+      if (this.isEmpty) {
+        await Promise.race([changed, aborted(signal)]);
+        continue;
+      }
+      const isForOthers = this.#obey(await extend([...this.#held.keys()]));
+      // What is called off is still on its way here, or a runner with the same token has it: it would be said again at once.
+      if (isForOthers) await Promise.race([changed, pause(1000, undefined, { signal })]);
+    }
+  }
+
+  /** Answers whether something was called off that is not here. */
+  #obey(signals: Record<string, ClaimSignal>): boolean {
+    let isForOthers = false;
+    for (const [claim, said] of Object.entries(signals)) {
+      const work = this.#held.get(claim);
+      work?.abort(said === 'cancel' ? cancelled : notOurs);
+      isForOthers ||= !work && said === 'cancel';
+    }
+    return isForOthers;
+  }
+
+  #touch(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => resolve(), { once: true });
+  await promise;
+}

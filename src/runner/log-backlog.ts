@@ -1,0 +1,71 @@
+import type { DiskReserve } from '../lib/disk-reserve.ts';
+import { createSpill } from './spill.ts';
+
+/** So much is gathered in memory, and sent as one chunk. */
+export const chunkSize = 1024 * 1024;
+const firstSize = 4 * 1024;
+const mostInFile = 1024 * 1024 * 1024;
+
+/**
+ * What was said and not sent yet: first in memory, then in a file, up to a bound and while the disk has room.
+ *
+ * Two pieces of memory take turns, one on its way and one being filled: so a log of any length costs no more than those,
+ * and leaves nothing to be cleared away after it.
+ */
+export class LogBacklog {
+  readonly #spill: ReturnType<typeof createSpill>;
+  #gathering = Buffer.allocUnsafe(firstSize);
+  #onItsWay = Buffer.allocUnsafe(firstSize);
+  #gathered = 0;
+
+  constructor(spillFile: string, disk: Pick<DiskReserve, 'allows'>) {
+    this.#spill = createSpill(spillFile, disk);
+  }
+
+  get isEmpty(): boolean {
+    return this.#gathered === 0 && this.#spill.size === 0;
+  }
+
+  get isInFile(): boolean {
+    return this.#spill.size > 0;
+  }
+
+  /** Whether memory has room. Nothing is gathered there while something is in the file: that would be said too early. */
+  fits({ length }: Uint8Array): boolean {
+    return this.#spill.size === 0 && this.#gathered + length <= chunkSize;
+  }
+
+  gather(bytes: Uint8Array): void {
+    const needed = this.#gathered + bytes.length;
+    if (needed > this.#gathering.length) {
+      const larger = Buffer.allocUnsafe(Math.min(chunkSize, Math.max(needed, 2 * this.#gathering.length)));
+      this.#gathering.copy(larger, 0, 0, this.#gathered);
+      this.#gathering = larger;
+    }
+    this.#gathering.set(bytes, this.#gathered);
+    this.#gathered = needed;
+  }
+
+  /** Answers whether there was room in the file and on its disk. */
+  async spill(bytes: Uint8Array): Promise<boolean> {
+    return this.#spill.size + bytes.length <= mostInFile && (await this.#spill.write(bytes));
+  }
+
+  /** The oldest of what waits. It may be used until the next is taken. What is in memory is older than what is in the file. */
+  async take(): Promise<Buffer | undefined> {
+    if (this.isEmpty) return undefined;
+    if (this.#gathered === 0) {
+      if (this.#onItsWay.length < chunkSize) this.#onItsWay = Buffer.allocUnsafe(chunkSize);
+      return this.#onItsWay.subarray(0, await this.#spill.read(this.#onItsWay));
+    }
+    const bytes = this.#gathering.subarray(0, this.#gathered);
+    [this.#gathering, this.#onItsWay] = [this.#onItsWay, this.#gathering];
+    this.#gathered = 0;
+    return bytes;
+  }
+
+  /** A file that stays is swept with the others at the next start. */
+  close(): Promise<void> {
+    return this.#spill.close().catch(() => {});
+  }
+}

@@ -1,0 +1,110 @@
+import { join } from 'node:path';
+import { isNoSpace } from '../lib/disk-reserve.ts';
+import type { CutReason, FinishReport, Link, Order, Outcome, Work } from '../protocol.ts';
+import { checkConnection } from './check-connection.ts';
+import { compileDependency } from './compile-dependency.ts';
+import { fetchCommit } from './fetch-commit.ts';
+import type { RunnerServices, Task } from './job-runner.ts';
+import { createLogSender } from './log-sender.ts';
+import { pushDeploy } from './push-deploy.ts';
+import { runSuite } from './run-suite.ts';
+
+/** Why a piece of work is ended before its time. */
+export const cancelled = new Error('it was called off');
+export const notOurs = new Error('somebody else has it, or nobody wants it any more');
+
+/** No more of what the work says is taken. */
+class CutShort extends Error {
+  readonly reason: CutReason;
+
+  constructor(reason: CutReason) {
+    super(`it was cut short: ${reason}`);
+    this.reason = reason;
+  }
+}
+
+export interface Performing {
+  link: Link;
+  services: RunnerServices;
+  /** Where logs wait that memory is too small for. */
+  spool: string;
+  /** Ends this piece of work; its reason says why. */
+  work: AbortController;
+  /** The runner ends. */
+  ending: AbortSignal;
+}
+
+/** Does what an order says, and brings its log to the server. Answers what to report; nothing when nobody wants to know. */
+export async function perform(
+  order: Order,
+  { link, services, spool, work, ending }: Performing,
+): Promise<Omit<FinishReport, 'next'> | undefined> {
+  const sender = createLogSender({
+    link,
+    claim: order.claim,
+    offset: order.logOffset,
+    limit: order.logLimit,
+    spillFile: join(spool, order.claim),
+    disk: services.disk,
+    signal: AbortSignal.any([ending, onlyFor(work.signal, notOurs)]),
+    onGone: () => work.abort(notOurs),
+    onCut: (reason) => work.abort(new CutShort(reason)),
+  });
+  const say = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
+  try {
+    const task: Task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]) };
+    const told = await outcomeOf(services, order, task, work.signal);
+    if (work.signal.reason === notOurs || ending.aborted) return undefined;
+    const logSize = await sender.end();
+    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize };
+  } finally {
+    await sender.close();
+  }
+}
+
+async function outcomeOf(
+  services: RunnerServices,
+  { work }: Order,
+  task: Task,
+  calledOff: AbortSignal,
+): Promise<Outcome> {
+  try {
+    switch (work.kind) {
+      case 'fetch_commit':
+        return await fetchCommit(services, work, task);
+      case 'run_suite':
+        return await runSuite(services, work, task);
+      case 'compile_dependency':
+        return await compileDependency(services, work, task);
+      case 'push_deploy':
+        return await pushDeploy(services, work, task);
+      case 'check_connection':
+        return await checkConnection(services, work, task);
+      default:
+        return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
+    }
+  } catch (error) {
+    if (calledOff.reason === cancelled) return { kind: 'cancelled' };
+    if (isNoSpace(error)) return { kind: 'cut_short', reason: 'disk_full' };
+    return { kind: 'lost', message: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** However quickly the work ended by itself: what it said or made is not all there. A push cannot be undone. */
+function orCutShort(outcome: Outcome, { reason }: AbortSignal): Outcome {
+  if (!(reason instanceof CutShort) || outcome.kind === 'pushed') return outcome;
+  return { kind: 'cut_short', reason: reason.reason };
+}
+
+function bytesOf(output: Buffer | string): Buffer {
+  return typeof output === 'string' ? Buffer.from(output) : output;
+}
+
+/** A signal that follows another for one reason alone. */
+function onlyFor(signal: AbortSignal, reason: unknown): AbortSignal {
+  const follower = new AbortController();
+  signal.addEventListener('abort', () => {
+    if (signal.reason === reason) follower.abort(reason);
+  });
+  return follower.signal;
+}

@@ -1,0 +1,193 @@
+# The mounts of mount-helper.pl, which tells what they are for.
+use strict;
+use warnings;
+
+# No module is loaded, because all that is in memory is copied by each fork; so the numbers of system calls stand here.
+# Those above 400 are the same everywhere.
+my %numbers = (
+    arm64 => {
+        mount => 40, umount2 => 39, statfs => 43, prctl => 167, unshare => 97, keyctl => 219, setns => 268, ppoll => 73,
+        close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
+    },
+    x64 => {
+        mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250, setns => 308, ppoll => 271,
+        close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
+    },
+);
+our ($machine) = @ARGV;
+our $call = $numbers{$machine};
+our ( $OPEN_TREE, $MOVE_MOUNT, $MOUNT_SETATTR ) = ( 428, 429, 442 );
+our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_NOEXEC, $MS_REMOUNT ) = ( 1, 2, 4, 8, 32 );
+our ( $MS_BIND, $MS_MOVE, $MS_REC, $MS_SHARED, $MNT_DETACH ) = ( 4096, 8192, 1 << 14, 1 << 20, 2 );
+my ( $ENOTDIR, $ENOTEMPTY, $ELOOP ) = ( 20, 39, 40 );
+our $CLOSE_ON_EXEC = 0x80000;
+our ( $base, $run_directory ) = ( '/sys/base', '/sys/run' );
+our ( $root, $belongings, $nook ) = map { "$run_directory/$_" } qw(root own nook);
+
+# What all sandboxes have alike: mounts and directories of the root, its links, and the directories that a run owns.
+my ( @mounts, @directories, @links, @own );
+
+# The translation of owners of the run in whose namespaces this process is, where it has one.
+our $id_map;
+
+sub mount_at {
+    my ( $source, $target, $type, $flags, $data ) = @_;    # copies: syscall takes no constants
+    return syscall( $call->{mount}, $source, $target, $type, $flags + 0, $data ) == 0;
+}
+
+# Makes the directories that lead to a place to mount at. No link is followed on the way: what is mounted already may
+# hold any, and they mean something else in here than in a sandbox.
+sub make_way {
+    my ($target) = @_;
+    my $path = '';
+    for my $part ( grep { $_ ne '' } split m{/}, $target ) {
+        $path .= "/$part";
+        if ( -l $path ) { $! = $ELOOP; return 0 }
+        next if -d _;
+        mkdir $path or return 0;
+    }
+    return 1;
+}
+
+# What is mounted shows in the sandbox at once, so it gets its flags in a place of its own and is moved there then.
+# What the source's own mount forbids stays forbidden: in a user's own namespace it could not be allowed anyway.
+sub bind_at {
+    my ( $source, $target, $mode, $mapped ) = @_;
+    my $facts = "\0" x 256;
+    make_way($target) && syscall( $call->{statfs}, $source, $facts ) == 0 or return 0;
+    my $forbidden = unpack( 'x80 Q', $facts ) & 15;
+    my $flags     = $forbidden | $MS_NOSUID | $MS_NODEV | ( $mode eq 'ro' ? $MS_RDONLY : 0 );
+    return bind_mapped( $source, $target, $flags, $id_map ) if $mapped && $id_map;
+    mount_at( $source, $nook, 'none', $MS_BIND, '' ) or return 0;
+    return 1
+      if mount_at( 'none', $nook, 'none', $MS_REMOUNT | $MS_BIND | $flags, '' )
+      && mount_at( $nook, $target, 'none', $MS_MOVE, '' );
+    my $why = $! + 0;
+    syscall( $call->{umount2}, $nook, $MNT_DETACH );
+    $! = $why;
+    return 0;
+}
+
+# The same, with the owners of files translated. The flags of mount_setattr(2) for read-only, nosuid, nodev and noexec
+# have the values of the older ones.
+sub bind_mapped {
+    my ( $source, $target, $flags, $id_map ) = @_;
+    my ( $HERE, $CLONE, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x1000, 0x100000 );
+    my $empty = '';
+    my $tree = syscall( $OPEN_TREE, $HERE, $source, $CLONE | $CLOSE_ON_EXEC );
+    return 0 if $tree < 0;
+    my $attributes = pack 'Q4', $flags | $ID_MAP, 0, 0, fileno $id_map;
+    my $done = syscall( $MOUNT_SETATTR, $tree, $empty, $EMPTY_PATH, $attributes, length $attributes ) == 0
+      && syscall( $MOVE_MOUNT, $tree, $empty, $HERE, $target, 4 ) == 0;
+    my $why = $! + 0;
+    syscall( $call->{close}, $tree );
+    $! = $why;
+    return $done;
+}
+
+sub write_file {
+    my ( $path, $text ) = @_;
+    open my $file, '>', $path or return 0;
+    return defined( syswrite $file, $text ) && close $file;
+}
+
+# What every sandbox shows is put together once, with its flags; a run has it by one mount for each part. All of it is the
+# machine's own and cannot be written to.
+sub make_base {
+    my ( $etc, $programs, $directories, $links, $own ) = @_;
+    @mounts      = ( 'dev', 'etc', split /\x01/, $programs );
+    @directories = split /\x01/, $directories;
+    @links       = groups_of( 2, $links );
+    @own         = groups_of( 3, $own );
+    mkdir($base) && make_devices("$base/dev") or return 0;
+    for my $name ( @mounts[ 1 .. $#mounts ] ) {
+        my $place = "$base/$name";
+        mkdir($place) && mount_at( $name eq 'etc' ? $etc : "/$name", $place, 'none', $MS_BIND | $MS_REC, '' ) or return 0;
+        restrict( $_, $MS_RDONLY | $MS_NOSUID | $MS_NODEV ) or return 0 for mounts_in($place);
+    }
+    return 1;
+}
+
+sub groups_of {
+    my ( $size, $text ) = @_;
+    my @fields = split /\x01/, $text, -1;
+    my @groups;
+    push @groups, [ splice @fields, 0, $size ] while @fields;
+    return @groups;
+}
+
+# As bubblewrap's --dev has them. What a run writes to, its terminals and shared memory, is mounted there for each.
+sub make_devices {
+    my ($dev) = @_;
+    mkdir($dev) && mount_at( 'dev', $dev, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=64k' ) or return 0;
+    for my $name (qw(null zero full random urandom tty)) {
+        write_file( "$dev/$name", '' ) && mount_at( "/dev/$name", "$dev/$name", 'none', $MS_BIND, '' ) or return 0;
+        restrict( "$dev/$name", $MS_NOSUID ) or return 0;
+    }
+    mkdir "$dev/$_" or return 0 for qw(pts shm);
+    my %links = ( fd => '/proc/self/fd', core => '/proc/kcore', ptmx => 'pts/ptmx' );
+    $links{ ( 'stdin', 'stdout', 'stderr' )[$_] } = "/proc/self/fd/$_" for 0 .. 2;
+    symlink $links{$_}, "$dev/$_" or return 0 for keys %links;
+    return restrict( $dev, $MS_RDONLY | $MS_NOSUID | $MS_NODEV );
+}
+
+# What a mount forbids by itself stays forbidden: in a user's own namespace it could not be allowed anyway.
+sub restrict {
+    my ( $place, $flags ) = @_;
+    my $facts = "\0" x 256;
+    syscall( $call->{statfs}, $place, $facts ) == 0 or return 0;
+    return mount_at( 'none', $place, 'none', $MS_REMOUNT | $MS_BIND | $flags | unpack( 'x80 Q', $facts ) & 15, '' );
+}
+
+# A place where something is mounted, and all below it.
+sub mounts_in {
+    my ($place) = @_;
+    open my $list, '<', '/proc/self/mountinfo' or return;
+    my @places = map { ( split ' ' )[4] } <$list>;
+    s/\\([0-7]{3})/chr oct $1/ge for @places;
+    return grep { $_ eq $place || index( $_, "$place/" ) == 0 } @places;
+}
+
+# Nobody sees the root yet, and what was given its flags before hands them on: each place takes one mount.
+sub furnish {
+    my ( $folder, $uid, $gid ) = @_;
+    mkdir($root) && mount_at( $root, $root, 'none', $MS_BIND, '' ) && mount_at( 'none', $root, 'none', $MS_SHARED, '' )
+      or return 0;
+    mkdir "$root/$_" or return 0 for @mounts, @directories;
+    symlink $_->[1], "$root/$_->[0]" or return 0 for @links;
+    mount_at( "$base/$_", "$root/$_", 'none', $MS_BIND | $MS_REC, '' ) or return 0 for @mounts;
+    mount_at( 'shm', "$root/dev/shm", 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=1777' )
+      && mount_at( 'devpts', "$root/dev/pts", 'devpts', $MS_NOSUID | $MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620' )
+      && bind_at( $folder, $belongings, 'rw', 'mapped' )
+      or return 0;
+    for (@own) {
+        my ( $name, $mode, $place ) = @$_;
+        make_directory( "$folder/$name", $mode, $uid, $gid ) or return 0;
+        if ( $place ne '' ) { mount_at( "$belongings/$name", "$root$place", 'none', $MS_BIND, '' ) or return 0 }
+    }
+    return 1;
+}
+
+sub make_directory {
+    my ( $path, $mode, $uid, $gid ) = @_;
+    return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
+}
+
+# Deep or wide trees are left to the caller, who can wait for them without holding up other requests. Most directories are
+# empty, so each is tried first. No link is followed.
+sub remove_small {
+    my ( $path, $budget ) = @_;
+    return 1 if rmdir $path;
+    return unlink $path if $! == $ENOTDIR;
+    return 0            if $! != $ENOTEMPTY;
+    opendir my $handle, $path or return 0;
+    my @names = grep { $_ ne '.' && $_ ne '..' } readdir $handle;
+    closedir $handle;
+    for my $name (@names) {
+        if ( $$budget-- <= 0 ) { $! = $ENOTEMPTY; return 0 }
+        remove_small( "$path/$name", $budget ) or return 0;
+    }
+    return rmdir $path;
+}
+
+1;

@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { run } from '../lib/processes.ts';
+import { removeTree, sweepTree } from '../lib/remove-tree.ts';
+import type { Link } from '../protocol.ts';
+import { unpackTree } from './packages.ts';
+import type { Limits, Sandboxes } from './sandbox/types.ts';
+import { placesIn } from './search-paths.ts';
+import { fetchBlob } from './transfers.ts';
+
+/** One piece of compiled software as it lies on this machine: its files, how much room they take, what is to be found. */
+export interface Unpacked {
+  tree: string;
+  bytes: number;
+  /** The directories that matter for finding things. */
+  places: string[];
+}
+
+export interface UnpackOptions {
+  folder: string;
+  link: Pick<Link, 'read'>;
+  sandboxes: Sandboxes;
+  log: (message: string) => void;
+}
+
+/** Unpacking is our own work: its limits are there for the worst case alone. */
+const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 60 * 60 * 1000 };
+
+export const treeOf = (folder: string, digest: string): string => join(folder, digest, 'tree');
+
+/** Fetches a piece and unpacks it. It stands in its place only when it is whole. */
+export async function bring(
+  { folder, link, sandboxes, log }: UnpackOptions,
+  digest: string,
+  signal: AbortSignal,
+): Promise<Unpacked> {
+  const making = join(folder, `making-${randomUUID()}`);
+  const tree = join(making, 'tree');
+  const packed = join(making, 'packed');
+  try {
+    for (const path of [making, tree, packed]) await mkdir(path, { mode: 0o755 });
+    await fetchBlob(link, digest, join(packed, 'software'), signal);
+    const packing = { id: `unpack-${randomUUID()}`, sandboxes, limits, signal };
+    await unpackTree(packing, packed, 'software', tree);
+    await removeTree(packed);
+    const bytes = await sizeOf(tree);
+    await writeFile(join(making, 'size'), String(bytes));
+    await rename(making, join(folder, digest));
+    const placed = treeOf(folder, digest);
+    return { tree: placed, bytes, places: placesIn(placed) };
+  } catch (error) {
+    await sweepTree(making, log);
+    throw error;
+  }
+}
+
+/** What an earlier runner left, by digest, oldest use first; what is not whole goes. */
+export async function present(folder: string, log: (message: string) => void): Promise<[string, Unpacked][]> {
+  const found: { digest: string; unpacked: Unpacked; used: number }[] = [];
+  for (const digest of (await readdir(folder)).filter(isDigest)) {
+    const one = await presentOne(folder, digest).catch(() => undefined);
+    if (one) found.push({ digest, ...one });
+    else await sweepTree(join(folder, digest), log);
+  }
+  found.sort((a, b) => a.used - b.used);
+  return found.map(({ digest, unpacked }) => [digest, unpacked]);
+}
+
+async function presentOne(folder: string, digest: string): Promise<{ unpacked: Unpacked; used: number }> {
+  const tree = treeOf(folder, digest);
+  const bytes = Number(await readFile(join(folder, digest, 'size'), 'utf8'));
+  const { mtimeMs: used } = await stat(join(folder, digest));
+  return { used, unpacked: { tree, bytes, places: placesIn(tree) } };
+}
+
+/** Takes a piece out of its place at once, and then removes it. */
+export async function discard(folder: string, digest: string): Promise<void> {
+  const leaving = join(folder, `leaving-${randomUUID()}`);
+  await rename(join(folder, digest), leaving);
+  await removeTree(leaving);
+}
+
+function isDigest(name: string): boolean {
+  return /^[0-9a-f]{64}$/.test(name);
+}
+
+/** Removes what an earlier runner was just making or removing. */
+export async function sweepDependencyCache(folder: string, log: (message: string) => void): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names) if (!isDigest(name)) await sweepTree(join(folder, name), log);
+}
+
+async function sizeOf(tree: string): Promise<number> {
+  const { stdout } = await run('du', ['--summarize', '--block-size=1', '--', tree]);
+  return Number.parseInt(stdout.toString(), 10) || 0;
+}

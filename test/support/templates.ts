@@ -1,0 +1,33 @@
+import { join } from 'node:path';
+import { migrate } from '../../src/db/migrate.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import type { Postgres } from './postgres.ts';
+
+/**
+ * Databases in which nothing is but the tables. They are made once for a whole run, and whoever needs one takes a copy:
+ * that is much quicker than all migrations one after the other.
+ */
+export interface Templates {
+  /** A file. */
+  sqlite: string;
+  /** The name of a database on the run's PostgreSQL. */
+  postgres: string;
+}
+
+/** Test processes find them in their environment. */
+export async function makeTemplates(server: Postgres): Promise<void> {
+  const file = join(server.folder, 'template.db');
+  const url = await server.emptyUrl();
+  for (const place of [file, url]) {
+    const db = await openDatabase({ url: place });
+    await migrate(db);
+    await db.close();
+  }
+  process.env.TEST_TEMPLATES = JSON.stringify({ sqlite: file, postgres: new URL(url).pathname.slice(1) });
+}
+
+export function templates(): Templates {
+  const made = process.env.TEST_TEMPLATES;
+  if (made === undefined) throw new Error('these tests are run by scripts/test, which makes the tables for them');
+  return JSON.parse(made) as Templates;
+}
