@@ -20,8 +20,8 @@ type Attempt = DeliveryRecord['attempts'][number];
 export function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor: (id: string) => PageForm): Html {
   if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
   return table(
-    'Deliveries',
-    ['Event', 'State', 'Attempts', ''],
+    'List of deliveries',
+    ['Event', 'State', 'Attempts', 'Actions'],
     deliveries.map((delivery) => row(delivery, formFor(delivery.id_str))),
   );
 }

@@ -41,7 +41,7 @@ export async function accountsPart(visit: PageVisit): Promise<Html> {
             ? html`<p class="aside">No address has that in it.</p>`
             : table(
                 'Accounts',
-                ['Account', 'Standing', 'Since', ''],
+                ['Account', 'Standing', 'Since', 'Actions'],
                 found.items.map((one) => row(visit, one)),
               )
         }

@@ -143,7 +143,7 @@ function runnersPart(runners: RunnerRecord[]): Html {
             'No runners',
             'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
           )
-        : table('Runners', ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'], runners.map(runnerRow))
+        : table('List of runners', ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'], runners.map(runnerRow))
     }
   </section>`;
 }
@@ -176,7 +176,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
       failing.length === 0
         ? html`<p class="aside">None: every receiver took what was sent to it last.</p>`
         : table(
-            'Deliveries that fail',
+            'List of deliveries that fail',
             ['Receiver', 'Account', 'Tries', 'What it said last', 'Next try'],
             failing.map(
               (one) =>

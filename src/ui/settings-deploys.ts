@@ -69,7 +69,7 @@ const list = settingsPage({
                   )
                 : table(
                     'Deploy strategies',
-                    ['Name', 'From', 'To', ''],
+                    ['Name', 'From', 'To', 'Actions'],
                     strategies.map((one) => row(one, visit.path, visit.project.owned)),
                   )
             }

@@ -35,7 +35,7 @@ const list = settingsPage({
                 ? empty('Nobody else works on this project', 'Invite the people who look after it with you.')
                 : table(
                     'Members',
-                    ['E-mail', 'Since', ''],
+                    ['E-mail', 'Since', 'Actions'],
                     members.map(
                       ({ id_str: id, email, created_at: at }) =>
                         html`<tr>

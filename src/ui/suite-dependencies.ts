@@ -33,8 +33,8 @@ export async function dependenciesPart(visit: ProjectVisit): Promise<Html> {
     ${
       attached.length > 0 &&
       table(
-        'Dependencies',
-        ['Name', 'Prefix', 'Launch command', ''],
+        'List of dependencies',
+        ['Name', 'Prefix', 'Launch command', 'Actions'],
         attached.map((one) => row(visit, one)),
       )
     }

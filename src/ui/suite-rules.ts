@@ -61,8 +61,8 @@ export async function rulesPart(visit: ProjectVisit): Promise<Html> {
     ${
       rules.length > 0 &&
       table(
-        'Rules',
-        ['Rule', ''],
+        'List of rules',
+        ['Rule', 'Actions'],
         rules.map(
           (rule) =>
             html`<tr>

@@ -32,8 +32,8 @@ export async function variablesPart(visit: ProjectVisit): Promise<Html> {
     ${
       variables.length > 0 &&
       table(
-        'Variables',
-        ['Name', 'Content', 'Secret', ''],
+        'List of variables',
+        ['Name', 'Content', 'Secret', 'Actions'],
         variables.map((variable) => row(visit.path, variable, variable.id_str === shown)),
       )
     }

@@ -136,10 +136,10 @@ describeService('pages of dependencies and of operators', (service, database) =>
     assertDone(await send(hers, at, 'save', { ...fields, 'related_dependencies[]': '' }), at);
     assert.equal((await related()).length, 0);
     const { task } = await compilingAgain(owner, runner, lua);
-    await task.finish({ kind: 'exited', status: 1 });
+    await task.finish({ kind: 'uncompilable' });
     assertDone(await send(hers, at, 'compile'), at);
     const next = await runner.take('compile_dependency');
-    await next.finish({ kind: 'exited', status: 1 });
+    await next.finish({ kind: 'uncompilable' });
   });
 
   test('are not there for others, and take nothing from another site', async () => {
