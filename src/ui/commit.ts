@@ -108,20 +108,18 @@ async function show(visit: ProjectVisit) {
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
       ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit)} ${await deployForm(visit, commit)}
       ${filesPart(commit)}
-      <section aria-labelledby="builds-title">
-        <h2 id="builds-title">Builds</h2>
-        <div id="builds" data-live>
-          ${
-            builds.length === 0
-              ? empty('No builds', 'No suite was run on this commit.')
-              : table(
-                  'Builds',
-                  ['State', 'Suite', 'Attempt', 'Reason', 'When', 'Took'],
-                  builds.map((build) => buildRow(build, projectPath)),
-                )
-          }
-        </div>
-      </section>`,
+      <h2>Builds</h2>
+      <div id="builds" data-live>
+        ${
+          builds.length === 0
+            ? empty('No builds', 'No suite was run on this commit.')
+            : table(
+                'Builds',
+                ['State', 'Suite', 'Attempt', 'Reason', 'When', 'Took'],
+                builds.map((build) => buildRow(build, projectPath)),
+              )
+        }
+      </div>`,
   };
 }
 
