@@ -36,7 +36,7 @@ import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
-import { routes } from './resources/index.ts';
+import { pageRoutes, routes } from './resources/index.ts';
 import { addressJudge } from './lib/public-addresses.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
@@ -116,7 +116,7 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls(routes, { ...store, isBehindProxy });
+  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({
     ...store,

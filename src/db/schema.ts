@@ -29,6 +29,8 @@ export interface Schema {
   logs: LogRow;
   doomed_blobs: DoomedBlobRow;
   log_chunks: LogChunkRow;
+  log_marks: LogMarkRow;
+  log_indexes: LogIndexRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
   runners: RunnerRow;
@@ -337,11 +339,35 @@ export interface LogRow {
   blob: BlobDigest | null;
   /** When it was completed; null while more is to come, and once what it said is gone. */
   completed_at: bigint | null;
+  /** How many line breaks are in it. null where nobody counted: in logs from before they were counted. */
+  line_breaks: bigint | null;
+  /** How its lines stand where it ends now; see lib/line-scan.ts. */
+  line_state: string | null;
+  /** When its first byte came, and when its last one did; null where nothing came, or nobody looked at the clock. */
+  began_at: bigint | null;
+  said_at: bigint | null;
 }
 
 export interface LogChunkRow {
   log_id: bigint;
   start: bigint;
+  bytes: Uint8Array;
+}
+
+/** A place in a log that is not packed, from which its lines can be read. Its beginning is one without being here. */
+export interface LogMarkRow {
+  log_id: bigint;
+  /** How many line breaks are before it. */
+  line_breaks: bigint;
+  start: bigint;
+  /** When what is there was said, in milliseconds since the log began. */
+  at: bigint;
+  line_state: string;
+}
+
+/** All marks of a log that is packed; see streams/line-index.ts. */
+export interface LogIndexRow {
+  log_id: bigint;
   bytes: Uint8Array;
 }
 

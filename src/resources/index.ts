@@ -13,6 +13,7 @@ import * as dependencyUses from './dependency-uses.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as environmentVariables from './environment-variables.ts';
+import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
@@ -51,3 +52,6 @@ export const routes: readonly Route[] = [
   operations,
   users,
 ].flatMap((resource) => resource.routes);
+
+/** What only our own pages call, and no program: it is served below `/ui/data` alone. */
+export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);
