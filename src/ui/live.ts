@@ -32,8 +32,7 @@ const breathMs = 400;
 interface Seen {
   projects: Map<string, bigint>;
   logs: Map<string, { project: string; size: bigint }>;
-  /** How far each has come, and how much its compile has said. */
-  dependencies: Map<string, string>;
+  dependencies: Map<string, bigint>;
 }
 
 async function* changes(
@@ -66,7 +65,7 @@ function topicsOf({ projects, logs, dependencies }: Seen): string[] {
   return [
     ...Array.from(projects.keys(), (id) => projectTopic(BigInt(id))),
     ...Array.from(logs.keys(), (id) => logTopic(BigInt(id))),
-    ...Array.from(dependencies.keys()).flatMap((id) => [subjectTopic(BigInt(id)), logTopic(BigInt(id))]),
+    ...Array.from(dependencies.keys(), (id) => subjectTopic(BigInt(id))),
   ];
 }
 
@@ -79,25 +78,15 @@ async function look(db: Queries, person: Readonly<UserRow>): Promise<Seen> {
     .select(['b.id', 'b.project_id', 'l.size'])
     .where('j.claim', 'is not', null)
     .execute();
-  const deployLogs = await visibleTo(db, person)
-    .innerJoin('deploys as d', 'd.project_id', 'p.id')
-    .innerJoin('jobs as j', 'j.subject_id', 'd.id')
-    .innerJoin('logs as l', 'l.id', 'd.id')
-    .select(['d.id', 'd.project_id', 'l.size'])
-    .where('j.claim', 'is not', null)
-    .execute();
   const dependencies = await db
-    .selectFrom('dependencies as d')
-    .leftJoin('logs as l', 'l.id', 'd.id')
-    .select(['d.id', 'd.last_event', 'l.size'])
-    .where('d.owner_id', '=', person.id)
+    .selectFrom('dependencies')
+    .select(['id', 'last_event'])
+    .where('owner_id', '=', person.id)
     .execute();
   return {
     projects: new Map(projects.map((row) => [String(row.id), row.last_event])),
-    logs: new Map(
-      [...logs, ...deployLogs].map((row) => [String(row.id), { project: String(row.project_id), size: row.size }]),
-    ),
-    dependencies: new Map(dependencies.map((row) => [String(row.id), `${row.last_event} ${row.size}`])),
+    logs: new Map(logs.map((row) => [String(row.id), { project: String(row.project_id), size: row.size }])),
+    dependencies: new Map(dependencies.map((row) => [String(row.id), row.last_event])),
   };
 }
 
@@ -110,7 +99,7 @@ function differences(before: Seen, now: Seen): object | undefined {
 }
 
 /** What is new, gone or different. */
-function differing<T>(before: Map<string, T>, now: Map<string, T>): string[] {
+function differing(before: Map<string, bigint>, now: Map<string, bigint>): string[] {
   const changed = [...now.keys()].filter((id) => before.get(id) !== now.get(id));
   return [...changed, ...[...before.keys()].filter((id) => !now.has(id))];
 }

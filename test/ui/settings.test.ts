@@ -13,7 +13,7 @@ const escaped = '&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;';
 
 describeService(
   'the settings of a project',
-  (service) => {
+  (service, database) => {
     let owner: User;
     let helper: User;
     let stranger: User;
@@ -297,6 +297,7 @@ describeService(
       const one = `${at}/${deploy?.id}`;
       assertDone(asked, one);
       const runner = await ScriptedRunner.start(service.store);
+      database.afterwards(() => runner.dispatch.close());
       const task = await runner.take('push_deploy');
       await task.say(`pushing ${markup}\n`);
       for (const page of [at, one]) {
@@ -304,14 +305,14 @@ describeService(
         assert.ok(text.includes(escaped) && !text.includes(markup), page);
         assert.match(text, /deploying<\/span>/);
       }
-      assert.match((await hers.get(one)).text, /pushing &lt;img[^]*Download log/);
+      const live = await hers.get(one);
+      assert.ok(live.text.includes('Download log') && live.text.includes('pushing &lt;img'));
       assertDone(await send(hers, one, 'cancel'), one);
       await task.finish({ kind: 'cancelled' });
       await owner.delete(`/projects/${project.id}/deploy_strategies/${strategy.id}`);
       const over = await hers.get(one);
-      assert.match(over.text, /cancelled<\/span>[^]*|deleted strategy/);
+      assert.match(over.text, /cancelled<\/span>/);
       assert.ok(over.text.includes('deleted strategy') && !over.text.includes('>Cancel<'));
-      await runner.dispatch.close();
     });
 
     test('keep from collaborators what is the owner’s, and do the rest for them', async () => {
