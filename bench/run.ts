@@ -11,6 +11,7 @@ import { writes } from './writes.ts';
 import { software } from './software.ts';
 import { start } from './start.ts';
 import { uploads } from './uploads.ts';
+import { web } from './web.ts';
 import { webhooks } from './webhooks.ts';
 
 const benchmarks: Benchmark[] = [
@@ -25,6 +26,7 @@ const benchmarks: Benchmark[] = [
   workspaces,
   uploads,
   software,
+  web,
   webhooks,
 ];
 

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { createAnswerCache, noAnswerCache } from './api/answer-cache.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
 import { forgetOldKeys } from './api/idempotency.ts';
@@ -36,7 +37,7 @@ import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
-import { routes } from './resources/index.ts';
+import { pageRoutes, routes } from './resources/index.ts';
 import { addressJudge } from './lib/public-addresses.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
@@ -66,6 +67,8 @@ export interface ServerParts {
   /** How long may be taken over what, where it is not as usual. */
   connectionTimes?: Partial<ConnectionTimes>;
   /** How webhooks are sent, where it is not as usual: tests do not have a day. */
+  /** Whether answers may be kept while nothing changes, or each is made anew. */
+  answers?: 'kept' | 'made';
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
@@ -82,14 +85,16 @@ export async function startServer({
   streamPauseMs,
   connectionTimes,
   webhooks = {},
+  answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // What is opened until something fails is closed again, the last first.
   await using opened = new AsyncDisposableStack();
   const metrics = createMetrics();
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
+  const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy }),
+    endpoints: endpointsOf(routes, { ...store, isBehindProxy, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -116,7 +121,7 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls(routes, { ...store, isBehindProxy });
+  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({
     ...store,

@@ -5,6 +5,10 @@ import { describe, test } from 'node:test';
 import { blobColumns, sealedColumns } from '../src/db/schema.ts';
 
 const root = join(import.meta.dirname, '../src');
+/** The tables, and the types of their rows. */
+const schema = ['schema.ts', ...readdirSync(join(root, 'db/rows')).map((name) => `rows/${name}`)]
+  .map((name) => readFileSync(join(root, 'db', name), 'utf8'))
+  .join('\n');
 const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))
   .map((name) => join(root, name));
@@ -41,7 +45,6 @@ describe('who writes what', () => {
   });
 
   test('what has a state is written in lifecycle', () => {
-    const schema = readFileSync(join(root, 'db/schema.ts'), 'utf8');
     const rowTypes = new Map(Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table, row]) => [row, table]));
     const withState = Array.from(schema.matchAll(/^export interface (\w+Row)[^{]*\{(.*?)^\}/gms))
       .filter(([, , body = '']) => /^ {2}(build_state|state|fetch): /m.test(body))
@@ -55,7 +58,6 @@ describe('who writes what', () => {
 });
 
 describe('columns that need care', () => {
-  const schema = readFileSync(join(root, 'db/schema.ts'), 'utf8');
   const rowTypes = new Map(Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table, row]) => [row, table]));
   const columns = Array.from(schema.matchAll(/^export interface (\w+Row)[^{]*\{(.*?)^\}/gms)).flatMap(
     ([, row = '', body = '']) =>

@@ -9,6 +9,7 @@ import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
+import type { SearchThreads } from '../lib/search-threads.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 
 /** What every handler can rely on being there. */
@@ -23,6 +24,8 @@ export interface Services {
   blobs: Blobs;
   /** Whether there is room for what may be large, where the store lies. */
   disk: DiskReserve;
+  /** Where logs are searched. */
+  searches: SearchThreads;
 }
 
 type Method = RouteDescription['method'];
@@ -55,6 +58,8 @@ export interface Call<
   subscriptions: Subscriptions;
   broadcasts: Broadcasts;
   blobs: Blobs;
+  searches: SearchThreads;
+  disk: DiskReserve;
   headers: Incoming['headers'];
   /** Says that nobody waits for the answer any more. */
   signal: AbortSignal;

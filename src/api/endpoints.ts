@@ -1,47 +1,42 @@
-import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
-import { authorizationOf } from '../auth/authorization.ts';
-import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { tokenName, useResolution } from '../auth/tokens.ts';
-import type { SnapshotCache } from '../db/snapshot-cache.ts';
-import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
-import { parseId } from '../lib/ids.ts';
-import { SharedWork } from '../lib/shared-work.ts';
+import { anybody, judge, type Admitted } from './admission.ts';
+import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import type { Route } from './route.ts';
 
-export interface Admitted {
-  params: Record<string, bigint>;
-  caller: Caller | undefined;
-  project: VisibleProject | undefined;
-  /** The hour in which it was found out. */
-  hour?: number;
-  /** What was answered to others who were admitted just so, by the address they asked for. */
-  answers?: Map<string, string>;
-}
-
 /** What endpoints have beside what they hand to handlers. */
 export interface EndpointServices extends Services {
   /** Whether a proxy on this machine says where requests come from. */
   isBehindProxy: boolean;
+  /** What is kept of earlier requests. */
+  answerCache: AnswerCache;
 }
 
 /** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
-export function endpointsOf(routes: readonly Route[], { isBehindProxy, ...services }: EndpointServices): Endpoint[] {
-  const judgements: Judgements = new SharedWork();
+export function endpointsOf(
+  routes: readonly Route[],
+  { isBehindProxy, answerCache, ...services }: EndpointServices,
+): Endpoint[] {
   return routes.map((route) => ({
     ...route,
-    admit: (request: Incoming) => admit(route, services.db, judgements, request),
-    perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
-      perform(route, services, { request, signal, isBehindProxy }, admitted as Admitted),
-    ...(isKept(route) ? { recall: (request, admitted) => (admitted as Admitted).answers?.get(request.url) } : {}),
+    admit: (request: Incoming) =>
+      route.concerns === 'nobody'
+        ? anybody
+        : answerCache.admitted(route, request, () => judge(route, services.db, request)),
+    async perform(request: Incoming, admitted: unknown, signal?: AbortSignal) {
+      const answer = await perform(route, services, { request, signal, isBehindProxy }, admitted as Admitted);
+      if (!('record' in answer)) return answer;
+      return { ...answer, keep: (text: string) => answerCache.keep(route, request, admitted as Admitted, text) };
+    },
+    recall: (request: Incoming, admitted: unknown) => answerCache.answer(route, request, admitted as Admitted),
   }));
 }
 
@@ -49,94 +44,6 @@ export function endpointsOf(routes: readonly Route[], { isBehindProxy, ...servic
 const waitsForEver = new AbortController().signal;
 
 const noFields: FieldSet = {};
-
-const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
-
-/**
- * Who calls is found out on every request. While nothing was committed since the last time the very same credentials
- * were found good for the very same thing, that they are the same is all there is to find out. Each hour begins anew,
- * so that the use of a token is noted also where nobody writes anything.
- */
-function admit(route: Route, db: Database, judgements: Judgements, request: Incoming): Admitted | Promise<Admitted> {
-  if (route.concerns === 'nobody') return anybody;
-  const name = nameOf(route, request);
-  const judgeNow = (): Promise<Admitted> => judgements.do(name, () => judge(route, db, request));
-  // What is about to be written changes what is known: there is nothing to be remembered for it.
-  if (!db.inTurns && route.method !== 'GET') return judgeNow();
-  const cache = db.cache();
-  return cache instanceof Promise
-    ? cache.then((current) => recall(name, current, judgeNow))
-    : recall(name, cache, judgeNow);
-}
-
-/** Those who come with the same credentials for the same thing at the same time are judged together. */
-type Judgements = SharedWork<Admitted>;
-
-function recall(name: string, cache: SnapshotCache, judgeNow: () => Promise<Admitted>): Admitted | Promise<Admitted> {
-  const known = cache.get(name) as Admitted | undefined;
-  const hour = Math.floor(Date.now() / useResolution);
-  if (known?.hour === hour) return known;
-  const { asOf } = cache;
-  return judgeNow().then((admitted) => {
-    admitted.hour = hour;
-    cache.set(name, admitted, asOf);
-    return admitted;
-  });
-}
-
-/** Everything that the judgement depends on beside the store and the hour. */
-function nameOf({ method }: Route, request: Incoming): string {
-  const { url } = request;
-  const queryAt = url.indexOf('?');
-  const path = queryAt < 0 ? url : url.slice(0, queryAt);
-  return `${method} ${path} ${String(authorizationOf(request))} ${tokenName(request)}`;
-}
-
-async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
-  return admitCaller(route, db, await authenticate(request, db), request.params);
-}
-
-/** What somebody who is known already is admitted to. */
-export async function admitCaller(
-  route: Route,
-  db: Database,
-  caller: Caller,
-  rawParams: Readonly<Record<string, string>>,
-): Promise<Admitted> {
-  requireScope(caller, route.scope);
-  const params = readParams(rawParams);
-  if (route.concerns === 'account') {
-    const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
-    if (!isForEverybody) admitToAccount(caller, route.access);
-    return { params, caller, project: undefined };
-  }
-  const { project_id: projectId } = params;
-  if (projectId === undefined) throw new Error(`${route.path} names no project`);
-  return { params, caller, project: await admitToProject(db.read, caller, projectId, route) };
-}
-
-/** Longer answers are worked out each time: what is kept must stay small. */
-const longestKept = 4096;
-const mostKept = 4;
-
-/**
- * While nothing is committed, the same question of the same caller has the same answer. Pages come with a header,
- * streams have no end, and what is open to anybody costs nothing.
- */
-function isKept(route: Route): boolean {
-  const isFixed = !route.paged && !route.streams && route.goesByTheClock !== true;
-  return route.method === 'GET' && isFixed && route.concerns !== 'nobody';
-}
-
-function readParams(raw: Readonly<Record<string, string>>): Record<string, bigint> {
-  const params: Record<string, bigint> = {};
-  for (const name of Object.keys(raw)) {
-    const id = parseId(raw[name] ?? '');
-    if (id === undefined) throw new ApiError('not_found');
-    params[name] = id;
-  }
-  return params;
-}
 
 /** A request that is performed. */
 interface Performed {
@@ -188,17 +95,7 @@ export async function perform(
       });
     return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw), take }), input));
   }
-  if (route.method === 'GET') {
-    const answer = toAnswer(route, await handle(route, callOn(services.db.read), input));
-    if (!isKept(route) || !('record' in answer)) return answer;
-    // Kept with the judgement: had anything been committed since that was made, neither is found again.
-    const keep = (text: string): void => {
-      if (text.length > longestKept) return;
-      admitted.answers ??= new Map();
-      if (admitted.answers.size < mostKept) admitted.answers.set(request.url, text);
-    };
-    return { ...answer, keep };
-  }
+  if (route.method === 'GET') return toAnswer(route, await handle(route, callOn(services.db.read), input));
 
   const finished = async (made: Answer): Promise<Answer> => {
     if (!route.follow || !('record' in made)) return made;

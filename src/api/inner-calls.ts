@@ -1,6 +1,7 @@
 import type { Caller } from '../auth/callers.ts';
 import type { Answer, Incoming } from '../http/route.ts';
-import { admitCaller, perform, type EndpointServices } from './endpoints.ts';
+import { admitCaller } from './admission.ts';
+import { perform, type EndpointServices } from './endpoints.ts';
 import type { Route } from './route.ts';
 
 /**
@@ -20,7 +21,10 @@ export interface InnerCalls {
   admit(name: RouteName, caller: Caller, params: Incoming['params']): Promise<void>;
 }
 
-export function innerCalls(routes: readonly Route[], { isBehindProxy, ...services }: EndpointServices): InnerCalls {
+export function innerCalls(
+  routes: readonly Route[],
+  { isBehindProxy, ...services }: Omit<EndpointServices, 'answerCache'>,
+): InnerCalls {
   const byName = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   const find = (name: RouteName): Route => {
     const route = byName.get(name);

@@ -137,13 +137,19 @@ export async function noteRefusal(
   });
 }
 
+/**
+ * Nothing was noted within an hour of now. It may have been noted later than now: by somebody whose transaction this one
+ * waited for, or because the clock was set back since.
+ */
 async function isNews(trx: Transaction, subject: string): Promise<boolean> {
   const now = BigInt(Date.now());
   const { numUpdatedRows } = await trx
     .updateTable('sign_in_failures')
     .set({ noted_at: now })
     .where('subject', '=', subject)
-    .where((where) => where.or([where('noted_at', '<', now - BigInt(hour)), where('noted_at', '>', now)]))
+    .where((where) =>
+      where.or([where('noted_at', '<', now - BigInt(hour)), where('noted_at', '>', now + BigInt(hour))]),
+    )
     .executeTakeFirst();
   return numUpdatedRows === 1n;
 }

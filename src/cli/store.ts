@@ -10,6 +10,8 @@ import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve } from '../lib/disk-reserve.ts';
+import { createSearchThreads } from '../lib/search-threads.ts';
+import { searchProgram } from '../streams/search.ts';
 
 export interface Store extends Services {
   /** Writes something small to the database; rejects when that is not possible. */
@@ -28,6 +30,7 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
     const blobs = await openFileBlobs(blobFolder(config), disk);
     const lease = await leaseNode(db, onTrouble);
     const subscriptions = createSubscriptions(db);
+    const searches = createSearchThreads(searchProgram);
     // While the database was away the lease may have lapsed, and without one nothing can be made.
     const stopListening = db.listen(
       () => {},
@@ -41,11 +44,13 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
       broadcasts: new Map(),
       blobs,
       disk,
+      searches,
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {
         stopListening();
         subscriptions.close();
+        await searches.close();
         await lease.close();
         await blobs.close();
         await db.close();

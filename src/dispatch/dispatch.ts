@@ -13,7 +13,7 @@ import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
-import { packLog } from '../streams/logs.ts';
+import { packLog } from '../streams/pack-log.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';

@@ -1,5 +1,5 @@
 import type { StatsFs } from 'node:fs';
-import { statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /**
@@ -18,6 +18,17 @@ export interface DiskReserve {
   take(bytes: number, share?: Share): Promise<void>;
   /** What is wrong, in words; undefined when nothing is. */
   shortage(): Promise<string | undefined>;
+  /** How each file system stands, by the first of its folders; one that cannot be looked at is left out. */
+  spaces(): Promise<Space[]>;
+}
+
+/** In bytes. */
+export interface Space {
+  folder: string;
+  size: number;
+  /** What of it may still be used, the reserve included. */
+  free: number;
+  reserve: number;
 }
 
 /** What is `small` by itself may use half of what is kept free: it cannot use up all of it, however many there are. */
@@ -53,9 +64,7 @@ export interface ReserveOptions {
 }
 
 /** What is left above the reserve of one file system. */
-interface Room {
-  free: number;
-  reserve: number;
+interface Room extends Space {
   lacksFiles: boolean;
 }
 
@@ -100,6 +109,14 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
         await pause(lookAgainMs);
       }
     },
+    async spaces() {
+      await look();
+      const seen = rooms;
+      const devices = await Promise.all(seen.map(async ({ folder }) => (await stat(folder)).dev));
+      return seen
+        .filter((_, at) => devices.indexOf(devices[at] ?? 0) === at)
+        .map(({ folder, size, free, reserve }) => ({ folder, size, free, reserve }));
+    },
     async shortage() {
       await look();
       const short = rooms.find(({ free, reserve, lacksFiles }) => free < reserve || lacksFiles);
@@ -123,9 +140,10 @@ function usualReserve({ blocks, bsize }: StatsFs): number {
 async function roomOf(folder: string, bytes: number | undefined): Promise<Room | undefined> {
   try {
     const found = await statfs(folder);
-    const { bavail, bsize, files, ffree } = found;
+    const { bavail, blocks, bsize, files, ffree } = found;
+    const space = { folder, size: blocks * bsize, free: bavail * bsize, reserve: bytes ?? usualReserve(found) };
     // Some file systems make room for files as they go, and count none.
-    return { free: bavail * bsize, reserve: bytes ?? usualReserve(found), lacksFiles: ffree < files / 20 };
+    return { ...space, lacksFiles: ffree < files / 20 };
   } catch {
     return undefined;
   }

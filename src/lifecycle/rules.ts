@@ -13,6 +13,7 @@
 
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
+import { expressionSize } from '../lib/expression-size.ts';
 
 /** Loaded when the first expression is met: most servers never meet one, and it takes several megabytes. */
 function engine(): typeof RE2JS {
@@ -126,43 +127,11 @@ const holds: Record<Operator, (values: readonly string[], value: string) => bool
 };
 
 function compiles(expression: string): boolean {
-  if (sizeOf(expression) > LARGEST_EXPRESSION) return false;
+  if (expressionSize(expression) > LARGEST_EXPRESSION) return false;
   try {
     engine().compile(expression);
     return true;
   } catch {
     return false;
   }
-}
-
-/** Quoted text; an escape, also one with braces of its own; a class of characters; a repetition; anything else. */
-const TOKENS =
-  /\\Q[\s\S]*?(?:\\E|$)|\\[pPx]\{[^}]*\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g;
-
-/**
- * How many atoms an expression has once `x{n,m}` is written out. Counted before compiling, because compiling an
- * expression that multiplies itself is already the harm. Only an estimate: whether the syntax is right, the engine says.
- */
-function sizeOf(expression: string): number {
-  const outer: number[] = [];
-  let size = 0;
-  let last = 0;
-  for (const [token, least, most] of expression.matchAll(TOKENS)) {
-    if (token === '(') {
-      outer.push(size);
-      size = 0;
-      last = 0;
-    } else if (token === ')') {
-      last = size + 1; // what an empty group repeats is the group
-      size = last + (outer.pop() ?? 0);
-    } else if (least !== undefined) {
-      const times = Math.max(1, Number(least), Number(most ?? 0));
-      size += last * (times - 1);
-      last *= times;
-    } else {
-      size += token.startsWith('\\Q') ? token.length : 1;
-      last = 1;
-    }
-  }
-  return size;
 }

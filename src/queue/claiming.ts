@@ -93,7 +93,8 @@ const waitForTurn = prepared<{ account: bigint }, { turn: bigint }>((db, value) 
 /*
  * An account's jobs are looked for from its number on and up to it: told that the account is the same, PostgreSQL would
  * as soon go through everybody's jobs by age until one of this account comes. And whether there is any is asked as which
- * one is the first, because it would turn "exists" into a join and look at all that wait.
+ * one is the first, because it would turn "exists" into a join and look at all that wait. What is taken was found to be
+ * unclaimed and is held: to ask for that again would lead it along all that is unclaimed.
  */
 function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, isBounded: boolean): RawBuilder<Taken> {
   const kind = sql.join(kinds);
@@ -150,7 +151,7 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
       update jobs
       set claim = ${value('claim')}, holder = ${value('holder')}, tries = jobs.tries + 1,
         claimed_until = (extract(epoch from clock_timestamp()) * 1000)::bigint + ${value('ms')}
-      from job where jobs.id = job.id and jobs.claim is null returning jobs.*
+      where jobs.id = (select id from job) returning jobs.*
     ), passed as (
       update queue_turns set turn = ${value('turn')} from held
       where queue_turns.account_id = held.account_id and exists (select 1 from job)

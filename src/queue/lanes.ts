@@ -9,13 +9,17 @@ import type { JobRow } from '../db/schema.ts';
  */
 const inLine = 2n ** 62n;
 
-/** Another job of the same lane that is older, or claimed: a server whose clock is behind numbers new ones low. */
+/**
+ * It is the first of its lane, and none is claimed: a server whose clock is behind numbers new ones low. Which one is the
+ * first is asked along the index of lanes; whether there is an earlier one, PostgreSQL would as soon look for among all.
+ */
 export function laneIsFree(job: string): RawBuilder<SqlBool> {
   const [id, lane] = [sql.ref(`${job}.id`), sql.ref(`${job}.lane`)];
   return sql<SqlBool>`(
-    ${lane} is null or not (
-      exists (select 1 from jobs as earlier where earlier.lane = ${lane} and earlier.id < ${id})
-      or exists (select 1 from jobs as held where held.lane = ${lane} and held.claim is not null)
+    ${lane} is null or (
+      ${id} = (
+        select first.id from jobs as first where first.lane = ${lane} order by first.lane, first.id limit 1
+      ) and not exists (select 1 from jobs as held where held.lane = ${lane} and held.claim is not null)
     )
   )`;
 }

@@ -56,9 +56,12 @@ export const claimsTopic = 'claims';
 
 /** Puts jobs into the queue. */
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
-  const rows: JobRow[] = [];
-  for (const job of jobs) rows.push(await putInLine(db, trx, rowOf(numberFor(ids.next(), job), job)));
-  await insertJobs(trx, ...rows);
+  const { laned = [], others = [] } = Object.groupBy(
+    jobs.map((job) => rowOf(numberFor(ids.next(), job), job)),
+    ({ lane }) => (lane === null ? 'others' : 'laned'),
+  );
+  await insertJobs(trx, ...others);
+  for (const job of laned) await insertJobs(trx, await putInLine(db, trx, job)); // each sees the one before it
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
   await db.announce(trx, queueTopic);
 }

@@ -38,7 +38,7 @@ async function findRequest(db: Queries, projectId: bigint, id: bigint) {
   return orNotFound(await requestsOf(db, projectId).where('build_requests.id', '=', id).executeTakeFirst());
 }
 
-const logged: Logged = {
+export const logged: Logged = {
   table: 'build_requests',
   path: '/projects/:project_id/build_requests/:build_request_id',
   param: 'build_request_id',

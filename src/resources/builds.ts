@@ -38,7 +38,7 @@ async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<Bu
   return orNotFound(await builds.where('id', '=', id).executeTakeFirst());
 }
 
-const logged: Logged = {
+export const logged: Logged = {
   table: 'builds',
   path: '/projects/:project_id/builds/:build_id',
   param: 'build_id',

@@ -4,6 +4,7 @@ import * as schema from '../http/schema.ts';
 import { loadDependency } from './dependency-views.ts';
 import { plainOffset, streams, tailOf } from './firehoses.ts';
 import { followedDependency } from './followed.ts';
+import { linesAnswer, linesOf, linesQuery, matchesOf, searchAnswer, searchQuery } from './log-lines.ts';
 import { bytesOf, logAnswer, logRange, textOf } from './logs.ts';
 
 /** What the compile of a dependency's newest archive said. */
@@ -18,6 +19,29 @@ export const routes = [
     answer: logAnswer,
     load: loadDependency,
     handle: (call) => textOf(call, call.dependency.id, call.query),
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/dependencies/:dependency_id/log/lines',
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'Read lines of the log of the newest compile',
+    query: linesQuery(),
+    answer: linesAnswer,
+    load: loadDependency,
+    handle: (call) => linesOf(call, call.dependency.id, call.query),
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/dependencies/:dependency_id/log/search',
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'Search the log of the newest compile line by line',
+    query: searchQuery(),
+    goesByTheClock: true,
+    answer: searchAnswer,
+    load: loadDependency,
+    handle: (call) => matchesOf(call, call.dependency.id, call.query),
   }),
   accountRoute({
     method: 'GET',

@@ -108,7 +108,7 @@ async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> 
   return (await unfinished.limit(1).executeTakeFirst()) !== undefined;
 }
 
-const logged: Logged = {
+export const logged: Logged = {
   table: 'deploys',
   path: '/projects/:project_id/deploys/:deploy_id',
   param: 'deploy_id',

@@ -9,17 +9,21 @@ import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependencyArchives from './dependency-archives.ts';
 import * as dependencyLogs from './dependency-logs.ts';
+import * as dependencyUses from './dependency-uses.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as environmentVariables from './environment-variables.ts';
+import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
+import * as operations from './operations.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
 import * as service from './service.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
+import * as users from './users.ts';
 
 /** Every route of the API. */
 export const routes: readonly Route[] = [
@@ -41,7 +45,13 @@ export const routes: readonly Route[] = [
   dependencies,
   dependencyArchives,
   dependencyLogs,
+  dependencyUses,
   marketplace,
   audit,
   runners,
+  operations,
+  users,
 ].flatMap((resource) => resource.routes);
+
+/** What only our own pages call, and no program: it is served below `/ui/data` alone. */
+export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);

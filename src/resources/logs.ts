@@ -11,6 +11,7 @@ import * as schema from '../http/schema.ts';
 import { findLog, readLog } from '../streams/logs.ts';
 import { wholeCharacters } from '../streams/tail.ts';
 import { orNotFound } from './common.ts';
+import { linesAnswer, linesOf, linesQuery, matchesOf, searchAnswer, searchQuery } from './log-lines.ts';
 
 /** A record of a project that has a log of the same identifier. */
 export interface Logged {
@@ -55,6 +56,31 @@ export function logRoutes(logged: Logged): Route[] {
       answer: logAnswer,
       async handle(call) {
         return textOf(call, await loggedId(call, logged), call.query);
+      },
+    }),
+    projectRoute({
+      method: 'GET',
+      path: `${path}/log/lines`,
+      access: 'both',
+      scope,
+      summary: `Read lines of the log of ${name}`,
+      query: linesQuery(),
+      answer: linesAnswer,
+      async handle(call) {
+        return linesOf(call, await loggedId(call, logged), call.query);
+      },
+    }),
+    projectRoute({
+      method: 'GET',
+      path: `${path}/log/search`,
+      access: 'both',
+      scope,
+      summary: `Search the log of ${name} line by line`,
+      query: searchQuery(),
+      goesByTheClock: true,
+      answer: searchAnswer,
+      async handle(call) {
+        return matchesOf(call, await loggedId(call, logged), call.query);
       },
     }),
     projectRoute({

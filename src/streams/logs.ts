@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
-import { doomBlob } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
-import { compressSeekable, openSeekable } from '../lib/seekable-zstd.ts';
+import { openSeekable } from '../lib/seekable-zstd.ts';
+import { grow, markEvery, type Grown } from './log-growth.ts';
 
 /**
  * Logs. While the work goes on, a log is rows of bytes in the store, each with the offset of its first byte. When the
@@ -25,6 +25,7 @@ const insertLog = preparedChange<Pick<LogRow, 'id' | 'project_id' | 'complete' |
       complete: value('complete'),
       blob: sql.lit(null),
       completed_at: value('completed_at'),
+      line_breaks: sql.lit(0n),
     })
     .onConflict((conflict) => conflict.column('id').doNothing()),
 );
@@ -41,12 +42,21 @@ export async function beginLog(
 }
 
 const insertLogs = preparedInsert('logs');
+const noLines = { line_breaks: 0n, line_state: null, began_at: null, said_at: null };
 
 /** For records that are new. */
 export async function beginLogs(trx: Transaction, ids: readonly bigint[], projectId: bigint): Promise<void> {
   await insertLogs(
     trx,
-    ...ids.map((id) => ({ id, project_id: projectId, size: 0n, complete: 0, blob: null, completed_at: null })),
+    ...ids.map((id) => ({
+      id,
+      project_id: projectId,
+      size: 0n,
+      complete: 0,
+      blob: null,
+      completed_at: null,
+      ...noLines,
+    })),
   );
 }
 
@@ -71,13 +81,15 @@ const holdLog = forEachKind((db) =>
     db.locked(queries.selectFrom('logs').selectAll().where('id', '=', value('id')), 'logs'),
   ),
 );
-const growLog = preparedChange<{ id: bigint; size: bigint }>((db, value) =>
+const growLog = preparedChange<{ id: bigint } & Grown>((db, value) =>
   db
     .updateTable('logs')
-    .set({ size: value('size') })
+    .set({ size: value('size'), line_breaks: value('line_breaks'), line_state: value('line_state') })
+    .set({ began_at: value('began_at'), said_at: value('said_at') })
     .where('id', '=', value('id')),
 );
 const insertChunks = preparedInsert('log_chunks');
+const insertMarks = preparedInsert('log_marks');
 
 export async function appendLog(
   db: Database,
@@ -108,15 +120,17 @@ export async function appendToHeld(
   if (unknown.length === 0) return { stored: true };
   const fresh = limit === undefined ? unknown : unknown.subarray(0, Math.max(0, Number(limit - log.size)));
   if (fresh.length === 0) return { full: log.size };
-  const size = log.size + BigInt(fresh.length);
-  await growLog(trx, { id, size });
+  const { grown, marks } = grow(log, Buffer.from(fresh.buffer, fresh.byteOffset, fresh.length), BigInt(Date.now()));
+  const { size } = grown;
+  await growLog(trx, { id, ...grown });
   await insertRows(trx, id, log.size, fresh);
+  if (marks.length > 0) await insertMarks(trx, ...marks);
   await db.announce(trx, logTopic(id));
   return fresh.length < unknown.length ? { full: size } : { stored: true };
 }
 
 /** A row is read whole, also for a part of it. */
-const longestRow = 64 * 1024;
+const longestRow = markEvery;
 
 async function insertRows(trx: Transaction, id: bigint, start: bigint, bytes: Uint8Array): Promise<void> {
   const rows: LogChunkRow[] = [];
@@ -223,18 +237,4 @@ async function* readPacked(blobs: Blobs, digest: string, from: bigint, to: bigin
   await using blob = await blobs.open(digest);
   const packed = await openSeekable((offset, length) => blob.read(offset, length), blob.size);
   yield* packed.read(Number(from), Math.min(Number(to), packed.size));
-}
-
-/** Packs a complete log and lets its rows go. Done twice, it does no harm. */
-export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<void> {
-  const log = await findLog(db.read, id);
-  if (!log || !log.complete || log.blob !== null) return;
-  const { digest } = await blobs.put(compressSeekable(readLog(db.read, blobs, id, 0n, log.size)));
-  await db.transaction(async (trx) => {
-    const packed = trx.updateTable('logs').set({ blob: digest }).where('id', '=', id);
-    // In between it may have been opened or begun again; then what was packed is not all of it, or of another.
-    const same = packed.where('complete', '=', 1).where('size', '=', log.size).where('blob', 'is', null);
-    if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return doomBlob(trx, digest);
-    await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
-  });
 }

@@ -40,12 +40,15 @@ async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffe
   const { numUpdatedRows } = await trx
     .updateTable('logs')
     .set({ size: BigInt(words.length), blob: null, completed_at: null })
+    .set({ line_breaks: 1n, line_state: '', began_at: null, said_at: null })
     .where('id', '=', id)
     .where('complete', '=', 1)
     .where('completed_at', '<', before)
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
   await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
+  await trx.deleteFrom('log_marks').where('log_id', '=', id).execute();
+  await trx.deleteFrom('log_indexes').where('log_id', '=', id).execute();
   await trx.insertInto('log_chunks').values({ log_id: id, start: 0n, bytes: words }).execute();
   return true;
 }

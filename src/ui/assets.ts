@@ -9,7 +9,7 @@ import { packedOnce } from '../http/compression.ts';
 export interface Asset {
   path: string;
   type: string;
-  content(): string;
+  content: () => string;
 }
 
 /** `known` is what the content is made of. */
@@ -88,8 +88,9 @@ export function addAssets(server: FastifyInstance): void {
     (file) => file.endsWith('.ts') && !file.endsWith('.d.ts'),
   );
   const all = [stylesheet, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];
-  for (const { path, type, content } of all) {
-    const send = packedOnce(content);
+  for (const one of all) {
+    const { path, type } = one;
+    const send = packedOnce(() => one.content());
     server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) =>
       send(
         headers['accept-encoding'],

@@ -2,7 +2,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { buildsOfCommits, suiteName } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { logPart } from './log-part.ts';
+import { logPart, logScripts } from './log-viewer.ts';
 import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
 import { shortSha, subjectOf } from './parts.ts';
@@ -90,7 +90,8 @@ async function show(visit: ProjectVisit) {
   return {
     title: name,
     state: build.build_state,
-    live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
+    live: [`project:${project.id_str}`] as const,
+    scripts: logScripts,
     main: html`<div class="title">
         <h1>${name} <span class="aside">attempt ${build.attempt}</span></h1>
         <div class="actions" id="actions" data-live>

@@ -15,11 +15,35 @@ import * as setup from './setup.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
+import * as dependencies from './dependencies.ts';
+import * as dependency from './dependency.ts';
+import * as deploys from './deploys.ts';
+import * as operations from './operations.ts';
+import * as settings from './settings.ts';
+import * as settingsDeploys from './settings-deploys.ts';
+import * as settingsMembers from './settings-members.ts';
+import * as settingsNotifications from './settings-notifications.ts';
+import * as settingsSuites from './settings-suites.ts';
+import * as suiteDependencies from './suite-dependencies.ts';
+import * as suiteRules from './suite-rules.ts';
+import * as suiteVariables from './suite-variables.ts';
+
+const ofSettings = [
+  settings,
+  settingsDeploys,
+  settingsMembers,
+  settingsNotifications,
+  settingsSuites,
+  suiteDependencies,
+  suiteRules,
+  suiteVariables,
+];
+const others = [deploys, dependencies, dependency, operations];
 
 /** The pages that people see: rendered here, and complete without scripts. */
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
-  const pages = [dashboard, newProject, setup, project, request, commit, build];
+  const pages = [dashboard, newProject, setup, project, request, commit, build, ...ofSettings, ...others];
   const own = [signIn, password, account, authorize, applications, registration];
   addSite(
     server,

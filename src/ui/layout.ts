@@ -37,9 +37,11 @@ export type ProjectTab = 'commits' | 'deploys' | 'settings';
 
 /**
  * `projects`: any project of the viewer; `project:ID`: that one; `logs:ID`: what builds of that project say, too;
- * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's.
+ * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's; `clock`: it changes all the time.
  */
-export type Live = readonly ('projects' | 'dependencies' | `${'project' | 'logs' | 'dependency'}:${string}`)[];
+export type Live = readonly (
+  'projects' | 'dependencies' | 'clock' | `${'project' | 'logs' | 'dependency'}:${string}`
+)[];
 
 /** Who the page is shown to. */
 export interface Viewer {

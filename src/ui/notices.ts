@@ -10,6 +10,12 @@ export const notices = {
   sent: 'It is sent again.',
   shared: 'Shared with every account.',
   unshared: 'No longer shared.',
+  updated: 'Updated to what is shared now.',
+  masks_words:
+    'Saved. The content looks like ordinary words, and every place in the logs that says the same will be masked. If it is no secret, say so.',
+  suspended: 'Suspended. Nothing is done for this account any more.',
+  resumed: 'Resumed. This account is let in again.',
+  compiling: 'It is compiled again.',
   uploaded: 'Uploaded. It is compiled next.',
 } as const;
 

@@ -1,3 +1,4 @@
+import { ApiError } from '../errors.ts';
 import type { PageOf } from '../http/paging.ts';
 import { html, type Html } from './html.ts';
 
@@ -66,4 +67,24 @@ export function shortSha(ref: string): string {
 /** The first line of a commit's message. */
 export function subjectOf(message: string): string {
   return message.trimStart().split('\n', 1)[0]?.trim() || '(no message)';
+}
+
+/** What a page was to show and is not there is the page for that. */
+export function orMissing<T>(found: T | undefined): T {
+  if (found === undefined) throw new ApiError('not_found');
+  return found;
+}
+
+const units = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
+
+/** A size for people: two or three digits, and the unit that makes them so. */
+export function sizeInWords(bytes: number | bigint): string {
+  let value = Number(bytes);
+  let at = 0;
+  while (value >= 1000 && at < units.length - 1) {
+    value /= 1000;
+    at += 1;
+  }
+  const digits = at > 0 && value < 10 ? 1 : 0;
+  return `${value.toFixed(digits)} ${units[at]}`;
 }

@@ -45,6 +45,7 @@ export function fields({ name, redirectUris }: ClientForm, mistakes: Mistakes): 
     <textarea
       id="redirect_uris"
       name="redirect_uris"
+      class="code"
       rows="4"
       required
       spellcheck="false"

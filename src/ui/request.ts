@@ -4,7 +4,7 @@ import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { leftOut } from './left-out.ts';
-import { logPart } from './log-part.ts';
+import { logPart, logScripts } from './log-viewer.ts';
 import { lastLine } from './log-text.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf } from './parts.ts';
@@ -115,6 +115,7 @@ async function show(visit: ProjectVisit) {
     title: what,
     state: request.build_state,
     live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
+    scripts: logScripts,
     main: html`<div class="title">
         <h1>${what}</h1>
         <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>

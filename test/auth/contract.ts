@@ -94,11 +94,18 @@ export const contract = entries(`
   GET    /dependencies/ID/log                                       users         dependencies
   GET    /dependencies/ID/log.txt                                   users         dependencies
   GET    /dependencies/ID/firehose                                  users         dependencies
+  GET    /dependencies/ID/uses                                      users         dependencies
   POST   /dependencies/ID/share                                     users         dependencies
   POST   /dependencies/ID/unshare                                   users         dependencies
   GET    /marketplace                                               users         dependencies
   GET    /audit                                                     operators     user
   GET    /runners                                                   operators     user
+  GET    /operations                                                operators     user
+  GET    /users                                                     operators     user
+  POST   /users                                                     operators     user
+  POST   /users/ID/password_link                                    operators     user
+  POST   /users/ID/suspend                                          operators     user
+  POST   /users/ID/resume                                           operators     user
 `);
 
 /** In the table, and not among the routes: whoever adds such an endpoint takes it off here. */

@@ -19,7 +19,7 @@ const post = { ':method': 'POST', ...form };
 /** How people speak HTTP/2 with a service. */
 function over(service: Service, database: TestDatabase, who: () => User) {
   return {
-    async dial(): Promise<ClientHttp2Session> {
+    dial: async (): Promise<ClientHttp2Session> => {
       const session = connect(service.address, { rejectUnauthorized: false });
       session.on('error', () => {});
       await once(session, 'connect');

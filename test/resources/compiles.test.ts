@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { packLog } from '../../src/streams/logs.ts';
+import { packLog } from '../../src/streams/pack-log.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertDestroyed, assertNotFound, assertRefused } from '../support/expect.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';

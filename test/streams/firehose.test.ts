@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { followedBuild } from '../../src/resources/followed.ts';
-import { packLog } from '../../src/streams/logs.ts';
+import { packLog } from '../../src/streams/pack-log.ts';
 import { lastWord, news, type Place } from '../../src/streams/tail.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { packLog } from '../../src/streams/logs.ts';
+import { packLog } from '../../src/streams/pack-log.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused, assertWrongFields } from '../support/expect.ts';
 import { describeWithRunner } from '../support/runner.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
-import { packLog } from '../../src/streams/logs.ts';
+import { packLog } from '../../src/streams/pack-log.ts';
 import { forgetOldLogs } from '../../src/streams/retention.ts';
 import { compiled, compiling } from '../support/compiling.ts';
 import { describeWithRunner } from '../support/runner.ts';

@@ -3,10 +3,15 @@ import { delimiter, join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import type { TestDatabase } from './databases.ts';
 
-/** The machine's Chromium. Its own sandbox needs privileges that a test run does not have everywhere. */
-async function launch(): Promise<Browser> {
+/** The machine's Chromium. */
+export function chromiumPath(): string {
   const places = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, 'chromium'));
-  return chromium.launch({ executablePath: places.find(existsSync) ?? 'chromium', args: ['--no-sandbox'] });
+  return places.find(existsSync) ?? 'chromium';
+}
+
+/** Its own sandbox needs privileges that a test run does not have everywhere. */
+async function launch(): Promise<Browser> {
+  return chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'] });
 }
 
 /** A browser for the tests of a block; each person in it has a profile of their own. */

@@ -23,7 +23,7 @@ export class Tab {
 
   /** Fills in the form of a page that leads to `action` and sends it; `undefined` leaves one of its fields out. */
   submit(page: Answer, action: string, fields: Record<string, string | undefined> = {}, headers: Fields = {}) {
-    const hidden = hiddenFields(page.text, action).filter(([name]) => !(name in fields));
+    const hidden = hiddenFields(page.text, action, fields.do).filter(([name]) => !(name in fields));
     const own = Object.entries(fields).filter((pair): pair is [string, string] => pair[1] !== undefined);
     return this.post(action, [...hidden, ...own], headers);
   }
@@ -48,15 +48,16 @@ export class Tab {
   }
 }
 
-/** The hidden fields of the form with this action; a name may stand there twice. */
-function hiddenFields(page: string, action: string): [string, string][] {
-  const form = Array.from(page.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs)).find(
-    ([, attributes = '']) => attributes.includes(`action="${action}"`) && attributes.includes('method="post"'),
-  );
+/** The hidden fields of the form with this action, which does this where a page has several; a name may stand there twice. */
+function hiddenFields(page: string, action: string, does?: string): [string, string][] {
+  const forms = Array.from(page.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs))
+    .filter(([, attributes = '']) => /method="post"/.test(attributes) && attributes.includes(`action="${action}"`))
+    .map(([, , inside = '']) => Array.from(inside.matchAll(/<input\b[^>]*>/gs), ([tag]) => tag))
+    .map((tags) => tags.filter((tag) => /type="hidden"/.test(tag)))
+    .map((tags) => tags.map((tag): [string, string] => [attribute(tag, 'name'), attribute(tag, 'value')]));
+  const form = forms.find((fields) => fields.some(([name, value]) => name === 'do' && value === does)) ?? forms[0];
   assert.ok(form, `no form leads to ${action}: ${page}`);
-  return Array.from((form[2] ?? '').matchAll(/<input\b[^>]*>/gs), ([tag]) => tag)
-    .filter((tag) => /type="hidden"/.test(tag))
-    .map((tag) => [attribute(tag, 'name'), attribute(tag, 'value')]);
+  return form;
 }
 
 function attribute(tag: string, name: string): string {

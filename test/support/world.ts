@@ -1,3 +1,4 @@
+import { insertUser } from '../../src/auth/users.ts';
 import type { Record_ } from './client.ts';
 import { addBuild, addCommit, addDelivery } from './rows.ts';
 import type { Service } from './service.ts';
@@ -8,6 +9,8 @@ export interface World {
   project: Record_;
   path(route: string): string;
 }
+
+const noSecrets = { password_hash: null, api_key_hash: null };
 
 export async function buildWorld(service: Service, owner: User): Promise<World> {
   const { store } = service;
@@ -27,6 +30,8 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const notification = await owner.createNotification(project);
   const delivery = await addDelivery(store, notification);
   const collaborator = await owner.invite(project, { email: `friend-of-${project.id}@example.org` });
+  const guest = { email: `guest-of-${project.id}@example.org`, kind: 'user', secrets: noSecrets } as const;
+  const guestId = await store.db.transaction((trx) => insertUser(trx, store.ids, guest));
   const ids: Record<string, bigint> = {
     project_id: project.id,
     suite_id: suite.id,
@@ -41,6 +46,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     notification_id: notification.id,
     delivery_id: delivery.id,
     collaborator_id: collaborator.id,
+    user_id: guestId,
   };
   const path = (route: string): string =>
     route.replaceAll(/:(\w+)/g, (_, name: string) => {

@@ -14,6 +14,7 @@ import { plainVariables } from './0012-plain-variables.ts';
 import { defaultBranches } from './0013-default-branches.ts';
 import { quickerClaims } from './0014-quicker-claims.ts';
 import { retention } from './0015-retention.ts';
+import { logLines } from './0016-log-lines.ts';
 import { dueJobs } from './0017-due-jobs.ts';
 import { connectionChecks } from './0018-connection-checks.ts';
 
@@ -34,6 +35,7 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0013-default-branches', apply: defaultBranches },
   { name: '0014-quicker-claims', apply: quickerClaims },
   { name: '0015-retention', apply: retention },
+  { name: '0016-log-lines', apply: logLines },
   { name: '0017-due-jobs', apply: dueJobs },
   { name: '0018-connection-checks', apply: connectionChecks },
 ];

@@ -22,9 +22,11 @@ export function keepFresh(): void {
       freshen();
     },
   });
-  document.addEventListener('visibilitychange', () => {
+  const freshenIfSeen = (): void => {
     if (!document.hidden) freshen();
-  });
+  };
+  document.addEventListener('visibilitychange', freshenIfSeen);
+  if (about.has('clock')) setInterval(freshenIfSeen, 5000);
 }
 
 const connectionLost = 'The connection is lost. Trying again…';

@@ -1,0 +1,50 @@
+import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
+import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
+import type { Database } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
+import type { Incoming } from '../http/route.ts';
+import { parseId } from '../lib/ids.ts';
+import type { Route } from './route.ts';
+
+/** Who calls, and what they were admitted to. */
+export interface Admitted {
+  params: Record<string, bigint>;
+  caller: Caller | undefined;
+  project: VisibleProject | undefined;
+}
+
+export const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
+
+/** Finds out who calls, and whether they may. */
+export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
+  return admitCaller(route, db, await authenticate(request, db), request.params);
+}
+
+/** What somebody who is known already is admitted to. */
+export async function admitCaller(
+  route: Route,
+  db: Database,
+  caller: Caller,
+  rawParams: Readonly<Record<string, string>>,
+): Promise<Admitted> {
+  requireScope(caller, route.scope);
+  const params = readParams(rawParams);
+  if (route.concerns === 'account') {
+    const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
+    if (!isForEverybody) admitToAccount(caller, route.access);
+    return { params, caller, project: undefined };
+  }
+  const { project_id: projectId } = params;
+  if (projectId === undefined) throw new Error(`${route.path} names no project`);
+  return { params, caller, project: await admitToProject(db.read, caller, projectId, route) };
+}
+
+function readParams(raw: Readonly<Record<string, string>>): Record<string, bigint> {
+  const params: Record<string, bigint> = {};
+  for (const name of Object.keys(raw)) {
+    const id = parseId(raw[name] ?? '');
+    if (id === undefined) throw new ApiError('not_found');
+    params[name] = id;
+  }
+  return params;
+}

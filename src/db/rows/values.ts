@@ -1,0 +1,5 @@
+/** What lib/vault.ts made; see `sealedColumns`. */
+export type Sealed = string;
+
+/** The digest of a blob that stays as long as the row refers to it; see `blobColumns`. */
+export type BlobDigest = string;

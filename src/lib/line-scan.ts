@@ -1,0 +1,167 @@
+import { TextStyle } from './text-styles.ts';
+
+/*
+ * Reads text as it comes, in pieces that are cut anywhere, and knows at the end of each: how many lines there were, in
+ * which style a terminal would go on, and which group of lines is open. Every byte of every log goes through here, so it
+ * looks for the few bytes that matter and passes over the rest.
+ */
+
+export interface Scan {
+  /** How many line breaks there were. */
+  readonly breaks: number;
+  /** Whether something was said since the last of them. */
+  readonly isOpen: boolean;
+  readonly style: string;
+  /** The number of the line that opened the group that is open; 0 for none. */
+  readonly group: number;
+  /** The end of what came, where it may be the beginning of something that counts. */
+  readonly tail: string;
+  /** Whether the tail is all that there is of its line. */
+  readonly isHead: boolean;
+}
+
+export const beginning: Scan = { breaks: 0, isOpen: false, style: '', group: 0, tail: '', isHead: true };
+
+const escape = 0x1b;
+const lineBreak = 0x0a;
+/** No beginning of anything that counts is longer. */
+const longestTail = 64;
+
+const opening = ['::group::', '--- '] as const;
+const closing = '::endgroup::';
+
+export function scan(before: Scan, bytes: Buffer): Scan {
+  if (bytes.length === 0) return before;
+  const breaks = before.breaks + countBreaks(bytes);
+  const isOpen = bytes[bytes.length - 1] !== lineBreak;
+  const isHead = before.tail === '' ? !before.isOpen : before.isHead;
+  if (before.tail === '') return { breaks, isOpen, ...seen(before, bytes, isHead), ...tailOf(bytes, isHead) };
+  // What began in the tail ends soon. What is counted twice then, with the tail or behind it, does not change anything.
+  const joint = Buffer.concat([Buffer.from(before.tail, 'latin1'), bytes.subarray(0, 2 * longestTail)]);
+  const joined = seen(before, joint, isHead);
+  if (bytes.length <= 2 * longestTail) return { breaks, isOpen, ...joined, ...tailOf(joint, isHead) };
+  return { breaks, isOpen, ...seen({ ...before, ...joined }, bytes, false), ...tailOf(bytes, false) };
+}
+
+function seen(before: Scan, text: Buffer, isHead: boolean): Pick<Scan, 'style' | 'group'> {
+  return { style: styleAfter(before.style, text), group: groupAfter(before, text, isHead) };
+}
+
+const nothing = new Int32Array(0);
+const pattern = 0x0a0a0a0a;
+const ones = 0x01010101;
+const tops = 0x80808080;
+
+function zeroBytes(word: number): number {
+  const low = ((word & 0xff) === 0 ? 1 : 0) + ((word & 0xff00) === 0 ? 1 : 0);
+  return low + ((word & 0xff0000) === 0 ? 1 : 0) + ((word & 0xff000000) === 0 ? 1 : 0);
+}
+
+/** Sixteen bytes at a time: hardly any of those have a line break in them. */
+export function countBreaks(bytes: Buffer): number {
+  const { buffer, byteOffset, length } = bytes;
+  const head = length < 8 ? length : -byteOffset & 3;
+  const words = length < 8 ? nothing : new Int32Array(buffer, byteOffset + head, (length - head) >> 2);
+  const count = words.length;
+  let breaks = 0;
+  for (let at = 0; at < head; at += 1) if (bytes[at] === lineBreak) breaks += 1;
+  const whole = count & ~3;
+  for (let at = 0; at < whole; at += 4) {
+    const a = (words[at] as number) ^ pattern;
+    const b = (words[at + 1] as number) ^ pattern;
+    const c = (words[at + 2] as number) ^ pattern;
+    const d = (words[at + 3] as number) ^ pattern;
+    const zeros = ((a - ones) & ~a) | ((b - ones) & ~b) | ((c - ones) & ~c) | ((d - ones) & ~d);
+    if ((zeros & tops) !== 0) breaks += zeroBytes(a) + zeroBytes(b) + zeroBytes(c) + zeroBytes(d);
+  }
+  for (let at = whole; at < count; at += 1) breaks += zeroBytes((words[at] as number) ^ pattern);
+  for (let at = head + count * 4; at < length; at += 1) if (bytes[at] === lineBreak) breaks += 1;
+  return breaks;
+}
+
+/** Where the line break with this number is, counted from 1; -1 when there are not so many. */
+export function findBreak(bytes: Buffer, number: number): number {
+  let left = number;
+  for (let start = 0; start < bytes.length; start += 4096) {
+    const part = bytes.subarray(start, start + 4096);
+    const breaks = countBreaks(part);
+    if (breaks < left) {
+      left -= breaks;
+      continue;
+    }
+    for (let at = 0; at < part.length; at += 1) {
+      if (part[at] === lineBreak && (left -= 1) === 0) return start + at;
+    }
+  }
+  return -1;
+}
+
+function styleAfter(before: string, text: Buffer): string {
+  if (!text.includes(escape)) return before;
+  const reset = Math.max(text.lastIndexOf('\x1b[0m'), text.lastIndexOf('\x1b[m'));
+  const style = new TextStyle(reset < 0 ? before : '');
+  const { length } = text;
+  // Byte by byte: there may be as many sequences as bytes, and a search for each would cost more than it passes over.
+  for (let at = text.indexOf(escape, Math.max(reset, 0)); at < length; at += 1) {
+    if (text[at] !== escape) continue;
+    const end = endOfParameters(text, at);
+    if (end < length && text[end] === 0x6d /* m */) style.change(text, at + 2, end);
+  }
+  return style.toString();
+}
+
+/** Where the parameters of a control sequence end that begins here; beyond the end when they may go on. */
+function endOfParameters(text: Buffer, start: number): number {
+  if (start + 1 < text.length && text[start + 1] !== 0x5b /* [ */) return start;
+  const most = Math.min(text.length, start + longestTail);
+  let at = start + 2;
+  while (at < most && isParameter(text[at] as number)) at += 1;
+  return at >= text.length ? text.length : at;
+}
+
+function isParameter(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x3b;
+}
+
+function groupAfter(before: Scan, text: Buffer, isHead: boolean): number {
+  if (!mayHaveGroups(text, isHead)) return before.group;
+  const opened = Math.max(...opening.map((word) => lastLineWith(text, word, isHead)));
+  const closed = lastLineWith(text, closing, isHead);
+  if (opened < 0 && closed < 0) return before.group;
+  return opened < closed ? 0 : before.breaks + countBreaks(text.subarray(0, opened)) + 1;
+}
+
+/** Most texts have none, and looking forward finds that out in a tenth of the time. */
+function mayHaveGroups(text: Buffer, isHead: boolean): boolean {
+  return text.includes('\n::') || text.includes('\n--- ') || (isHead && (text[0] === 0x3a || text[0] === 0x2d));
+}
+
+/** The start of the last line that begins with a word; -1 where none does. */
+function lastLineWith(text: Buffer, word: string, isHead: boolean): number {
+  const found = text.lastIndexOf(`\n${word}`);
+  if (found >= 0) return found + 1;
+  return isHead && text.toString('latin1', 0, word.length) === word ? 0 : -1;
+}
+
+function tailOf(text: Buffer, isHead: boolean): Pick<Scan, 'tail' | 'isHead'> {
+  const last = text.lastIndexOf(lineBreak);
+  const hasLine = last >= 0 || isHead;
+  const line = last + 1;
+  if (hasLine && text.length - line <= longestTail) return { tail: text.toString('latin1', line), isHead: true };
+  const from = text.length - longestTail;
+  const begun = text.lastIndexOf(escape);
+  const isUnfinished = begun >= from && endOfParameters(text, begun) === text.length;
+  return { tail: isUnfinished ? text.toString('latin1', begun) : '', isHead: false };
+}
+
+/** As text for the store: nothing for what is usual, where a line has just ended. */
+export function packScan({ isOpen, style, group, tail, isHead }: Scan): string {
+  if (!isOpen && style === '' && group === 0) return '';
+  return JSON.stringify([isOpen ? 1 : 0, style, group, tail, isHead ? 1 : 0]);
+}
+
+export function unpackScan(breaks: number, packed: string): Scan {
+  if (packed === '') return { ...beginning, breaks };
+  const [isOpen, style, group, tail, isHead] = JSON.parse(packed) as [number, string, number, string, number];
+  return { breaks, isOpen: isOpen === 1, style, group, tail, isHead: isHead === 1 };
+}

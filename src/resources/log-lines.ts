@@ -1,0 +1,100 @@
+import type { Call, WithCaller } from '../api/call.ts';
+import type { Queries } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
+import { required, text, wholeNumber, type Field } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { lineIndex } from '../streams/line-index.ts';
+import { isExpression, longestExpression } from '../streams/line-matcher.ts';
+import { lineNumber, readLines } from '../streams/lines.ts';
+import { searchLog, type SearchResult } from '../streams/search.ts';
+import { BusySearchError } from '../lib/search-threads.ts';
+
+const most = 5000;
+const megabyte = 1024 * 1024;
+
+/** A line by its number from 1 on; negative ones count from the end. */
+export function line(): Field<number> {
+  return {
+    required: false,
+    fallback: 1,
+    schema: { type: 'integer', default: 1, description: 'from 1 on; negative ones count from the end' },
+    parse(raw) {
+      const value = typeof raw === 'string' && /^-?[0-9]{1,15}$/.test(raw) ? Number(raw) : 0;
+      if (value === 0) throw new ApiError('invalid_format');
+      return value;
+    },
+  };
+}
+
+const limit = () => wholeNumber({ min: 1, max: most, fallback: 500 });
+
+export const linesQuery = () => ({ from: line(), limit: limit() });
+
+export const linesAnswer = schema.record({
+  from: schema.integer,
+  total: schema.integer,
+  complete: schema.boolean,
+  lines: schema.listOf(
+    schema.record({
+      number: schema.integer,
+      offset: schema.integer,
+      at: schema.nullable(schema.integer),
+      text: schema.string,
+    }),
+  ),
+});
+
+export const searchQuery = () => ({
+  q: required(
+    text({ max: longestExpression, check: isExpression, description: 'a regular expression in the syntax of RE2' }),
+  ),
+  from: line(),
+  limit: limit(),
+});
+
+export const searchAnswer = schema.record({
+  matches: schema.listOf(schema.record({ number: schema.integer, offset: schema.integer, text: schema.string })),
+  complete: schema.boolean,
+  next: schema.nullable(schema.integer),
+});
+
+export type LineCall = Pick<Call, 'database' | 'blobs'> & { db: Queries };
+
+/** Of a line and of all lines together so much is told; the rest of a longer one is read by its offset. */
+const longest = { longestLine: megabyte, longestAnswer: 4 * megabyte };
+
+export async function linesOf(storage: LineCall, id: bigint, { from, limit: wanted }: { from: number; limit: number }) {
+  const index = await lineIndex(storage, id);
+  if (!index) return { from: Math.max(1, from), total: 0, complete: true, lines: [] };
+  const first = lineNumber(from, index.total);
+  const { lines } = await readLines(storage, index, { from: first, limit: wanted, ...longest });
+  return {
+    from: first,
+    total: index.total,
+    complete: index.log.complete === 1,
+    lines: lines.map(({ number, offset, at, text: words }) => ({ number, offset, at, text: words })),
+  };
+}
+
+export async function matchesOf(
+  call: LineCall & Pick<Call, 'searches'> & WithCaller,
+  id: bigint,
+  { q: expression, from, limit: wanted }: { q: string; from: number; limit: number },
+) {
+  const index = await lineIndex(call, id);
+  if (!index) return { matches: [], complete: true, next: null };
+  const search = { expression, from: lineNumber(from, index.total), limit: wanted, account: call.caller.id };
+  const { matches, complete, next } = await searchFairly(call, index, search);
+  return {
+    matches: matches.map(({ number, offset, text: words }) => ({ number, offset, text: words })),
+    complete,
+    next,
+  };
+}
+
+/** Who has too many searches under way already is told to come back. */
+export async function searchFairly(...search: Parameters<typeof searchLog>): Promise<SearchResult> {
+  return searchLog(...search).catch((error: unknown) => {
+    throw error instanceof BusySearchError ? new ApiError('resource_temporary_unavailable') : error;
+  });
+}

@@ -1,0 +1,167 @@
+import type { Call, WithCaller } from '../api/call.ts';
+import { accountRoute, projectRoute, type Route } from '../api/route.ts';
+import { flag, text, wholeNumber } from '../http/fields.ts';
+import type { StreamAnswer } from '../http/route.ts';
+import * as schema from '../http/schema.ts';
+import { failureExpression } from '../streams/failures.ts';
+import { withKeepAlive } from '../streams/firehose.ts';
+import { growthOf } from '../streams/growth.ts';
+import { lineIndex } from '../streams/line-index.ts';
+import { isExpression, longestExpression } from '../streams/line-matcher.ts';
+import { lineNumber, readLines } from '../streams/lines.ts';
+import { loadDependency } from './dependency-views.ts';
+import { line, searchFairly, type LineCall } from './log-lines.ts';
+import { loggedId, type Logged } from './logs.ts';
+
+/**
+ * What the log viewer of the pages reads beside what the API has: in which style and group lines stand, where in a line a
+ * match is, and that a log has grown. Only our own pages can call these: they are served below `/ui/data` alone.
+ */
+
+/** Of a longer line the viewer shows the beginning. */
+const longestLine = 4096;
+
+const viewQuery = () => ({ from: line(), limit: wholeNumber({ min: 1, max: 1000, fallback: 200 }) });
+
+const viewAnswer = schema.record({
+  from: schema.integer,
+  total: schema.integer,
+  complete: schema.boolean,
+  style: schema.string,
+  group: schema.integer,
+  lines: schema.listOf(
+    schema.record({
+      number: schema.integer,
+      at: schema.nullable(schema.integer),
+      text: schema.string,
+      cut: schema.boolean,
+    }),
+  ),
+});
+
+async function viewOf(call: LineCall, id: bigint, { from, limit }: { from: number; limit: number }) {
+  const index = await lineIndex(call, id);
+  if (!index) return { from: 1, total: 0, complete: true, style: '', group: 0, lines: [] };
+  const first = lineNumber(from, index.total);
+  const wanted = { from: first, limit, longestLine, longestAnswer: 1024 * 1024 };
+  const { lines, before } = await readLines(call, index, wanted);
+  return {
+    from: first,
+    total: index.total,
+    complete: index.log.complete === 1,
+    style: before.style,
+    group: before.group,
+    lines: lines.map(({ number, at, text: words, isCut }) => ({ number, at, text: words, cut: isCut })),
+  };
+}
+
+const matchesQuery = () => ({
+  q: text({ max: longestExpression, check: isExpression }),
+  /** Lines that report a failure, instead. */
+  failures: flag(),
+  from: line(),
+  to: wholeNumber({ min: 1, max: Number.MAX_SAFE_INTEGER, fallback: Number.MAX_SAFE_INTEGER }),
+  limit: wholeNumber({ min: 1, max: 5000, fallback: 500 }),
+});
+
+const matchesAnswer = schema.record({
+  matches: schema.listOf(schema.record({ number: schema.integer, ranges: schema.listOf(schema.integer) })),
+  complete: schema.boolean,
+  next: schema.nullable(schema.integer),
+});
+
+interface MatchesWanted {
+  q: string;
+  failures: boolean;
+  from: number;
+  to: number;
+  limit: number;
+}
+
+async function matchesIn(call: LineCall & Pick<Call, 'searches'> & WithCaller, id: bigint, wanted: MatchesWanted) {
+  const index = await lineIndex(call, id);
+  const expression = wanted.failures ? failureExpression : wanted.q;
+  if (!index || expression === '') return { matches: [], complete: true, next: null };
+  const from = lineNumber(wanted.from, index.total);
+  const search = { expression, from, to: wanted.to, limit: wanted.limit, account: call.caller.id };
+  const { matches, complete, next } = await searchFairly(call, index, search);
+  return { matches: matches.map(({ number, ranges }) => ({ number, ranges })), complete, next };
+}
+
+const eventStream = 'text/event-stream';
+
+function growing(call: Pick<Call, 'subscriptions' | 'signal'> & LineCall, id: bigint): StreamAnswer {
+  const words = async function* (): AsyncGenerator<string> {
+    yield 'retry: 1000\n\n';
+    for await (const growth of growthOf(call, id, call.signal)) yield `data: ${JSON.stringify(growth)}\n\n`;
+  };
+  return { contentType: `${eventStream}; charset=utf-8`, body: withKeepAlive(words(), ': still here\n\n') };
+}
+
+function viewRoutes(logged: Logged): Route[] {
+  const { path, scope, name } = logged;
+  const common = { method: 'GET', access: 'both', scope, summary: `Shows the log of ${name}` } as const;
+  return [
+    projectRoute({
+      ...common,
+      path: `${path}/log/view`,
+      query: viewQuery(),
+      answer: viewAnswer,
+      handle: async (call) => viewOf(call, await loggedId(call, logged), call.query),
+    }),
+    projectRoute({
+      ...common,
+      path: `${path}/log/matches`,
+      query: matchesQuery(),
+      goesByTheClock: true,
+      answer: matchesAnswer,
+      handle: async (call) => matchesIn(call, await loggedId(call, logged), call.query),
+    }),
+    projectRoute({
+      ...common,
+      path: `${path}/log/growth`,
+      streams: [eventStream],
+      answer: schema.string,
+      handle: async (call) => growing(call, await loggedId(call, logged)),
+    }),
+  ];
+}
+
+const dependencyLog = '/dependencies/:dependency_id/log';
+const ofDependencies = {
+  method: 'GET',
+  access: 'users',
+  scope: 'dependencies',
+  summary: 'Shows the log of the newest compile',
+} as const;
+
+export function logViewRoutes(logged: readonly Logged[]): Route[] {
+  return [
+    ...logged.flatMap(viewRoutes),
+    accountRoute({
+      ...ofDependencies,
+      path: `${dependencyLog}/view`,
+      query: viewQuery(),
+      answer: viewAnswer,
+      load: loadDependency,
+      handle: (call) => viewOf(call, call.dependency.id, call.query),
+    }),
+    accountRoute({
+      ...ofDependencies,
+      path: `${dependencyLog}/matches`,
+      query: matchesQuery(),
+      goesByTheClock: true,
+      answer: matchesAnswer,
+      load: loadDependency,
+      handle: (call) => matchesIn(call, call.dependency.id, call.query),
+    }),
+    accountRoute({
+      ...ofDependencies,
+      path: `${dependencyLog}/growth`,
+      streams: [eventStream],
+      answer: schema.string,
+      load: loadDependency,
+      handle: async (call) => growing(call, call.dependency.id),
+    }),
+  ];
+}

@@ -1,0 +1,157 @@
+import { sql } from 'kysely';
+import { onPage } from '../api/pages.ts';
+import { accountRoute } from '../api/route.ts';
+import { insertLink, type PasswordLink } from '../auth/password-links.ts';
+import { findUserById, insertUser, longestEmail, normalizeEmail, updateUser } from '../auth/users.ts';
+import type { Queries, Transaction } from '../db/open.ts';
+import type { UserRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import { oneOf, required, text } from '../http/fields.ts';
+import { pageOf } from '../http/paging.ts';
+import * as schema from '../http/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { idTwin, orNotFound, twin } from './common.ts';
+
+/** The accounts of the installation, for operators: who is there, who is let in, and who is invited. */
+
+const fields = {
+  ...idTwin,
+  email: schema.string,
+  kind: { type: 'string', enum: ['user', 'collaborator'] },
+  operator: schema.boolean,
+  suspended: schema.boolean,
+  billing: schema.string,
+  has_password: schema.boolean,
+  created_at: schema.dateTime,
+};
+const answer = schema.record(fields);
+const linkFields = { password_path: schema.string, expires_at: schema.dateTime };
+
+function view(user: Readonly<UserRow>) {
+  const { id, email, kind, billing } = user;
+  return {
+    ...twin('id', id),
+    email,
+    kind,
+    operator: user.operator === 1,
+    suspended: user.suspended === 1,
+    billing,
+    has_password: user.password_hash !== null,
+    created_at: timestamp(user.created_at),
+  };
+}
+
+/** Where the link leads on this server, whatever it is called. */
+function linkView({ token, expiresAt }: PasswordLink) {
+  return { password_path: `/ui/password?token=${encodeURIComponent(token)}`, expires_at: timestamp(expiresAt) };
+}
+
+async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Promise<{ user: Readonly<UserRow> }> {
+  return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
+}
+
+/** The text anywhere in the address, and no sign in it special. */
+function likePattern(part: string): string {
+  return `%${part.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
+}
+
+/**
+ * An operator who could make a link for anybody could become anybody, and see what projects keep secret. So a link is
+ * made only for somebody who never had a password and was let into no project: there is nothing to be seen by it.
+ */
+async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
+  if (user.password_hash !== null) throw new ApiError('already_exists');
+  const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
+  if (await projects.limit(1).executeTakeFirst()) throw new ApiError('is_reserved');
+  return insertLink(trx, ids, user.id);
+}
+
+export const routes = [
+  accountRoute({
+    method: 'GET',
+    path: '/users',
+    access: 'operators',
+    scope: 'user',
+    summary: 'List the accounts; `email` searches',
+    query: { email: text({ max: longestEmail }) },
+    paged: true,
+    answer: schema.listOf(answer),
+    async handle({ db, query: { email }, page }) {
+      let users = db.selectFrom('users').selectAll();
+      if (email !== '') users = users.where(sql<boolean>`email like ${likePattern(email)} escape '!'`);
+      return pageOf(page, (await onPage(users, 'id', page).execute()).map(view));
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users',
+    access: 'operators',
+    scope: 'user',
+    summary:
+      'Invite a person: the link with which they set their password, once, within a week, is in this answer alone',
+    body: {
+      email: required(text({ max: longestEmail, check: (value) => normalizeEmail(value) !== undefined })),
+      kind: oneOf(['user', 'collaborator']),
+    },
+    creates: true,
+    showsSecrets: true,
+    answer: schema.record({ ...fields, ...linkFields }),
+    audit: { action: 'user.created', details: ({ input: { kind } }) => ({ kind, password: 'link' }) },
+    async handle({ db, ids, input }) {
+      const email = normalizeEmail(input.email) ?? input.email;
+      const secrets = { password_hash: null, api_key_hash: null };
+      const id = await insertUser(db, ids, { email, kind: input.kind, secrets });
+      const user = orNotFound(await findUserById(db, id));
+      return { ...view(user), ...linkView(await insertLink(db, ids, id)) };
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users/:user_id/password_link',
+    access: 'operators',
+    scope: 'user',
+    summary: 'Make another such link for somebody who has not used theirs; the old one stops working',
+    creates: true,
+    showsSecrets: true,
+    answer: schema.record({ ...fields, ...linkFields }),
+    load: loadUser,
+    audit: { action: 'user.password_link_created' },
+    async handle({ db, ids, user }) {
+      return { ...view(user), ...linkView(await linkFor(db, ids, user)) };
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users/:user_id/suspend',
+    access: 'operators',
+    scope: 'user',
+    summary: 'Refuse an account everything, but for one’s own',
+    answer,
+    load: loadUser,
+    audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
+    async handle({ db, caller, user }) {
+      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody could let them in again
+      await updateUser(db, user.email, { suspended: 1 });
+      return view({ ...user, suspended: 1 });
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users/:user_id/resume',
+    access: 'operators',
+    scope: 'user',
+    summary: 'Let a suspended account in again',
+    answer,
+    load: loadUser,
+    audit: { action: 'user.resumed', subject: ({ user }) => (user.suspended === 1 ? named(user) : undefined) },
+    async handle({ db, user }) {
+      await updateUser(db, user.email, { suspended: 0 });
+      return view({ ...user, suspended: 0 });
+    },
+  }),
+];
+
+function named({ id, email }: Readonly<UserRow>): { id: bigint; name: string } {
+  return { id, name: email };
+}

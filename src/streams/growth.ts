@@ -1,0 +1,44 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Subscriptions } from '../db/subscriptions.ts';
+import { whereAvailable } from '../db/unavailable.ts';
+import { lineIndex, type LineStorage } from './line-index.ts';
+import { logTopic } from './logs.ts';
+import { lookAgainMs } from './tail.ts';
+
+export interface Growth {
+  total: number;
+  size: number;
+  complete: boolean;
+}
+
+/** Between two words about the same log: whoever reads it sees it grow, and is not told of every line. */
+const breathMs = 100;
+
+/** How long a log is, now and whenever it has grown, until nothing more is to come. */
+export async function* growthOf(
+  parts: LineStorage & { subscriptions: Subscriptions },
+  id: bigint,
+  signal: AbortSignal,
+): AsyncGenerator<Growth> {
+  const look = async (): Promise<Growth> => {
+    const index = await lineIndex(parts, id);
+    if (!index) return { total: 0, size: 0, complete: true };
+    return { total: index.total, size: Number(index.log.size), complete: index.log.complete === 1 };
+  };
+  let told: Growth | undefined;
+  using watch = parts.subscriptions.watch(logTopic(id));
+  while (!signal.aborted) {
+    let now: Growth | undefined;
+    await whereAvailable(async () => {
+      now = await look();
+    });
+    if (now && (now.size !== told?.size || now.complete !== told.complete)) {
+      yield now;
+      told = now;
+      if (now.complete) return;
+      await pause(breathMs, undefined, { signal }).catch(() => {});
+    } else {
+      await watch.changed(lookAgainMs, signal);
+    }
+  }
+}

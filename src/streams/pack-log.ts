@@ -1,0 +1,24 @@
+import type { Blobs } from '../db/blobs.ts';
+import { doomBlob } from '../db/doomed-blobs.ts';
+import type { Database } from '../db/open.ts';
+import { compressSeekable } from '../lib/seekable-zstd.ts';
+import { keepIndex, packedIndex } from './line-index.ts';
+import { findLog, readLog } from './logs.ts';
+import { packMarks } from './marks.ts';
+
+/** Packs a complete log and lets its rows go. Done twice, it does no harm. */
+export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<void> {
+  const log = await findLog(db.read, id);
+  if (!log || !log.complete || log.blob !== null) return;
+  const { digest } = await blobs.put(compressSeekable(readLog(db.read, blobs, id, 0n, log.size)));
+  const { end, marks } = await packedIndex(db.read, blobs, log);
+  const bytes = await packMarks(marks);
+  await db.transaction(async (trx) => {
+    const packed = trx.updateTable('logs').set({ blob: digest }).where('id', '=', id);
+    // In between it may have been opened or begun again; then what was packed is not all of it, or of another.
+    const same = packed.where('complete', '=', 1).where('size', '=', log.size).where('blob', 'is', null);
+    if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return doomBlob(trx, digest);
+    await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
+    await keepIndex(trx, id, { end, bytes });
+  });
+}

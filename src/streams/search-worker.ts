@@ -1,0 +1,43 @@
+import { parentPort } from 'node:worker_threads';
+import { LineMatcher } from './line-matcher.ts';
+import type { SearchAnswer, SearchTask } from '../lib/search-threads.ts';
+
+/** Searches pieces of logs in a thread of its own, so that the server answers others meanwhile. */
+
+const matchers = new Map<string, LineMatcher>();
+/** As many as are likely to be searched for at once. */
+const mostMatchers = 16;
+
+function matcherOf(expression: string): LineMatcher {
+  const known = matchers.get(expression) ?? new LineMatcher(expression);
+  if (!matchers.has(expression) && matchers.size >= mostMatchers) matchers.clear();
+  matchers.set(expression, known);
+  return known;
+}
+
+/** So much of a line is told with a match. */
+const longestTold = 16 * 1024;
+
+function answer({ expression, bytes, limit, milliseconds }: SearchTask): SearchAnswer {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const until = performance.now() + milliseconds;
+  const { found, searched } = matcherOf(expression).search(text, limit, () => performance.now() > until);
+  const matches = found.map(({ line, start, end, ranges }) => ({
+    line,
+    start,
+    text: text.toString('utf8', start, Math.min(end, start + longestTold)),
+    ranges,
+  }));
+  return { matches, searched };
+}
+
+const port = parentPort;
+const reply = (words: SearchAnswer | { trouble: string }): void => port?.postMessage(words, []);
+
+port?.on('message', (task: SearchTask) => {
+  try {
+    reply(answer(task));
+  } catch (error) {
+    reply({ trouble: String(error) });
+  }
+});

@@ -1,0 +1,232 @@
+import { lineElement, make, rangesIn } from './log-dom.ts';
+import type { LogLine, LogSource } from './log-source.ts';
+import { styleOf } from './log-text.ts';
+import type { Rows } from './log-rows.ts';
+
+/** Lines are loaded, shown and forgotten by so many. */
+export const clusterSize = 100;
+/** So many are kept of those that are not seen. */
+const mostKept = 40;
+
+interface Cluster {
+  index: number;
+  style: string;
+  lines: LogLine[] | undefined;
+  isLoading: boolean;
+  /** Whether there is more to it since it was loaded. */
+  isStale: boolean;
+  element: HTMLElement | undefined;
+  ranges: Range[];
+}
+
+export interface Selection {
+  first: number;
+  last: number;
+}
+
+/** The part of a log that is near what is seen: nothing else of it is in the page. */
+export class Clusters {
+  readonly #source: LogSource;
+  readonly #rows: Rows;
+  readonly #space: HTMLElement;
+  readonly #clusters = new Map<number, Cluster>();
+  #wanted = new Set<number>();
+  #query = '';
+  selection: Selection | undefined;
+  /** Called when something came that was not there. */
+  onLoaded: () => void = () => {};
+
+  constructor(source: LogSource, rows: Rows, space: HTMLElement) {
+    this.#source = source;
+    this.#rows = rows;
+    this.#space = space;
+  }
+
+  /** Shows the rows from one to another. */
+  show(first: number, last: number): void {
+    const wanted = new Set<number>();
+    const { total } = this.#rows;
+    if (total === 0) return;
+    for (let row = Math.max(0, Math.floor(first)); row <= last; row += 1) {
+      const line = this.#rows.lineAt(row);
+      wanted.add(clusterOf(line));
+      if (line >= total) break;
+    }
+    this.#wanted = wanted;
+    for (const [index, cluster] of this.#clusters) if (!wanted.has(index)) this.#hide(cluster);
+    for (const index of wanted) this.#ensure(index);
+    this.#forget();
+    this.place();
+  }
+
+  /** Puts what is there to where it belongs. */
+  place(): void {
+    for (const index of this.#wanted) {
+      const element = this.#clusters.get(index)?.element;
+      if (element) element.style.transform = `translateY(${this.#rows.topOf(this.#firstShown(index))}px)`;
+    }
+  }
+
+  /** The first line of a cluster that is not folded away. */
+  #firstShown(index: number): number {
+    let line = index * clusterSize + 1;
+    while (this.#rows.isHidden(line) && line < (index + 1) * clusterSize) line += 1;
+    return line;
+  }
+
+  /** The log has grown from so many lines; the last of them may have gone on. */
+  grown(before: number): void {
+    const first = clusterOf(Math.max(1, before));
+    for (const cluster of this.#clusters.values()) if (cluster.index >= first) cluster.isStale = true;
+  }
+
+  /** Everything is made anew from what was loaded. */
+  redraw(): void {
+    for (const index of this.#wanted) {
+      const cluster = this.#clusters.get(index);
+      if (cluster?.lines) this.#draw(cluster);
+    }
+    this.place();
+  }
+
+  set query(query: string) {
+    this.#query = query;
+    for (const index of this.#wanted) {
+      const cluster = this.#clusters.get(index);
+      if (cluster) void this.#mark(cluster);
+    }
+  }
+
+  textOf(line: number): string | undefined {
+    return this.#clusters.get(clusterOf(line))?.lines?.find(({ number }) => number === line)?.text;
+  }
+
+  #ensure(index: number): void {
+    const cluster: Cluster = this.#clusters.get(index) ?? {
+      index,
+      style: '',
+      lines: undefined,
+      isLoading: false,
+      isStale: true,
+      element: undefined,
+      ranges: [],
+    };
+    this.#clusters.delete(index);
+    this.#clusters.set(index, cluster); // the last one used
+    if (cluster.isStale && !cluster.isLoading) void this.#load(cluster);
+    else if (!cluster.element && cluster.lines) this.#draw(cluster);
+  }
+
+  async #load(cluster: Cluster): Promise<void> {
+    cluster.isLoading = true;
+    const end = (cluster.index + 1) * clusterSize;
+    let lines: LogLine[] = [];
+    do {
+      cluster.isStale = false;
+      lines = [];
+      let from = cluster.index * clusterSize + 1;
+      // Where lines are very long, fewer are answered than were asked for.
+      for (let isMore = true; isMore && from <= end;) {
+        const view = await this.#source.view(from, end - from + 1);
+        if (from === cluster.index * clusterSize + 1) cluster.style = view.style;
+        lines.push(...view.lines);
+        from += view.lines.length;
+        isMore = view.lines.length > 0 && from <= view.total;
+      }
+      cluster.lines = lines;
+      if (this.#wanted.has(cluster.index)) {
+        this.#draw(cluster);
+        this.place();
+        this.onLoaded();
+      }
+    } while (cluster.isStale && this.#wanted.has(cluster.index));
+    cluster.isLoading = false;
+  }
+
+  #draw(cluster: Cluster): void {
+    const element = make('div', { class: 'log-cluster' });
+    let style = styleOf(cluster.style === '' ? '0' : cluster.style);
+    for (const line of cluster.lines ?? []) {
+      const options = { isSelected: this.#isSelected(line.number), isFolded: this.#rows.isFolded(line.number) };
+      const made = lineElement(line, style, options);
+      style = made.after;
+      if (!this.#rows.isHidden(line.number)) element.append(made.element);
+    }
+    if (cluster.element) cluster.element.replaceWith(element);
+    else this.#space.insertBefore(element, this.#elementBehind(cluster.index));
+    cluster.element = element;
+    void this.#mark(cluster);
+  }
+
+  /** In the page clusters stand in their order: so they are read aloud, and copied. */
+  #elementBehind(index: number): HTMLElement | null {
+    let [nearest, found]: [number, HTMLElement | null] = [Infinity, null];
+    for (const other of this.#clusters.values()) {
+      if (other.element && other.index > index && other.index < nearest)
+        [nearest, found] = [other.index, other.element];
+    }
+    return found;
+  }
+
+  /** Marks what is searched for. */
+  async #mark(cluster: Cluster): Promise<void> {
+    const { element, lines = [] } = cluster;
+    const highlight = highlightOf();
+    for (const range of cluster.ranges) highlight?.delete(range);
+    cluster.ranges = [];
+    const [first, last] = [lines[0]?.number, lines.at(-1)?.number];
+    if (this.#query === '' || !element || first === undefined || last === undefined) return;
+    const q = this.#query;
+    const { matches } = await this.#source
+      .matches({ q, from: first, to: last, limit: clusterSize })
+      .catch(() => ({ matches: [] }));
+    if (cluster.element !== element || this.#query !== q) return;
+    for (const { number, ranges } of matches) {
+      const line = element.querySelector(`[data-line="${number}"]`);
+      if (!line) continue;
+      line.classList.add('log-match');
+      // A line that was written over is not seen as it was searched.
+      if (!lines.find((one) => one.number === number)?.text.includes('\r'))
+        cluster.ranges.push(...rangesIn(line, ranges));
+    }
+    for (const range of cluster.ranges) highlight?.add(range);
+  }
+
+  #isSelected(line: number): boolean {
+    return this.selection !== undefined && line >= this.selection.first && line <= this.selection.last;
+  }
+
+  select(selection: Selection | undefined): void {
+    this.selection = selection;
+    for (const element of this.#space.querySelectorAll<HTMLElement>('.log-line')) {
+      element.classList.toggle('log-selected', this.#isSelected(Number(element.dataset['line'])));
+    }
+  }
+
+  #hide(cluster: Cluster): void {
+    const highlight = highlightOf();
+    for (const range of cluster.ranges) highlight?.delete(range);
+    cluster.ranges = [];
+    cluster.element?.remove();
+    cluster.element = undefined;
+  }
+
+  #forget(): void {
+    for (const index of this.#clusters.keys()) {
+      if (this.#clusters.size <= mostKept + this.#wanted.size) return;
+      if (!this.#wanted.has(index)) this.#clusters.delete(index);
+    }
+  }
+}
+
+function clusterOf(line: number): number {
+  return Math.floor((line - 1) / clusterSize);
+}
+
+/** Where browsers mark text without new elements in it; elsewhere the line is marked. */
+function highlightOf(): Highlight | undefined {
+  if (!('highlights' in CSS)) return undefined;
+  const known = CSS.highlights.get('log-match') ?? new Highlight();
+  CSS.highlights.set('log-match', known);
+  return known;
+}

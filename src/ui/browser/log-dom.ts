@@ -1,0 +1,104 @@
+import { coloursOf } from './log-colours.ts';
+import { groupOf, piecesOf, type Piece, type Style } from './log-text.ts';
+import type { LogLine } from './log-source.ts';
+
+/** Makes elements by name and content. What comes from a log is only ever text in them. */
+export function make<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  attributes: Record<string, string> = {},
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[Name] {
+  const element = document.createElement(name);
+  for (const [attribute, value] of Object.entries(attributes)) element.setAttribute(attribute, value);
+  element.append(...children);
+  return element;
+}
+
+export interface LineOptions {
+  isSelected: boolean;
+  isFolded: boolean;
+}
+
+/** The element of a line, and the style in which the next one begins. */
+export function lineElement(
+  { number, at, text, cut }: LogLine,
+  before: Style,
+  { isSelected, isFolded }: LineOptions,
+): { element: HTMLElement; after: Style } {
+  const { pieces, after } = piecesOf(text, before);
+  const words = make('span', { class: 'log-text' });
+  const group = groupOf(text);
+  if (typeof group === 'object') {
+    const fold = { type: 'button', class: 'log-fold', 'aria-expanded': String(!isFolded) };
+    words.append(make('button', { ...fold, 'aria-label': `Group ${group.opens}` }), group.opens);
+  } else {
+    words.append(...pieces.map(pieceNode));
+  }
+  if (cut) words.append(make('em', { class: 'log-cut' }, ' … the line goes on; the downloaded log has all of it'));
+  const element = make(
+    'div',
+    { class: 'log-line', 'data-line': String(number) },
+    make('a', { class: 'log-number', href: `#L${number}` }, String(number)),
+    make('span', { class: 'log-time' }, at === null ? '' : clock(at)),
+    words,
+  );
+  element.classList.toggle('log-head', typeof group === 'object');
+  element.classList.toggle('log-selected', isSelected);
+  return { element, after };
+}
+
+function pieceNode({ text, style, link }: Piece): Node {
+  const { colour, ground, bold, faint, italic, underline, inverse, struck } = style;
+  const flags = { bold, faint, italic, underline, struck };
+  const classes = Object.entries(flags).flatMap(([name, isOn]) => (isOn ? [`log-${name}`] : []));
+  const isSimple = ground < 0 && colour < 16 && !inverse;
+  if (isSimple && colour >= 0) classes.push(`log-c${colour}`);
+  if (isSimple && classes.length === 0 && link === undefined) return document.createTextNode(text);
+  const element = make(link === undefined ? 'span' : 'a', { class: classes.join(' ') }, text);
+  if (element instanceof HTMLAnchorElement && link !== undefined) {
+    element.href = link;
+    element.rel = 'noopener noreferrer nofollow';
+    element.target = '_blank';
+  }
+  if (!isSimple) {
+    const [front, back] = coloursOf(style);
+    element.style.color = front;
+    if (ground >= 0 || inverse) element.style.backgroundColor = back;
+  }
+  return element;
+}
+
+function two(value: number): string {
+  return String(Math.floor(value)).padStart(2, '0');
+}
+
+function clock(milliseconds: number): string {
+  const seconds = milliseconds / 1000;
+  const hours = Math.floor(seconds / 3600);
+  const rest = `${two((seconds / 60) % 60)}:${two(seconds % 60)}.${String(milliseconds % 1000).padStart(3, '0')}`;
+  return hours > 0 ? `${hours}:${rest}` : rest;
+}
+
+/** The places of matches in the text of a line, which may lie in several elements. */
+export function rangesIn(element: Element, places: readonly number[]): Range[] {
+  const words = element.querySelector('.log-text');
+  if (!words) return [];
+  const nodes: { node: Text; start: number }[] = [];
+  const walker = document.createTreeWalker(words, NodeFilter.SHOW_TEXT);
+  let length = 0;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    nodes.push({ node: node as Text, start: length });
+    length += (node as Text).length;
+  }
+  const ranges: Range[] = [];
+  for (let at = 0; at + 1 < places.length; at += 2) {
+    const [from = 0, to = 0] = [places[at], places[at + 1]];
+    const [first, last] = [nodes.findLast(({ start }) => start <= from), nodes.findLast(({ start }) => start < to)];
+    if (!first || !last || to > length || to <= from) continue;
+    const range = document.createRange();
+    range.setStart(first.node, from - first.start);
+    range.setEnd(last.node, to - last.start);
+    ranges.push(range);
+  }
+  return ranges;
+}

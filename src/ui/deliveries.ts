@@ -1,0 +1,60 @@
+import type { PageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { ago } from './moments.ts';
+import { table } from './parts.ts';
+import { stateBadge } from './states.ts';
+
+/** What was sent to the receiver of a notification, each time it was tried, and what it said. */
+
+export interface DeliveryRecord {
+  id_str: string;
+  type: string;
+  state: string;
+  created_at: string;
+  attempts: { status: number | null; duration_ms: number; answer: string; error: string; created_at: string }[];
+}
+
+type Attempt = DeliveryRecord['attempts'][number];
+
+/** `formFor` makes the form that sends a delivery again. */
+export function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor: (id: string) => PageForm): Html {
+  if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
+  return table(
+    'List of deliveries',
+    ['Event', 'State', 'Attempts', 'Actions'],
+    deliveries.map((delivery) => row(delivery, formFor(delivery.id_str))),
+  );
+}
+
+function row({ id_str: id, type, state, created_at: at, attempts }: DeliveryRecord, form: PageForm): Html {
+  return html`<tr id="delivery-${id}">
+    <td><code id="delivery-type-${id}">${type}</code><br />${ago(at)}</td>
+    <td>${stateBadge(state)}</td>
+    <td>${attemptsCell(attempts)}</td>
+    <td class="number">
+      ${state !== 'pending' && form.wrap(html``, { button: 'Send again', kind: 'quiet', describedBy: `delivery-type-${id}` })}
+    </td>
+  </tr>`;
+}
+
+/** The last one tells how it stands; those before it are there for who wants to know. */
+function attemptsCell(attempts: readonly Attempt[]): Html {
+  const [last, ...earlier] = attempts.toReversed();
+  if (!last) return html`None yet`;
+  if (earlier.length === 0) return attemptLine(last);
+  return html`${attemptLine(last)}
+    <details class="attempt">
+      <summary>${earlier.length === 1 ? '1 earlier attempt' : `${earlier.length} earlier attempts`}</summary>
+      ${earlier.map(attemptLine)}
+    </details>`;
+}
+
+function attemptLine({ status, duration_ms: ms, answer, error, created_at: at }: Attempt): Html {
+  const outcome = status === null ? error : `${status}`;
+  const summary = html`<strong>${outcome}</strong> after ${ms} ms, ${ago(at)}`;
+  if (answer === '') return html`<p class="attempt">${summary}</p>`;
+  return html`<details class="attempt">
+    <summary>${summary}</summary>
+    <pre tabindex="0" aria-label="What it answered">${answer}</pre>
+  </details>`;
+}

@@ -1,0 +1,246 @@
+import { ApiError } from '../errors.ts';
+import { dependencyFields, type DependencyRecord } from './dependency-form.ts';
+import { html, type Html } from './html.ts';
+import { pageForm } from './forms.ts';
+import { notice } from './layout.ts';
+import { logPart, logScripts } from './log-viewer.ts';
+import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
+import { sizeInWords } from './parts.ts';
+import { confirmation, deletionButton } from './project-pages.ts';
+import type { Place } from './site.ts';
+import { isUnderWay, stateBadge } from './states.ts';
+
+/** One dependency: its source, its compile with the log, who uses it, and whether it is shared. */
+
+interface Uses {
+  suites: { id_str: string; name: string; project_id_str: string; project_name: string }[];
+  dependencies: { id_str: string; name: string }[];
+  elsewhere: number;
+}
+
+const of = '/dependencies/:dependency_id';
+
+/** Only who owns it is told who uses it: to others it is not theirs. */
+async function usesOf({ api }: PageVisit): Promise<Uses | undefined> {
+  try {
+    return await api.get<Uses>(`${of}/uses`);
+  } catch (error) {
+    if (error instanceof ApiError && error.status < 500) return undefined;
+    throw error;
+  }
+}
+
+const definition: PageDefinition = {
+  path: '/ui/dependencies/:dependency_id',
+  async show(visit) {
+    const dependency = await visit.api.get<DependencyRecord>(of);
+    const uses = await usesOf(visit);
+    const { id_str: id, name, marketplace_state: state } = dependency;
+    return {
+      title: name,
+      state,
+      live: [`dependency:${id}`],
+      scripts: ['upload', ...logScripts],
+      main: uses ? await ownMain(visit, dependency, uses) : sharedMain(dependency),
+    };
+  },
+  actions: {
+    save: { route: `PUT ${of}`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+    compile: {
+      route: `POST ${of}/compile`,
+      done: (_, visit) => ({ goTo: visit.path, notice: 'compiling' }),
+    },
+    share: {
+      route: `POST ${of}/share`,
+      done: (_, visit) => ({ goTo: visit.path, notice: 'shared' }),
+      refusals: { resource_temporary_unavailable: 'It cannot be shared before it is compiled.' },
+    },
+    unshare: { route: `POST ${of}/unshare`, done: (_, visit) => ({ goTo: visit.path, notice: 'unshared' }) },
+  },
+};
+
+async function ownMain(visit: PageVisit, dependency: DependencyRecord, uses: Uses): Promise<Html> {
+  const { id_str: id, name, marketplace_state: state, archive_file_size: size } = dependency;
+  const form = pageForm(visit, 'save');
+  return html`<p class="aside"><a href="/ui/dependencies">All dependencies</a></p>
+    <div class="title">
+      <h1>${name}</h1>
+      <div class="actions">
+        <div id="dependency-actions" class="actions" data-live>${await actions(visit, dependency)}</div>
+        ${deletionButton(`${visit.path}/delete`)}
+      </div>
+    </div>
+    <div id="dependency-facts" data-live>
+      ${dependency.waiting_reason !== undefined && notice('bad', `It waits in vain: ${dependency.waiting_reason}.`)}
+      <dl class="facts">
+        <div>
+          <dt>State</dt>
+          <dd>${stateBadge(state)}</dd>
+        </div>
+        <div>
+          <dt>Source</dt>
+          <dd>${size === null ? 'none yet' : sizeInWords(size)}</dd>
+        </div>
+        <div>
+          <dt>Number</dt>
+          <dd><code>${id}</code></dd>
+        </div>
+      </dl>
+    </div>
+    <div class="beside">
+      <div>
+        ${size !== null && (await logPart(visit, of, `/dependencies/${id}`))}
+        <section aria-labelledby="described-title">
+          <h2 id="described-title">How it is compiled</h2>
+          <p class="aside">What is changed here takes effect with the next compile.</p>
+          ${form.wrap(await dependencyFields(visit, form, dependency), { button: 'Save', isCard: true, label: 'Dependency' })}
+        </section>
+      </div>
+      <div>${uploadForm(visit)} ${usesPart(uses)}</div>
+    </div>`;
+}
+
+async function actions(visit: PageVisit, dependency: DependencyRecord): Promise<Html> {
+  const { marketplace_state: state, archive_file_size: size } = dependency;
+  const button = (action: string, name: string): Html =>
+    pageForm(visit, action).wrap(html``, { button: name, kind: 'plain' });
+  const isShared = state === 'shared' || (isUnderWay(state) && (await isOnMarketplace(visit, dependency)));
+  return html`${isShared && button('unshare', 'Stop sharing')} ${state === 'compiled' && button('share', 'Share')}
+  ${size !== null && !isUnderWay(state) && button('compile', 'Compile again')}`;
+}
+
+/** What is shared stays so while it is compiled anew. */
+async function isOnMarketplace({ api }: PageVisit, { id_str: id, name }: DependencyRecord): Promise<boolean> {
+  const { items } = await api.list<{ id_str: string }>('/marketplace', { query: { name, limit: 1000 } });
+  return items.some((one) => one.id_str === id);
+}
+
+function uploadForm({ refused, path, formKey }: PageVisit): Html {
+  const errors = refused?.action === 'upload' ? refused.errors : undefined;
+  const mistake = errors && wrongUpload(Object.values(errors).flat());
+  return html`<form
+    method="post"
+    enctype="multipart/form-data"
+    action="${path}/upload?form_key=${encodeURIComponent(formKey)}"
+    class="card"
+    id="upload"
+    aria-labelledby="upload-title"
+  >
+    <h2 id="upload-title">Source</h2>
+    <div class="field">
+      <label for="archive">Archive</label>
+      <p class="hint" id="archive-hint">A tar (plain, gzip, bzip2, xz or zstd) or zip file. It is compiled next.</p>
+      <input
+        type="file"
+        id="archive"
+        name="archive"
+        required
+        aria-describedby="archive-hint${mistake && ' archive-mistake'}"
+        ${mistake && html`aria-invalid="true"`}
+      />
+      <p class="mistake" id="archive-mistake" role="alert" ${!mistake && html`hidden`}>${mistake}</p>
+    </div>
+    <div id="upload-progress" hidden>
+      <progress aria-label="Upload" max="1" value="0"></progress>
+      <p class="aside" id="upload-told"></p>
+    </div>
+    <button class="main">Upload source</button>
+  </form>`;
+}
+
+function wrongUpload(codes: readonly string[]): string {
+  if (codes.includes('is_blank')) return 'Choose a file that is not empty.';
+  if (codes.includes('invalid_format')) return 'This file is neither a tar nor a zip archive.';
+  return 'It cannot be taken now: what was uploaded before is still being compiled, or the disk is full. Try again in a while.';
+}
+
+function usesPart({ suites, dependencies, elsewhere }: Uses): Html {
+  const isUsed = suites.length + dependencies.length + elsewhere > 0;
+  return html`<section class="card" aria-labelledby="uses-title">
+    <h2 id="uses-title">Used by</h2>
+    ${isUsed ? usesList({ suites, dependencies, elsewhere }) : html`<p class="aside">Nothing uses it.</p>`}
+  </section>`;
+}
+
+function usesList({ suites, dependencies, elsewhere }: Uses): Html {
+  return html`<ul class="plain">
+    ${suites.map(
+      (one) =>
+        html`<li>
+          Suite <a href="/ui/projects/${one.project_id_str}/settings/suites/${one.id_str}">${one.name}</a> of
+          <a href="/ui/projects/${one.project_id_str}">${one.project_name}</a>
+        </li>`,
+    )}
+    ${dependencies.map((one) => html`<li>Dependency <a href="/ui/dependencies/${one.id_str}">${one.name}</a></li>`)}
+    ${elsewhere > 0 && html`<li>${elsewhere === 1 ? 'One use' : `${elsewhere} uses`} of other accounts</li>`}
+  </ul>`;
+}
+
+/** Another account's, which everybody may use. */
+function sharedMain(dependency: DependencyRecord): Html {
+  const { name, description, prefix, command, launch_command: launch, id_str: id } = dependency;
+  return html`<p class="aside"><a href="/ui/marketplace">Marketplace</a></p>
+    <h1>${name}</h1>
+    ${description !== '' && html`<p class="preline">${description}</p>`}
+    <section class="card" aria-label="Dependency">
+      <dl>
+        <dt>Number</dt>
+        <dd><code>${id}</code></dd>
+        <dt>Prefix</dt>
+        <dd><code>${prefix}</code></dd>
+        <dt>Command</dt>
+        <dd><pre tabindex="0">${command}</pre></dd>
+        ${
+          launch !== '' &&
+          html`<dt>Launch command</dt>
+            <dd><pre tabindex="0">${launch}</pre></dd>`
+        }
+        ${
+          dependency.related_dependencies.length > 0 &&
+          html`<dt>Compiled against</dt>
+            <dd>${dependency.related_dependencies.map((one) => one.name).join(', ')}</dd>`
+        }
+      </dl>
+    </section>
+    <p class="aside">A suite that uses it keeps what it is now, until somebody of its project updates it.</p>`;
+}
+
+const deletion = page({
+  path: '/ui/dependencies/:dependency_id/delete',
+  async show(visit) {
+    const { name } = await visit.api.get<DependencyRecord>(of);
+    const uses = await visit.api.get<Uses>(`${of}/uses`);
+    const title = `Delete ${name}?`;
+    const isUsed = uses.suites.length + uses.dependencies.length + uses.elsewhere > 0;
+    const goes = html`<p>
+        <strong>${name}</strong> goes, with its source, what was compiled of it, and its log. If it is shared, nobody
+        can add it any more.
+      </p>
+      ${
+        isUsed &&
+        html`<p>As long as something uses it, it cannot be deleted:</p>
+          ${usesList(uses)}`
+      }`;
+    return {
+      title,
+      main: confirmation(visit, { title, goes, back: `/ui/dependencies/${visit.param('dependency_id')}` }),
+    };
+  },
+  actions: {
+    delete: {
+      route: `DELETE ${of}`,
+      done: () => ({ goTo: '/ui/dependencies', notice: 'deleted' }),
+      refusals: { resource_temporary_unavailable: 'It is in use. Take it off everything that uses it first.' },
+    },
+  },
+});
+
+export const places: Place[] = [
+  ...page(definition),
+  upload(definition, {
+    name: 'upload',
+    route: `POST ${of}/archive`,
+    done: (_, visit) => ({ goTo: visit.path, notice: 'uploaded' }),
+  }),
+  ...deletion,
+];

@@ -1,0 +1,204 @@
+import { ApiError } from '../errors.ts';
+import { timeOfId } from '../lib/ids.ts';
+import { html, type Html } from './html.ts';
+import { pageForm } from './forms.ts';
+import { notice } from './layout.ts';
+import { logPart, logScripts } from './log-viewer.ts';
+import { ago, duration } from './moments.ts';
+import { empty, pagination, shortSha, subjectOf, table } from './parts.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
+import { strategiesOf, type StrategyRecord } from './settings-deploys.ts';
+import type { Place } from './site.ts';
+import { isUnderWay, stateBadge } from './states.ts';
+
+/** The deploys of a project, and each with its log. */
+
+interface DeployRecord {
+  id: bigint;
+  id_str: string;
+  state: string;
+  created_by: string;
+  deploy_strategy_id_str: string;
+  commit_id: bigint;
+  commit_id_str: string;
+  deploy_started_at: string | null;
+  deploy_finished_at: string | null;
+  waiting_reason?: string;
+}
+
+interface CommitRecord {
+  id_str: string;
+  ref: string;
+  message: string;
+  build_state: string;
+}
+
+const perPage = 30;
+const of = '/projects/:project_id/deploys';
+
+async function commitOf({ api }: ProjectVisit, id: bigint): Promise<CommitRecord> {
+  return api.get<CommitRecord>('/projects/:project_id/commits/:commit_id', { params: { commit_id: id } });
+}
+
+function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, message }: CommitRecord): Html {
+  return html`<a href="${projectPath}/commits/${id}"><code>${shortSha(ref)}</code> ${subjectOf(message)}</a>`;
+}
+
+/** A strategy that was deleted has no name any more. */
+function strategyName(strategies: readonly StrategyRecord[], { deploy_strategy_id_str: id }: DeployRecord): string {
+  return strategies.find((one) => one.id_str === id)?.name ?? 'deleted strategy';
+}
+
+const list = projectPage({
+  path: '/deploys',
+  tab: 'deploys',
+  async show(visit) {
+    const { api } = visit;
+    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
+    const page = await api.list<{ id: bigint; id_str: string }>(of, { query: { limit: perPage, ...query } });
+    const strategies = await strategiesOf(api);
+    const rows = await Promise.all(
+      page.items.map(async ({ id }) => {
+        const deploy = await api.get<DeployRecord>(`${of}/:deploy_id`, { params: { deploy_id: id } });
+        return row(visit, deploy, await commitOf(visit, deploy.commit_id), strategyName(strategies, deploy));
+      }),
+    );
+    return {
+      title: 'Deploys',
+      main: html`<h1>Deploys</h1>
+        ${await deployForm(visit, strategies)}
+        <div id="deploys" data-live>
+          ${
+            rows.length === 0
+              ? empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names.')
+              : table('Deploys', ['Deploy', 'State', 'Commit', 'By', 'Started', 'Took'], rows)
+          }
+        </div>
+        ${pagination(page, { path: visit.path })}`,
+    };
+  },
+  actions: {
+    deploy: {
+      route: `POST ${of}`,
+      done: ({ id_str: id }, visit) => ({ goTo: `${visit.path}/${id}`, notice: 'started' }),
+    },
+  },
+});
+
+function row(visit: ProjectVisit, deploy: DeployRecord, commit: CommitRecord, strategy: string): Html {
+  const { id, id_str: text, state, created_by: by, deploy_started_at: from, deploy_finished_at: to } = deploy;
+  return html`<tr id="deploy-${text}">
+    <td><a href="${visit.projectPath}/deploys/${text}">${strategy}</a></td>
+    <td>${stateBadge(state)}</td>
+    <td class="brief">${commitLink(visit, commit)}</td>
+    <td>${by}</td>
+    <td>${ago(timeOfId(id))}</td>
+    <td class="nowrap">${duration(from, to)}</td>
+  </tr>`;
+}
+
+const commitsOffered = 30;
+
+async function deployForm(visit: ProjectVisit, strategies: readonly StrategyRecord[]): Promise<Html> {
+  if (strategies.length === 0) {
+    return html`<p class="card">
+      To deploy, first say where to: <a href="${visit.projectPath}/settings/deploys">create a strategy</a>.
+    </p>`;
+  }
+  const commits = await visit.api.get<{ id: bigint }[]>('/projects/:project_id/commits', {
+    query: { limit: commitsOffered },
+  });
+  const known = await Promise.all(commits.map(({ id }) => commitOf(visit, id)));
+  const form = pageForm(visit, 'deploy');
+  const fields = html`${form.select(
+    'deploy_strategy_id',
+    'Strategy',
+    strategies.map(({ id_str: id, name, options }) => [id, `${name} (${options.local_branch})`] as const),
+  )}
+  ${form.select('commit_id', 'Commit', [
+    ['', 'The newest that passed on the branch of the strategy'],
+    ...known.map(
+      ({ id_str: id, ref, message, build_state: state }) =>
+        [id, `${shortSha(ref)} ${subjectOf(message).slice(0, 80)} (${state.replaceAll('_', ' ')})`] as const,
+    ),
+  ])}`;
+  return form.wrap(fields, { button: 'Deploy', isCard: true, label: 'Deploy' });
+}
+
+const one = projectPage({
+  path: '/deploys/:deploy_id',
+  tab: 'deploys',
+  async show(visit) {
+    const { api, projectPath } = visit;
+    const deploy = await api.get<DeployRecord>(`${of}/:deploy_id`);
+    const commit = await commitOf(visit, deploy.commit_id);
+    const strategy = await strategyOf(visit, deploy);
+    const { id_str: id, state, deploy_started_at: from, deploy_finished_at: to } = deploy;
+    return {
+      title: `Deploy: ${strategy?.name ?? 'deleted strategy'}`,
+      state,
+      live: [`project:${visit.project.id_str}`, `logs:${visit.project.id_str}`],
+      scripts: logScripts,
+      main: html`<p class="aside"><a href="${projectPath}/deploys">All deploys</a></p>
+        <div class="title">
+          <h1>Deploy: ${strategy?.name ?? 'deleted strategy'}</h1>
+          <div id="deploy-actions" class="actions" data-live>
+            ${isUnderWay(state) && pageForm(visit, 'cancel').wrap(html``, { button: 'Cancel', kind: 'danger' })}
+          </div>
+        </div>
+        <div id="deploy-facts" data-live>
+          ${deploy.waiting_reason !== undefined && notice('bad', `It waits in vain: ${deploy.waiting_reason}.`)}
+          <dl class="facts">
+            <div>
+              <dt>State</dt>
+              <dd>${stateBadge(state)}</dd>
+            </div>
+            <div>
+              <dt>Commit</dt>
+              <dd>${commitLink(visit, commit)}</dd>
+            </div>
+            ${
+              strategy &&
+              html`<div>
+                <dt>To</dt>
+                <dd>
+                  <code>${strategy.options.remote_branch}</code> of <code>${strategy.options.repository_url}</code>
+                </dd>
+              </div>`
+            }
+            <div>
+              <dt>By</dt>
+              <dd>${deploy.created_by}</dd>
+            </div>
+            <div>
+              <dt>Asked for</dt>
+              <dd>${ago(timeOfId(deploy.id))}</dd>
+            </div>
+            <div>
+              <dt>Took</dt>
+              <dd>${duration(from, to)}</dd>
+            </div>
+          </dl>
+        </div>
+        ${await logPart(visit, `${of}/:deploy_id`, `/projects/${visit.project.id_str}/deploys/${id}`)}`,
+    };
+  },
+  actions: {
+    cancel: {
+      route: `POST ${of}/:deploy_id/cancel`,
+      done: (_, visit) => ({ goTo: visit.path, notice: 'cancelled' }),
+    },
+  },
+});
+
+async function strategyOf({ api }: ProjectVisit, deploy: DeployRecord): Promise<StrategyRecord | undefined> {
+  const params = { deploy_strategy_id: deploy.deploy_strategy_id_str };
+  try {
+    return await api.get<StrategyRecord>('/projects/:project_id/deploy_strategies/:deploy_strategy_id', { params });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+export const places: Place[] = [...list, ...one];

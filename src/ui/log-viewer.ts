@@ -1,0 +1,78 @@
+import { groupOf, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
+import { html, type Html } from './html.ts';
+import type { PersonVisit } from './site.ts';
+
+interface View {
+  from: number;
+  total: number;
+  complete: boolean;
+  style: string;
+  lines: { number: number; at: number | null; text: string; cut: boolean }[];
+}
+
+/** So many lines are on the page that is made here: the whole log has pages of them. */
+const pageLines = 500;
+
+/** The scripts that a page with a log needs: `scripts: logScripts`. */
+export const logScripts = ['log-viewer'] as const;
+
+/**
+ * The log of a record: `record` is its path in the API, with the parameters of the page's address, and `address` the same
+ * with their values. What is made here can be read without scripts: the last lines, and links to those before. With
+ * scripts it becomes the viewer (browser/log-viewer.ts), which shows all of it. `?from=LINE` asks for a page.
+ */
+export async function logPart(visit: PersonVisit, record: `/${string}`, address: string): Promise<Html> {
+  const asked = Number.parseInt(visit.queryText('from'), 10);
+  const from = Number.isSafeInteger(asked) && asked > 0 ? asked : -pageLines;
+  const view = await visit.api.get<View>(`${record}/log/view`, { query: { from, limit: pageLines } });
+  const data = `/ui/data${address}`;
+  return html`<section aria-labelledby="log-title">
+    <div class="title">
+      <h2 id="log-title">Log</h2>
+      <a class="button quiet" href="${data}/log.txt" download="log.txt">Download log</a>
+    </div>
+    <div class="log" data-log="${data}/log" data-total="${view.total}">
+      <div class="log-body">
+        <div class="log-static" role="region" aria-label="Log as text" tabindex="0">
+          <div>${pageLinks(visit, view)} ${linesOf(view)} ${view.lines.length > 20 && pageLinks(visit, view)}</div>
+        </div>
+      </div>
+    </div>
+  </section>`;
+}
+
+function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: View): Html {
+  const last = from + lines.length - 1;
+  if (total === 0) return html`<p class="log-pages">${complete ? 'Nothing was said.' : 'Nothing was said yet.'}</p>`;
+  const link = (to: number, text: string): Html => html`<a href="${path}?from=${to}">${text}</a>`;
+  return html`<p class="log-pages">
+    Lines ${from} to ${last} of ${total}. ${from > 1 && link(Math.max(1, from - pageLines), 'Earlier lines')}
+    ${from > 1 + pageLines && link(1, 'First lines')} ${last < total && link(last + 1, 'Later lines')}
+    ${last < total && html`<a href="${path}">Last lines</a>`}
+  </p>`;
+}
+
+function linesOf({ style, lines }: View): Html[] {
+  let before = styleOf(style === '' ? '0' : style);
+  return lines.map(({ number, text, cut }) => {
+    const { pieces, after } = piecesOf(text, before);
+    before = after;
+    const group = groupOf(text);
+    const words = typeof group === 'object' ? html`<strong>${group.opens}</strong>` : pieces.map(pieceOf);
+    // In one line, because every space in it would be seen.
+    // prettier-ignore
+    return html`<div class="log-line" id="L${number}"><a class="log-number" href="#L${number}">${number}</a><span class="log-text">${words}${cut && ' …'}</span></div>`;
+  });
+}
+
+function pieceOf({ text, style, link }: Piece): Html {
+  const { bold, faint, italic, underline, struck, colour } = style;
+  const flags = Object.entries({ bold, faint, italic, underline, struck }).filter(([, isOn]) => isOn);
+  const classes = flags.map(([name]) => `log-${name}`);
+  // Others than the sixteen would need styles of their own, which the content security policy refuses.
+  if (colour >= 0 && colour < 16 && style.ground < 0) classes.push(`log-c${colour}`);
+  if (link !== undefined) {
+    return html`<a class="${classes.join(' ')}" href="${link}" rel="noopener noreferrer nofollow">${text}</a>`;
+  }
+  return classes.length === 0 ? html`${text}` : html`<span class="${classes.join(' ')}">${text}</span>`;
+}

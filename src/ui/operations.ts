@@ -1,0 +1,240 @@
+import { html, type Html } from './html.ts';
+import { notice, type Page } from './layout.ts';
+import { ago, durationInWords } from './moments.ts';
+import { accountsPart } from './operations-accounts.ts';
+import { page, type PageVisit } from './pages.ts';
+import { copyable, empty, sizeInWords, table } from './parts.ts';
+import { notFound, type Place } from './site.ts';
+import { stateBadge } from './states.ts';
+import type { AnyRecord } from './visit-api.ts';
+
+/** How the installation is, for those who look after it. Nobody else is told that there is such a page. */
+
+interface Operations {
+  queue: Counts & { accounts: (Counts & { id_str: string; email: string })[] };
+  failing_deliveries: {
+    notification_id_str: string;
+    account: string;
+    host: string;
+    tries: number;
+    next_try_at: string;
+    status: number | null;
+    error: string;
+  }[];
+  disks: { folder: string; size: number; free: number; reserve: number }[];
+  versions: Record<'headrace' | 'node' | 'database' | 'migration', string>;
+}
+
+interface Counts {
+  waiting: number;
+  running: number;
+  oldest_seconds: number;
+}
+
+interface RunnerRecord {
+  name: string;
+  kind: string;
+  state: string;
+  trouble: string;
+  version: string;
+  last_seen_at: string | null;
+  accounts: string[];
+  work: { kind: string; id_str: string; account: string }[];
+}
+
+async function show(visit: PageVisit): Promise<Page> {
+  const now = await visit.api.get<Operations>('/operations');
+  const runners = await visit.api.get<RunnerRecord[]>('/runners');
+  return {
+    title: 'Operations',
+    live: ['clock'],
+    main: html`<h1>Operations</h1>
+      <div class="tiles" id="operations" data-live>${queuePart(now)} ${disksPart(now)} ${versionsPart(now)}</div>
+      <div id="runners" data-live>${runnersPart(runners)}</div>
+      <div id="failing" data-live>${deliveriesPart(now)}</div>
+      ${await accountsPart(visit)}`,
+  };
+}
+
+function queuePart({ queue }: Operations): Html {
+  return html`<section class="card" aria-labelledby="queue-title">
+    <h2 id="queue-title">Queue</h2>
+    <dl class="facts">
+      <div>
+        <dt>Waiting</dt>
+        <dd class="figure">${queue.waiting}</dd>
+      </div>
+      <div>
+        <dt>Running</dt>
+        <dd class="figure">${queue.running}</dd>
+      </div>
+      <div>
+        <dt>Oldest</dt>
+        <dd class="figure">${waited(queue)}</dd>
+      </div>
+    </dl>
+    ${
+      queue.accounts.length > 0 &&
+      table(
+        'Queue by account',
+        ['Account', 'Waiting', 'Running', 'Oldest'],
+        queue.accounts.map(
+          (account) =>
+            html`<tr id="queue-${account.id_str}">
+              <td>${account.email}</td>
+              <td>${account.waiting}</td>
+              <td>${account.running}</td>
+              <td class="nowrap">${waited(account)}</td>
+            </tr>`,
+        ),
+      )
+    }
+  </section>`;
+}
+
+function waited({ waiting, oldest_seconds: seconds }: Counts): string {
+  return waiting === 0 ? '–' : durationInWords(seconds * 1000);
+}
+
+function disksPart({ disks }: Operations): Html {
+  return html`<section class="card" aria-labelledby="disk-title">
+    <h2 id="disk-title">Disk</h2>
+    ${disks.map(({ folder, size, free, reserve }) => {
+      const used = size - free;
+      return html`<p class="disk">
+        <code>${folder}</code><br />
+        <meter
+          aria-label="Used of the disk of ${folder}"
+          min="0"
+          max="${size}"
+          high="${Math.max(0, size - 2 * reserve)}"
+          optimum="0"
+          value="${used}"
+        ></meter>
+        ${sizeInWords(free)} of ${sizeInWords(size)} free, ${sizeInWords(reserve)} kept in reserve
+      </p>`;
+    })}
+    <p class="aside">Of the server that answered; other servers and runners have their own.</p>
+  </section>`;
+}
+
+function versionsPart({ versions }: Operations): Html {
+  return html`<section class="card" aria-labelledby="versions-title">
+    <h2 id="versions-title">Versions</h2>
+    <dl>
+      <dt>Headrace</dt>
+      <dd>${versions.headrace}</dd>
+      <dt>Node</dt>
+      <dd>${versions.node}</dd>
+      <dt>Database</dt>
+      <dd>${versions.database}</dd>
+      <dt>Newest migration</dt>
+      <dd>${versions.migration}</dd>
+    </dl>
+  </section>`;
+}
+
+function runnersPart(runners: RunnerRecord[]): Html {
+  return html`<section aria-labelledby="runners-title">
+    <h2 id="runners-title">Runners</h2>
+    ${
+      runners.length === 0
+        ? empty(
+            'No runners',
+            'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
+          )
+        : table('List of runners', ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'], runners.map(runnerRow))
+    }
+  </section>`;
+}
+
+function runnerRow(runner: RunnerRecord): Html {
+  const { name, kind, state, trouble, version, last_seen_at: seen, accounts, work } = runner;
+  return html`<tr>
+    <td>${name}<br /><span class="aside">${kind}</span></td>
+    <td>${stateBadge(state)} ${trouble !== '' && html`<p class="mistake">${trouble}</p>`}</td>
+    <td>
+      ${
+        work.length === 0
+          ? '–'
+          : work.map(
+              ({ kind: what, id_str: id, account }) =>
+                html`<p class="attempt">${what.replaceAll('_', ' ')} ${id} of ${account}</p>`,
+            )
+      }
+    </td>
+    <td>${seen === null ? 'never' : ago(seen)}</td>
+    <td>${accounts.length === 0 ? 'every account' : accounts.join(', ')}</td>
+    <td>${version === '' ? '–' : version}</td>
+  </tr>`;
+}
+
+function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
+  return html`<section aria-labelledby="failing-title">
+    <h2 id="failing-title">Deliveries that fail</h2>
+    ${
+      failing.length === 0
+        ? html`<p class="aside">None: every receiver took what was sent to it last.</p>`
+        : table(
+            'List of deliveries that fail',
+            ['Receiver', 'Account', 'Tries', 'What it said last', 'Next try'],
+            failing.map(
+              (one) =>
+                html`<tr id="failing-${one.notification_id_str}">
+                  <td><code>${one.host}</code></td>
+                  <td>${one.account}</td>
+                  <td>${one.tries}</td>
+                  <td>${one.status === null ? one.error : `status ${one.status}`}</td>
+                  <td>${ago(one.next_try_at)}</td>
+                </tr>`,
+            ),
+          )
+    }
+  </section>`;
+}
+
+/** The link is on this page alone: it cannot be shown again. */
+function linkPage({ email, password_path: path }: AnyRecord, { origin }: PageVisit): Page {
+  return {
+    title: 'Invited',
+    main: html`<h1>Invited</h1>
+      ${notice('good', 'The link is shown this once: copy it now.')}
+      <section class="card" aria-labelledby="link-title">
+        <h2 id="link-title">Link for ${String(email)}</h2>
+        <p>
+          With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
+          else.
+        </p>
+        ${copyable(`${origin}${String(path)}`, 'link')}
+      </section>
+      <p><a class="button main" href="/ui/operations">Go on</a></p>`,
+  };
+}
+
+const all = page({
+  path: '/ui/operations',
+  show,
+  actions: {
+    invite: { route: 'POST /users', done: linkPage },
+    link: {
+      route: 'POST /users/:user_id/password_link',
+      done: linkPage,
+      refusals: {
+        already_exists: 'They have a password already.',
+        is_reserved:
+          'They were let into a project, so that whoever has the link sees that project. On the machine of the server, headrace admin user password-link makes one.',
+      },
+    },
+    suspend: {
+      route: 'POST /users/:user_id/suspend',
+      done: (_, visit) => ({ goTo: visit.path, notice: 'suspended' }),
+      refusals: { is_reserved: 'This is your own account: nobody could let you in again.' },
+    },
+    resume: { route: 'POST /users/:user_id/resume', done: (_, visit) => ({ goTo: visit.path, notice: 'resumed' }) },
+  },
+});
+
+export const places: Place[] = all.map((place) => ({
+  ...place,
+  visit: async (visit) => (visit.visitor.person?.operator === 0 ? notFound : place.visit(visit)),
+}));

@@ -1,0 +1,141 @@
+import { html, type Html } from './html.ts';
+import { pageForm, type PageForm } from './forms.ts';
+import { empty, table } from './parts.ts';
+import { deletionButton, deletionPage } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { Place } from './site.ts';
+import type { VisitApi } from './visit-api.ts';
+
+/** Deploy strategies: where commits are pushed to. */
+
+export interface StrategyRecord {
+  id_str: string;
+  name: string;
+  options: { repository_url: string; local_branch: string; remote_branch: string };
+}
+
+const of = '/projects/:project_id/deploy_strategies';
+
+/** All of them, with where they lead: the list has their names alone. */
+export async function strategiesOf(api: VisitApi): Promise<StrategyRecord[]> {
+  const items = await api.get<{ id: bigint }[]>(of);
+  return Promise.all(
+    items.map(({ id }) => api.get<StrategyRecord>(`${of}/:deploy_strategy_id`, { params: { deploy_strategy_id: id } })),
+  );
+}
+
+function strategyFields(form: PageForm, strategy?: StrategyRecord): Html {
+  const wrongBranch = 'This is no name that git takes for a branch.';
+  return html`${form.text('name', 'Name', { value: strategy?.name, required: true, maxlength: 255 })}
+  ${form.text('options[repository_url]', 'Repository address', {
+    value: strategy?.options.repository_url,
+    required: true,
+    isCode: true,
+    hint: html`Where commits are pushed to. It must take pushes with the SSH key of the project.`,
+    wrong: 'This is no address of a repository over SSH, such as git@example.org:team/code.git.',
+  })}
+  ${form.text('options[local_branch]', 'Local branch', {
+    value: strategy?.options.local_branch,
+    required: true,
+    isCode: true,
+    hint: 'Only commits on this branch are deployed.',
+    wrong: wrongBranch,
+  })}
+  ${form.text('options[remote_branch]', 'Remote branch', {
+    value: strategy?.options.remote_branch,
+    required: true,
+    isCode: true,
+    hint: 'The branch they are pushed to.',
+    wrong: wrongBranch,
+  })}
+  ${form.hidden('strategy_type', 'git')}`;
+}
+
+const list = settingsPage({
+  path: '/deploys',
+  async show(visit) {
+    const strategies = await strategiesOf(visit.api);
+    const form = pageForm(visit, 'create');
+    return {
+      title: 'Deploy strategies',
+      main: html`<h1>Deploy strategies</h1>
+        <div class="beside">
+          <div>
+            ${
+              strategies.length === 0
+                ? empty(
+                    'No strategies yet',
+                    'A strategy says where a commit goes that is good enough: to which branch of which repository.',
+                  )
+                : table(
+                    'Deploy strategies',
+                    ['Name', 'From', 'To', 'Actions'],
+                    strategies.map((one) => row(one, visit.path, visit.project.owned)),
+                  )
+            }
+          </div>
+          <section aria-labelledby="new-title">
+            <h2 id="new-title">New strategy</h2>
+            ${form.wrap(strategyFields(form), { button: 'Create strategy', isCard: true, label: 'New strategy' })}
+          </section>
+        </div>`,
+    };
+  },
+  actions: {
+    create: { route: `POST ${of}`, done: (_, visit) => ({ goTo: visit.path, notice: 'created' }) },
+  },
+});
+
+function row({ id_str: id, name, options }: StrategyRecord, path: string, isOwner: boolean): Html {
+  return html`<tr>
+    <td><a id="strategy-${id}" href="${path}/${id}">${name}</a></td>
+    <td><code>${options.local_branch}</code></td>
+    <td><code>${options.remote_branch}</code> of <code>${options.repository_url}</code></td>
+    <td class="number">${isOwner && deletionButton(`${path}/${id}/delete`, `strategy-${id}`)}</td>
+  </tr>`;
+}
+
+const one = settingsPage({
+  path: '/deploys/:deploy_strategy_id',
+  async show(visit) {
+    const strategy = await visit.api.get<StrategyRecord>(`${of}/:deploy_strategy_id`);
+    const form = pageForm(visit, 'save');
+    return {
+      title: strategy.name,
+      main: html`<p class="aside"><a href="${settingsPath(visit)}/deploys">All deploy strategies</a></p>
+        <div class="title">
+          <h1>${strategy.name}</h1>
+          ${visit.project.owned && deletionButton(`${visit.path}/delete`)}
+        </div>
+        ${form.wrap(strategyFields(form, strategy), { button: 'Save', isCard: true, label: 'Strategy' })}`,
+    };
+  },
+  actions: {
+    save: {
+      route: `PUT ${of}/:deploy_strategy_id`,
+      done: (_, visit) => ({ goTo: `${settingsPath(visit)}/deploys`, notice: 'saved' }),
+    },
+  },
+});
+
+const deletion = deletionPage({
+  path: '/settings/deploys/:deploy_strategy_id/delete',
+  tab: 'settings',
+  route: `DELETE ${of}/:deploy_strategy_id`,
+  async what(visit) {
+    await visit.api.admit(`DELETE ${of}/:deploy_strategy_id`);
+    const { name, options } = await visit.api.get<StrategyRecord>(`${of}/:deploy_strategy_id`);
+    return {
+      title: `Delete ${name}?`,
+      goes: html`<p>
+        The strategy <strong>${name}</strong>, which leads to <code>${options.remote_branch}</code> of
+        <code>${options.repository_url}</code>, goes. What was deployed by it stays, and so do those deploys and their
+        logs.
+      </p>`,
+      back: `${settingsPath(visit)}/deploys`,
+    };
+  },
+  done: (visit) => ({ goTo: `${settingsPath(visit)}/deploys`, notice: 'deleted' }),
+});
+
+export const places: Place[] = [...list, ...one, ...deletion];

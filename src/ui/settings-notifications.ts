@@ -1,0 +1,178 @@
+import { html, type Html } from './html.ts';
+import { pageForm, type PageForm } from './forms.ts';
+import { notice, type Page } from './layout.ts';
+import { deliveriesTable, type DeliveryRecord } from './deliveries.ts';
+import type { PageAction, PageVisit } from './pages.ts';
+import { copyable, empty, pagination } from './parts.ts';
+import { deletionButton, deletionPage, type ProjectRecord, type ProjectVisit } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { Place } from './site.ts';
+
+/** Notifications: who is told of what happens, and what became of telling them. */
+
+interface NotificationRecord {
+  id: bigint;
+  id_str: string;
+  notifiable_type: string;
+  options: { url: string };
+}
+
+const of = '/projects/:project_id/notifications';
+
+const types: readonly (readonly [string, string])[] = [
+  ['build', 'Builds and commits'],
+  ['dependency', 'Dependencies'],
+];
+
+const typeInWords = (type: string): string => types.find(([name]) => name === type)?.[1] ?? type;
+
+function notificationFields(form: PageForm, notification?: NotificationRecord): Html {
+  return html`${form.text('options[url]', 'Address', {
+    value: notification?.options.url,
+    required: true,
+    isCode: true,
+    hint: html`What happens is sent there as JSON, signed as <em>Standard Webhooks</em> has it.`,
+    wrong: 'This is no web address, or it has a name and password in it.',
+  })}
+  ${form.select('notifiable_type', 'Notifiable type', types, {
+    value: notification?.notifiable_type,
+    hint: 'What the receiver is told about.',
+  })}
+  ${form.hidden('name', 'webhook')}`;
+}
+
+const fewDeliveries = 5;
+
+const list = settingsPage({
+  path: '/notifications',
+  async show(visit) {
+    const notifications = await visit.api.get<NotificationRecord[]>(of);
+    const form = pageForm(visit, 'create');
+    const cards = await Promise.all(notifications.map((one) => card(visit, one)));
+    return {
+      title: 'Notifications',
+      main: html`<h1>Notifications</h1>
+        <div class="beside">
+          <div>
+            ${
+              notifications.length === 0
+                ? empty(
+                    'Nobody is told yet',
+                    'A notification calls a web address of yours whenever something happens: a chat, a board, a script.',
+                  )
+                : cards
+            }
+          </div>
+          <section aria-labelledby="new-title">
+            <h2 id="new-title">New notification</h2>
+            ${form.wrap(notificationFields(form), { button: 'Create notification', isCard: true, label: 'New notification' })}
+          </section>
+        </div>`,
+    };
+  },
+  actions: {
+    create: { route: `POST ${of}`, done: ({ secret }, visit) => createdPage(visit, String(secret)) },
+    redeliver: redelivery('#deliveries'),
+  },
+});
+
+function redelivery(fragment: string): PageAction {
+  return {
+    route: `POST ${of}/:notification_id/deliveries/:delivery_id/redeliver`,
+    done: (_, visit) => ({ goTo: `${visit.path}${fragment}`, notice: 'sent' }),
+  };
+}
+
+/** The secret is on this page alone: it cannot be shown again. */
+async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
+  return {
+    title: 'Notification created',
+    project: await visit.api.get<ProjectRecord>('/projects/:project_id'),
+    tab: 'settings',
+    main: html`<h1>Notification created</h1>
+      ${notice('good', 'The secret is shown this once: copy it now.')}
+      <section class="card" aria-labelledby="secret-title">
+        <h2 id="secret-title">Secret</h2>
+        <p>
+          Every call is signed with it. The receiver checks the signature with the same secret, so that nobody else can
+          pretend to be this server.
+        </p>
+        ${copyable(secret, 'secret')}
+      </section>
+      <p><a class="button main" href="${visit.path}">Go on</a></p>`,
+  };
+}
+
+async function card(visit: ProjectVisit, notification: NotificationRecord): Promise<Html> {
+  const { id, id_str: text, options, notifiable_type: type } = notification;
+  const { items, older } = await visit.api.list<DeliveryRecord>(`${of}/:notification_id/deliveries`, {
+    params: { notification_id: id },
+    query: { limit: fewDeliveries },
+  });
+  const path = `${visit.path}/${text}`;
+  const titleId = `notification-${text}`;
+  return html`<section class="card" aria-labelledby="${titleId}">
+    <div class="title">
+      <h2 id="${titleId}"><a href="${path}">${options.url}</a></h2>
+      ${visit.project.owned && deletionButton(`${path}/delete`, titleId)}
+    </div>
+    <p class="aside">${typeInWords(type)}</p>
+    <div id="deliveries-${text}" data-live>
+      ${deliveriesTable(items, (delivery) => pageForm(visit, 'redeliver', { notification_id: text, delivery_id: delivery }))}
+      ${older && html`<p><a href="${path}">All deliveries</a></p>`}
+    </div>
+  </section>`;
+}
+
+const one = settingsPage({
+  path: '/notifications/:notification_id',
+  async show(visit) {
+    const notification = await visit.api.get<NotificationRecord>(`${of}/:notification_id`);
+    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
+    const page = await visit.api.list<DeliveryRecord>(`${of}/:notification_id/deliveries`, {
+      query: { limit: 50, ...query },
+    });
+    const form = pageForm(visit, 'save');
+    return {
+      title: 'Notification',
+      main: html`<p class="aside"><a href="${settingsPath(visit)}/notifications">All notifications</a></p>
+        <div class="title">
+          <h1>Notification</h1>
+          ${visit.project.owned && deletionButton(`${visit.path}/delete`)}
+        </div>
+        ${form.wrap(notificationFields(form, notification), { button: 'Save', isCard: true, label: 'Notification' })}
+        <section aria-labelledby="deliveries-title">
+          <h2 id="deliveries-title">Deliveries</h2>
+          <div id="deliveries" data-live>
+            ${deliveriesTable(page.items, (delivery) => pageForm(visit, 'redeliver', { delivery_id: delivery }))}
+          </div>
+          ${pagination(page, { path: visit.path })}
+        </section>`,
+    };
+  },
+  actions: {
+    save: { route: `PUT ${of}/:notification_id`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+    redeliver: redelivery('#deliveries'),
+  },
+});
+
+const deletion = deletionPage({
+  path: '/settings/notifications/:notification_id/delete',
+  tab: 'settings',
+  route: `DELETE ${of}/:notification_id`,
+  async what(visit) {
+    await visit.api.admit(`DELETE ${of}/:notification_id`);
+    const { options } = await visit.api.get<NotificationRecord>(`${of}/:notification_id`);
+    return {
+      title: 'Delete this notification?',
+      goes: html`<p>
+        The notification of <strong>${options.url}</strong> goes, with its secret and the record of everything that was
+        sent. What waits to be sent is not sent any more.
+      </p>`,
+      back: `${settingsPath(visit)}/notifications`,
+    };
+  },
+  done: (visit) => ({ goTo: `${settingsPath(visit)}/notifications`, notice: 'deleted' }),
+});
+
+export const places: Place[] = [...list, ...one, ...deletion];

@@ -1,0 +1,172 @@
+import { html, type Html } from './html.ts';
+import { pageForm, type FormVisit, type PageForm } from './forms.ts';
+import { empty, table } from './parts.ts';
+import { deletionButton, deletionPage } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { Place } from './site.ts';
+import { dependenciesPart } from './suite-dependencies.ts';
+import { rulesPart, type RuleRecord } from './suite-rules.ts';
+import { variablesPart, type VariableRecord } from './suite-variables.ts';
+
+interface SuiteRecord {
+  id_str: string;
+  name: string;
+  description: string;
+  command: string;
+}
+
+function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
+  return html`${form.text('name', 'Name', { value: suite?.name, required: true, maxlength: 255 })}
+  ${form.area('command', 'Command', {
+    value: suite?.command,
+    required: true,
+    isCode: true,
+    rows: Math.min(20, Math.max(4, (suite?.command ?? '').split('\n').length)),
+    hint: html`Run by <code>sh</code> in a fresh copy of the repository. The suite passes when it exits with 0.`,
+  })}
+  ${form.area('description', 'Description', { value: suite?.description, rows: 2 })}`;
+}
+
+/** So many can be looked through without help. */
+const fewSuites = 20;
+
+const list = settingsPage({
+  path: '/suites',
+  async show(visit) {
+    const all = await visit.api.get<SuiteRecord[]>('/projects/:project_id/suites');
+    const filter = visit.queryText('filter').trim();
+    const suites = all.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
+    return {
+      title: 'Suites',
+      scripts: all.length > fewSuites ? ['filter'] : [],
+      main: html`<div class="title">
+          <h1>Suites</h1>
+          ${all.length > fewSuites && html`<a class="button" href="#new">New suite</a>`}
+        </div>
+        <div class="beside">
+          <div>
+            ${all.length > fewSuites && filterForm(visit.path, filter)}
+            ${
+              all.length === 0
+                ? empty('No suites yet', 'A suite is a command that every commit is tried with, such as your tests.')
+                : table(
+                    'Suites',
+                    ['Name', 'Command'],
+                    suites.map((suite) => row(suite, visit.path)),
+                  )
+            }
+            <p id="none-fit" class="aside" ${suites.length > 0 && html`hidden`}>
+              ${all.length > 0 && 'No suite has that in its name.'}
+            </p>
+          </div>
+          ${creation(visit)}
+        </div>`,
+    };
+  },
+  actions: {
+    create: {
+      route: 'POST /projects/:project_id/suites',
+      done: ({ id_str: id }, visit) => ({ goTo: `${visit.path}/${id}`, notice: 'created' }),
+    },
+  },
+});
+
+function filterForm(path: string, filter: string): Html {
+  return html`<form method="get" action="${path}" role="search" class="inline">
+    <div class="field">
+      <label for="filter">Filter</label>
+      <input id="filter" name="filter" type="search" value="${filter}" autocomplete="off" />
+    </div>
+  </form>`;
+}
+
+function row({ id_str: id, name, description, command }: SuiteRecord, path: string): Html {
+  return html`<tr data-name="${name.toLowerCase()}">
+    <td>
+      <a href="${path}/${id}">${name}</a>
+      ${description !== '' && html`<p class="aside brief">${description}</p>`}
+    </td>
+    <td><code class="brief">${command}</code></td>
+  </tr>`;
+}
+
+function creation(visit: FormVisit): Html {
+  const form = pageForm(visit, 'create');
+  return html`<section id="new" aria-labelledby="new-title">
+    <h2 id="new-title">New suite</h2>
+    ${form.wrap(suiteFields(form), { button: 'Create suite', isCard: true, label: 'New suite' })}
+  </section>`;
+}
+
+const one = settingsPage({
+  path: '/suites/:suite_id',
+  showsSecrets: true,
+  async show(visit) {
+    const { api, project, path } = visit;
+    const suite = await api.get<SuiteRecord>('/projects/:project_id/suites/:suite_id');
+    const form = pageForm(visit, 'save');
+    return {
+      title: suite.name,
+      main: html`<p class="aside"><a href="${settingsPath(visit)}/suites">All suites</a></p>
+        <div class="title">
+          <h1>${suite.name}</h1>
+          ${project.owned && deletionButton(`${path}/delete`)}
+        </div>
+        ${form.wrap(suiteFields(form, suite), { button: 'Save', isCard: true, label: 'Suite' })}
+        ${await rulesPart(visit)} ${await variablesPart(visit)} ${await dependenciesPart(visit)}`,
+    };
+  },
+  actions: {
+    save: {
+      route: 'PUT /projects/:project_id/suites/:suite_id',
+      done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }),
+    },
+    add_rule: {
+      route: 'POST /projects/:project_id/suites/:suite_id/rules',
+      done: (_, visit) => ({ goTo: `${visit.path}#rules`, notice: 'added' }),
+    },
+    add_variable: {
+      route: 'POST /projects/:project_id/suites/:suite_id/environment_variables',
+      done: ({ warning }, visit) => ({
+        goTo: `${visit.path}#variables`,
+        notice: warning === undefined ? 'added' : 'masks_words',
+      }),
+    },
+    add_dependency: {
+      route: 'POST /projects/:project_id/suites/:suite_id/dependencies',
+      done: (_, visit) => ({ goTo: `${visit.path}#dependencies`, notice: 'added' }),
+    },
+    update_dependency: {
+      route: 'POST /projects/:project_id/suites/:suite_id/dependencies/:dependency_id/update',
+      done: (_, visit) => ({ goTo: `${visit.path}#dependencies`, notice: 'updated' }),
+    },
+  },
+});
+
+const deletion = deletionPage({
+  path: '/settings/suites/:suite_id/delete',
+  tab: 'settings',
+  route: 'DELETE /projects/:project_id/suites/:suite_id',
+  async what({ api, projectPath }) {
+    const of = '/projects/:project_id/suites/:suite_id';
+    await api.admit(`DELETE ${of}`);
+    const suite = await api.get<SuiteRecord>(of);
+    const rules = await api.get<RuleRecord[]>(`${of}/rules`);
+    const variables = await api.get<VariableRecord[]>(`${of}/environment_variables`);
+    return {
+      title: `Delete ${suite.name}?`,
+      goes: html`<p>
+        The suite <strong>${suite.name}</strong> goes, with its command, ${counted(rules.length, 'rule')} and
+        ${counted(variables.length, 'variable')}. What it built stays, with its logs.
+      </p>`,
+      back: `${projectPath}/settings/suites/${suite.id_str}`,
+    };
+  },
+  done: (visit) => ({ goTo: `${settingsPath(visit)}/suites`, notice: 'deleted' }),
+});
+
+function counted(count: number, what: string): string {
+  return count === 1 ? `1 ${what}` : `${count} ${what}s`;
+}
+
+export const places: Place[] = [...list, ...one, ...deletion];

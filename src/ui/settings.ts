@@ -1,0 +1,132 @@
+import { html, type Html } from './html.ts';
+import type { Page } from './layout.ts';
+import { pageForm } from './forms.ts';
+import type { PageDefinition } from './pages.ts';
+import { copyable } from './parts.ts';
+import { deletionButton, deletionPage, projectPage, type ProjectVisit } from './project-pages.ts';
+import type { Place } from './site.ts';
+
+/** The settings of a project, a page for each kind of thing in them. */
+
+interface Section {
+  /** Below `/ui/projects/ID/settings`. */
+  path: string;
+  name: string;
+  /** Whether collaborators have no business there. */
+  isOwners?: boolean;
+}
+
+const sections: readonly Section[] = [
+  { path: '', name: 'General' },
+  { path: '/suites', name: 'Suites' },
+  { path: '/deploys', name: 'Deploys' },
+  { path: '/notifications', name: 'Notifications' },
+  { path: '/members', name: 'Members', isOwners: true },
+];
+
+interface SettingsPage extends Omit<PageDefinition, 'show'> {
+  /** Below `/ui/projects/:project_id/settings`. */
+  path: string;
+  show: (visit: ProjectVisit) => Promise<Page>;
+}
+
+export function settingsPage({ path, show, ...rest }: SettingsPage): Place[] {
+  return projectPage({
+    ...rest,
+    path: `/settings${path}`,
+    tab: 'settings',
+    async show(visit) {
+      const shown = await show(visit);
+      return { ...shown, main: html`${navigation(visit, path)} ${shown.main}` };
+    },
+  });
+}
+
+function navigation({ project, projectPath }: ProjectVisit, path: string): Html {
+  const current = `/${path.split('/')[1] ?? ''}`;
+  const shown = sections.filter(({ isOwners }) => !isOwners || project.owned);
+  return html`<nav aria-label="Settings" class="tabs sections">
+    ${shown.map(
+      (one) =>
+        html`<a href="${projectPath}/settings${one.path}" ${(one.path || '/') === current && html`aria-current="true"`}
+          >${one.name}</a
+        >`,
+    )}
+  </nav>`;
+}
+
+/** Where the settings of the project in the address are. */
+export function settingsPath({ param }: { param: (name: string) => string }): string {
+  return `/ui/projects/${param('project_id')}/settings`;
+}
+
+const general = settingsPage({
+  path: '',
+  async show(visit) {
+    const { project, path } = visit;
+    const form = pageForm(visit, 'save');
+    const fields = html`${form.text('name', 'Name', { value: project.name, required: true, maxlength: 255 })}
+    ${form.text('repository_url', 'Repository address', {
+      value: project.repository_url,
+      required: true,
+      isCode: true,
+      hint: html`As git takes it over SSH: <code>git@example.org:team/code.git</code>.`,
+      wrong: 'This is no address of a repository over SSH, such as git@example.org:team/code.git.',
+    })}
+    ${form.area('description', 'Description', { value: project.description, rows: 3 })}`;
+    return {
+      title: 'Settings',
+      main: html`<div class="title">
+          <h1>General</h1>
+          ${project.owned && deletionButton(`${path}/delete`)}
+        </div>
+        ${project.owned ? form.wrap(fields, { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
+        <section class="card" aria-labelledby="key-title">
+          <h2 id="key-title">SSH key</h2>
+          <p>
+            With this key the repository is read, and deploys are pushed. Install it where the repository is hosted.
+          </p>
+          ${copyable(project.ssh_public_key, 'ssh-key')}
+        </section>`,
+    };
+  },
+  actions: {
+    save: { route: 'PUT /projects/:project_id', done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+  },
+});
+
+/** Who works on it with others sees what the owner has set. */
+function factsOf({ project }: ProjectVisit): Html {
+  return html`<section class="card" aria-label="Project">
+    <dl>
+      <dt>Repository address</dt>
+      <dd><code>${project.repository_url}</code></dd>
+      <dt>Description</dt>
+      <dd>${project.description === '' ? '–' : project.description}</dd>
+    </dl>
+    <p class="aside">Only the owner of the project can change these.</p>
+  </section>`;
+}
+
+const deletion = deletionPage({
+  path: '/settings/delete',
+  tab: 'settings',
+  route: 'DELETE /projects/:project_id',
+  async what({ api, project, projectPath }) {
+    if (!project.owned) await api.admit('DELETE /projects/:project_id');
+    const suites = await api.get<unknown[]>('/projects/:project_id/suites');
+    const goes = suites.length === 0 ? '' : `its ${suites.length} ${suites.length === 1 ? 'suite' : 'suites'}, `;
+    return {
+      title: `Delete ${project.name}?`,
+      goes: html`<p>
+        <strong>${project.name}</strong> goes, with ${goes}all of its variables, its SSH key, every commit, build and
+        deploy with their logs, its notifications, and everybody’s access to it. What is running is stopped. The
+        repository itself stays as it is.
+      </p>`,
+      back: `${projectPath}/settings`,
+    };
+  },
+  done: () => ({ goTo: '/ui/', notice: 'deleted' }),
+});
+
+export const places: Place[] = [...general, ...deletion];

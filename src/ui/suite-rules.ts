@@ -1,0 +1,131 @@
+import { operators, subjects } from '../lifecycle/rules.ts';
+import { html, type Html } from './html.ts';
+import { pageForm, type PageForm } from './forms.ts';
+import { orMissing, table } from './parts.ts';
+import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { Place, Visit } from './site.ts';
+
+/** The rules of a suite: which commits it runs on. */
+
+export interface RuleRecord {
+  id_str: string;
+  subject: string;
+  operator: string;
+  value: string;
+}
+
+const subjectWords: Record<(typeof subjects)[number], string> = {
+  'commit.message': 'commit message',
+  'commit.branches': 'branches of the commit',
+  'commit.tags': 'tags of the commit',
+  'commit.author_name': 'name of the author',
+  'commit.author_email': 'e-mail of the author',
+  'commit.committer_email': 'e-mail of the committer',
+  'commit.ref': 'SHA of the commit',
+  'commit.files': 'changed files',
+};
+
+function inWords({ subject, operator, value }: RuleRecord): Html {
+  const subjectWord = (subjectWords as Record<string, string>)[subject] ?? subject;
+  return html`${subjectWord} ${operator.replaceAll('_', ' ')} <code>${value}</code>`;
+}
+
+function ruleFields(form: PageForm, rule?: RuleRecord): Html {
+  const subjectChoices = subjects.map((one) => [one, subjectWords[one]] as const);
+  const operatorChoices = operators.map((one) => [one, one.replaceAll('_', ' ')] as const);
+  return html`<div class="columns">
+    ${form.select('subject', 'Subject', subjectChoices, { value: rule?.subject })}
+    ${form.select('operator', 'Operator', operatorChoices, { value: rule?.operator })}
+    ${form.text('value', 'Value', {
+      value: rule?.value,
+      required: true,
+      isCode: true,
+      wrong: 'This is no regular expression as RE2 takes it, or it is too large.',
+    })}
+  </div>`;
+}
+
+export async function rulesPart(visit: ProjectVisit): Promise<Html> {
+  const rules = await visit.api.get<RuleRecord[]>('/projects/:project_id/suites/:suite_id/rules');
+  const form = pageForm(visit, 'add_rule');
+  return html`<section id="rules" aria-labelledby="rules-title">
+    <h2 id="rules-title">Rules</h2>
+    <p class="aside">
+      ${
+        rules.length === 0
+          ? 'The suite runs on every commit. With rules, it runs on those for which all of them hold.'
+          : 'The suite runs on commits for which all of these hold.'
+      }
+    </p>
+    ${
+      rules.length > 0 &&
+      table(
+        'List of rules',
+        ['Rule', 'Actions'],
+        rules.map(
+          (rule) =>
+            html`<tr>
+              <td id="rule-${rule.id_str}">${inWords(rule)}</td>
+              <td class="number">
+                <a href="${visit.path}/rules/${rule.id_str}" aria-describedby="rule-${rule.id_str}">Change</a>
+              </td>
+            </tr>`,
+        ),
+      )
+    }
+    ${form.wrap(ruleFields(form), { button: 'Add rule', kind: 'plain', isCard: true, label: 'New rule' })}
+  </section>`;
+}
+
+/** There is no route for one rule alone. */
+async function findRule({ api, param }: ProjectVisit): Promise<RuleRecord | undefined> {
+  const rules = await api.get<RuleRecord[]>('/projects/:project_id/suites/:suite_id/rules');
+  return rules.find(({ id_str: id }) => id === param('rule_id'));
+}
+
+export function suitePath(visit: Pick<Visit, 'param'>): string {
+  return `${settingsPath(visit)}/suites/${visit.param('suite_id')}`;
+}
+
+const route = '/projects/:project_id/suites/:suite_id/rules/:rule_id';
+
+const change = settingsPage({
+  path: '/suites/:suite_id/rules/:rule_id',
+  async show(visit) {
+    const rule = orMissing(await findRule(visit));
+    const form = pageForm(visit, 'save');
+    return {
+      title: 'Rule',
+      main: html`<p class="aside"><a href="${suitePath(visit)}#rules">Back to the suite</a></p>
+        <div class="title">
+          <h1>Rule</h1>
+          ${deletionButton(`${visit.path}/delete`)}
+        </div>
+        ${form.wrap(ruleFields(form, rule), { button: 'Save', isCard: true, label: 'Rule' })}`,
+    };
+  },
+  actions: {
+    save: { route: `PUT ${route}`, done: (_, visit) => ({ goTo: `${suitePath(visit)}#rules`, notice: 'saved' }) },
+  },
+});
+
+const deletion = deletionPage({
+  path: '/settings/suites/:suite_id/rules/:rule_id/delete',
+  tab: 'settings',
+  route: `DELETE ${route}`,
+  async what(visit) {
+    const rule = orMissing(await findRule(visit));
+    return {
+      title: 'Delete this rule?',
+      goes: html`<p>
+        The rule <strong>${inWords(rule)}</strong> goes. From then on, the suite also runs on commits for which it does
+        not hold.
+      </p>`,
+      back: `${suitePath(visit)}#rules`,
+    };
+  },
+  done: (visit) => ({ goTo: `${suitePath(visit)}#rules`, notice: 'deleted' }),
+});
+
+export const places: Place[] = [...change, ...deletion];

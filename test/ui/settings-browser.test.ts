@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { fillInSignIn, TestBrowser } from '../support/browser.ts';
+import type { Record_ } from '../support/client.ts';
+import { compiling } from '../support/compiling.ts';
+import { onEveryDatabase } from '../support/databases.ts';
+import { addCommit, addDelivery, addDeliveryAttempt, setDependencyState } from '../support/rows.ts';
+import { ScriptedRunner } from '../support/runner.ts';
+import { Service } from '../support/service.ts';
+import { archiveOf } from '../support/software.ts';
+import type { User } from '../support/user.ts';
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+
+describe('settings, deploys and dependencies in a real browser', () => {
+  onEveryDatabase((database) => {
+    // What a browser does depends on no database.
+    if (database.kind !== 'sqlite') return;
+    const service = new Service(database);
+    const browser = new TestBrowser(database);
+    let owner: User;
+    let project: Record_;
+    let suite: Record_;
+    let runner: ScriptedRunner;
+    before(async () => {
+      await service.start();
+      owner = await service.user();
+      project = await owner.createProject({ name: 'a-long-name-'.repeat(21) });
+      suite = await owner.createSuite(project);
+      runner = await ScriptedRunner.start(service.store);
+      database.afterwards(() => runner.dispatch.close());
+    });
+
+    const signIn = async (options: Parameters<TestBrowser['open']>[0] = {}): Promise<Page> => {
+      const page = await browser.open(options);
+      page.on('pageerror', (error) => assert.fail(error));
+      await page.goto(`${service.address}/ui/account`);
+      await fillInSignIn(page, owner.credentials);
+      await page.waitForURL('**/ui/account');
+      return page;
+    };
+
+    test('a variable is shown when asked for, and hidden again', async () => {
+      const page = await signIn();
+      await page.goto(`${service.address}/ui/projects/${project.id}/settings/suites/${suite.id}`);
+      const form = page.getByRole('form', { name: 'New variable' });
+      await form.getByLabel('Name').fill('API_TOKEN');
+      await form.getByLabel('Content').fill('hush-hush-hush');
+      await form.getByRole('button', { name: 'Add variable' }).click();
+      await page.getByText('API_TOKEN').waitFor();
+      assert.ok(!(await page.content()).includes('hush-hush'));
+      await page.getByRole('button', { name: 'Show' }).click();
+      await page.getByText('hush-hush-hush').waitFor();
+      await page.getByRole('link', { name: 'Hide' }).click();
+      await page.getByRole('button', { name: 'Show' }).waitFor();
+      assert.ok(!(await page.content()).includes('hush-hush'));
+    });
+
+    test('an upload shows how far it has come, says what is wrong, and leads to the compile, live', async () => {
+      const dependency = await owner.createDependency({ name: 'libx' });
+      const page = await signIn();
+      await page.goto(`${service.address}/ui/dependencies/${dependency.id}`);
+      const file = page.getByLabel('Archive');
+      const send = page.getByRole('button', { name: 'Upload source' });
+      await file.setInputFiles({ name: 'x', mimeType: 'text/plain', buffer: Buffer.from('no archive') });
+      await send.click();
+      await page.getByText('This file is neither a tar nor a zip archive.').waitFor();
+
+      // What stands beside the bar, as it changes.
+      const values: unknown[] = [];
+      await page.exposeFunction('tell', (value: unknown) => values.push(value));
+      await page.evaluate(`{
+        const told = document.querySelector('#upload-told');
+        new MutationObserver(() => tell(told.textContent)).observe(told, { childList: true, subtree: true });
+      }`);
+      const archive = await archiveOf({ noise: 'x'.repeat(1000) }, 'tar');
+      await file.setInputFiles({ name: 'x.tar', mimeType: 'application/x-tar', buffer: archive });
+      await send.click();
+      await page.getByText('Uploaded. It is compiled next.').waitFor();
+      assert.ok(values.includes('Starting…') && values.includes('Sent. It is being stored…'), String(values));
+      const task = await runner.take('compile_dependency');
+      await task.say('checking for a compiler\n');
+      await page.getByText('checking for a compiler').waitFor();
+      await page.locator('#dependency-facts').getByText('compiling').waitFor();
+      await task.finish({ kind: 'uncompilable' });
+      await page.locator('#dependency-facts').getByText('compile failed').waitFor();
+    });
+
+    test('no page has anything that WCAG 2.2 AA forbids, nor is wider than a phone', async () => {
+      const { store } = service;
+      const other = await service.user();
+      const [shared, strategy] = [
+        await other.createDependency({ name: 'shared one' }),
+        await owner.createStrategy(project),
+      ];
+      await setDependencyState(store, shared, 'shared');
+      const rule = { subject: 'commit.message', operator: 'contains', value: 'x' };
+      await owner.post(`/projects/${project.id}/suites/${suite.id}/rules`, rule);
+      await owner.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: shared.id });
+      const notification = await owner.createNotification(project);
+      const delivery = await addDelivery(store, notification);
+      await addDeliveryAttempt(store, delivery, { status: 500, answer: 'sorry' });
+      await addDeliveryAttempt(store, delivery, { status: null, answer: '', error: 'refused' });
+      await owner.invite(project, other);
+      const commit = await addCommit(store, project, { build_state: 'passed' });
+      const { record: deploy } = await owner.post(`/projects/${project.id}/deploys`, {
+        deploy_strategy_id: strategy.id,
+        commit_id: commit.id,
+      });
+      const push = await runner.take('push_deploy');
+      await push.say('pushing\n');
+      const { dependency, task } = await compiling(owner, runner, { name: 'lua' });
+      await task.say('making\n');
+      const blank = await owner.createProject();
+      const [variable] = (await owner.get(`/projects/${project.id}/suites/${suite.id}/environment_variables`)).list;
+      const settings = `/ui/projects/${project.id}/settings`;
+      const paths = [
+        settings,
+        `${settings}/delete`,
+        `${settings}/suites`,
+        `${settings}/suites/${suite.id}`,
+        `${settings}/suites/${suite.id}?show=${variable?.id}`,
+        `${settings}/suites/${suite.id}/variables/${variable?.id}`,
+        `${settings}/deploys`,
+        `${settings}/deploys/${strategy.id}`,
+        `${settings}/notifications`,
+        `${settings}/notifications/${notification.id}`,
+        `${settings}/members`,
+        `/ui/projects/${blank.id}/settings/suites`,
+        `/ui/projects/${blank.id}/settings/deploys`,
+        `/ui/projects/${blank.id}/settings/notifications`,
+        `/ui/projects/${blank.id}/settings/members`,
+        `/ui/projects/${project.id}/deploys`,
+        `/ui/projects/${blank.id}/deploys`,
+        `/ui/projects/${project.id}/deploys/${deploy.id}`,
+        '/ui/dependencies',
+        '/ui/dependencies/new',
+        `/ui/dependencies/${dependency.id}`,
+        `/ui/dependencies/${dependency.id}/delete`,
+        `/ui/dependencies/${shared.id}`,
+        '/ui/marketplace',
+        '/ui/operations',
+      ];
+      const found: string[] = [];
+      for (const [colorScheme, width] of [
+        ['light', 1280],
+        ['dark', 360],
+      ] as const) {
+        const page = await signIn({ colorScheme, viewport: { width, height: 800 }, bypassCSP: true });
+        for (const path of paths) {
+          const answer = await page.goto(`${service.address}${path}`);
+          assert.equal(answer?.status(), 200, path);
+          await page.evaluate(axeSource);
+          const violations = await page.evaluate(async (values) => {
+            const axe = Reflect.get(globalThis, 'axe') as { run(o: object): Promise<{ violations: Violation[] }> };
+            const { violations: all } = await axe.run({ runOnly: { type: 'tag', values } });
+            return all.map(({ id, nodes }) => `${id} ${nodes.map(({ html }) => html).join(' | ')}`);
+          }, rules);
+          found.push(...violations.map((one) => `${colorScheme} ${path}: ${one}`));
+          const tooWide = Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'));
+          if (tooWide > 0) found.push(`${path} is ${tooWide} px too wide at ${width}`);
+        }
+      }
+      assert.deepEqual(found, []);
+    });
+  });
+});
+
+interface Violation {
+  id: string;
+  nodes: { html: string }[];
+}
