@@ -70,6 +70,7 @@ const forms: Record<string, () => Form> = {
   'PUT /projects/ID/notifications/ID': () => ({ 'options[url]': `${secrets.url}/new` }),
   'POST /dependencies': () => ({ name: freshName('dependency'), command: 'make PREFIX=/srv/dependency' }),
   'PUT /dependencies/ID': () => ({ launch_command: secrets.command }),
+  'POST /users': () => ({ email: `${freshName('invited').replace(' ', '')}@example.org` }),
 };
 
 /** What is deleted comes last, and what holds it after it; what needs something compiled before what begins a compile. */
@@ -118,7 +119,14 @@ describeService('the audit log', (service) => {
 
   test('has one entry for each change, by whichever way it was made, and none of a secret in it', async () => {
     const application = await registerApplication(service, alice, { name: 'Build lamp' });
-    const token = await application.token(alice, ['projects', 'suites', 'dependencies', 'deploys', 'notifications']);
+    const token = await application.token(alice, [
+      'projects',
+      'suites',
+      'dependencies',
+      'deploys',
+      'notifications',
+      'user',
+    ]);
     const told = new Map<string, string>();
     for (const [via, authorization, name] of [
       ['api_key', basic(alice.credentials), null],

@@ -36,6 +36,8 @@ export const contract = entries(`
   POST   /projects/ID/build_requests/ID/cancel                      both          build_requests_create
   POST   /projects/ID/build_requests/ID/rerun                       both          build_requests_create
   GET    /projects/ID/build_requests/ID/log                         both          build_requests
+  GET    /projects/ID/build_requests/ID/log/lines                   both          build_requests
+  GET    /projects/ID/build_requests/ID/log/search                  both          build_requests
   GET    /projects/ID/build_requests/ID/log.txt                     both          build_requests
   GET    /projects/ID/build_requests/ID/firehose                    both          build_requests
   GET    /projects/ID/commits                                       both          commits
@@ -45,6 +47,8 @@ export const contract = entries(`
   POST   /projects/ID/builds/ID/cancel                              both          build_requests_create
   POST   /projects/ID/builds/ID/restart                             both          build_requests_create
   GET    /projects/ID/builds/ID/log                                 both          commits
+  GET    /projects/ID/builds/ID/log/lines                           both          commits
+  GET    /projects/ID/builds/ID/log/search                          both          commits
   GET    /projects/ID/builds/ID/log.txt                             both          commits
   GET    /projects/ID/builds/ID/firehose                            both          commits
   GET    /projects/ID/firehose                                      both          projects
@@ -75,6 +79,8 @@ export const contract = entries(`
   GET    /projects/ID/deploys/ID                                    both          deploys
   POST   /projects/ID/deploys/ID/cancel                             both          deploys
   GET    /projects/ID/deploys/ID/log                                both          deploys
+  GET    /projects/ID/deploys/ID/log/lines                          both          deploys
+  GET    /projects/ID/deploys/ID/log/search                         both          deploys
   GET    /projects/ID/deploys/ID/log.txt                            both          deploys
   GET    /projects/ID/deploys/ID/firehose                           both          deploys
   GET    /projects/ID/notifications                                 both          notifications
@@ -92,6 +98,8 @@ export const contract = entries(`
   POST   /dependencies/ID/archive                                   users         dependencies
   POST   /dependencies/ID/compile                                   users         dependencies
   GET    /dependencies/ID/log                                       users         dependencies
+  GET    /dependencies/ID/log/lines                                 users         dependencies
+  GET    /dependencies/ID/log/search                                users         dependencies
   GET    /dependencies/ID/log.txt                                   users         dependencies
   GET    /dependencies/ID/firehose                                  users         dependencies
   GET    /dependencies/ID/uses                                      users         dependencies
