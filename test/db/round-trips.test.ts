@@ -112,7 +112,7 @@ describe('changes that nobody asks about', () => {
 
       test('make a request of the API that creates something one round trip, once the caller is known', async () => {
         const wire = await tapped(await database.emptyUrl());
-        const service = new Service({ ...database, emptyUrl: async () => wire.url });
+        const service = new Service(database, { settings: { database_url: wire.url } });
         await service.start();
         const alice = await service.user();
         const project = await alice.createProject();
