@@ -70,7 +70,7 @@ export function isPaying({ billing }: Pick<UserRow, 'billing'>): boolean {
 
 export function requireScope(caller: Caller, scope: RouteScope): void {
   if (caller.scopes === 'all' || scope === 'any' || scope === 'none') return;
-  if (!caller.scopes.has(scope)) throw new ApiError('unauthorized');
+  if (scope === 'never' || !caller.scopes.has(scope)) throw new ApiError('unauthorized');
 }
 
 function readBasic(header: string | undefined): { username: string; password: string } | undefined {

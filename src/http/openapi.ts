@@ -81,6 +81,7 @@ function tagOf(path: string): string {
 
 function securityOf(route: RouteDescription): object[] {
   if (route.access === 'none') return [];
+  if (route.scope === 'never') return [{ basic: [] }];
   const needed = route.scope === 'any' || route.scope === 'none' ? [] : [route.scope];
   return [{ basic: [] }, { oauth2: needed }, { oauth_token: needed }];
 }

@@ -13,7 +13,7 @@ export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators';
 
 /** What a token must allow, and how a person is told about it. */
 export const scopes = {
-  user: 'See your e-mail address and, if you are an operator, the audit log and the runners',
+  user: 'See your e-mail address and, if you are an operator, the audit log, the runners and the state of the service',
   projects: 'See, create, change and delete your projects and their collaborators',
   build_requests: 'See build requests and their logs',
   build_requests_create: 'Start, cancel and repeat builds',
@@ -26,8 +26,8 @@ export const scopes = {
 
 export type Scope = keyof typeof scopes;
 
-/** `any` takes a token whatever it allows; `none` needs no credentials. */
-export type RouteScope = Scope | 'any' | 'none';
+/** `any` takes a token whatever it allows; `never` takes none: it is for people themselves; `none` needs no credentials. */
+export type RouteScope = Scope | 'any' | 'never' | 'none';
 
 /** What the world is told of a route; the OpenAPI document is made of these. */
 export interface RouteDescription {

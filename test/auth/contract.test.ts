@@ -52,5 +52,7 @@ describe('a token', () => {
     requireScope(caller(), 'any');
     assert.throws(() => requireScope(caller('build_requests'), 'build_requests_create'), { status: 401 });
     assert.throws(() => requireScope(caller(), 'projects'), { status: 401 });
+    const everything = caller(...(Object.keys(scopes) as (keyof typeof scopes)[]));
+    assert.throws(() => requireScope(everything, 'never'), { status: 401 });
   });
 });

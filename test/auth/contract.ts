@@ -109,11 +109,11 @@ export const contract = entries(`
   GET    /audit                                                     operators     user
   GET    /runners                                                   operators     user
   GET    /operations                                                operators     user
-  GET    /users                                                     operators     user
-  POST   /users                                                     operators     user
-  POST   /users/ID/password_link                                    operators     user
-  POST   /users/ID/suspend                                          operators     user
-  POST   /users/ID/resume                                           operators     user
+  GET    /users                                                     operators     never
+  POST   /users                                                     operators     never
+  POST   /users/ID/password_link                                    operators     never
+  POST   /users/ID/suspend                                          operators     never
+  POST   /users/ID/resume                                           operators     never
 `);
 
 /** In the table, and not among the routes: whoever adds such an endpoint takes it off here. */

@@ -149,6 +149,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     await put('doomed_blobs', { digest: 'd'.repeat(64) });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
+    await put('connection_checks', { id: 1n, project_id: project, created_at: 1n, answer: awkward });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
     await put('runners', {
       id: 1n,
