@@ -136,6 +136,8 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
     await page.evaluate(`location.hash = '#L${line}'`);
     await page.locator(`.log-view [data-line="${line}"]`).waitFor();
   });
+  const own = await page.context().newCDPSession(page);
+  await own.send('HeapProfiler.collectGarbage'); // of the pages that were there before
   const memory = await tabMegabytes(await browser.newBrowserCDPSession());
   const kilobytes = [...scripts.values()].reduce((sum, one) => sum + one, 0) / 1024;
   await page.context().close();

@@ -31,6 +31,9 @@ const LARGEST_FRAME = 16 * 1024 * 1024;
 /** One read fetches as many neighbouring frames as fit in this: where a read is a request, few large ones are cheaper. */
 const READ_SIZE = 1024 * 1024;
 
+/** So many frames are unpacked at once. */
+const FRAMES_AHEAD = 3;
+
 /** The end of the file that the first read fetches in the hope that it holds the whole table. */
 const TAIL_SIZE = 64 * 1024;
 
@@ -176,10 +179,18 @@ async function* readRange(
     let next = frame + 1;
     while ((raw[next] as number) < end && (compressed[next + 1] as number) - start <= READ_SIZE) next++;
     const bytes = await read(start, (compressed[next] as number) - start);
-    for (; frame < next; frame++) {
+    const unpacked = (of: number): Promise<Buffer> => {
+      const piece = bytes.subarray((compressed[of] as number) - start, (compressed[of + 1] as number) - start);
+      const content = unpack(piece, (raw[of + 1] as number) - (raw[of] as number), of);
+      content.catch(() => {}); // who waits for it is told
+      return content;
+    };
+    const coming: Promise<Buffer>[] = [];
+    for (let begun = frame; frame < next; frame++) {
+      // Several threads unpack: while one frame is used, the next ones are made.
+      while (begun < next && begun < frame + FRAMES_AHEAD) coming.push(unpacked(begun++));
       const begin = raw[frame] as number;
-      const piece = bytes.subarray((compressed[frame] as number) - start, (compressed[frame + 1] as number) - start);
-      const content = await unpack(piece, (raw[frame + 1] as number) - begin, frame);
+      const content = (await coming.shift()) as Buffer;
       const wanted = content.subarray(Math.max(0, from - begin), end - begin);
       if (wanted.length > 0) yield wanted;
     }

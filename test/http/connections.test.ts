@@ -176,7 +176,7 @@ describe('connections to a server', () => {
     };
     const server = createServer(options);
     const holding: (() => void)[] = [];
-    server.get('/held', async (_, reply) => {
+    server.get('/held', { config: { provenBy: 'none' } }, async (_, reply) => {
       await new Promise<void>((resolve) => holding.push(resolve));
       return reply.send('done');
     });

@@ -50,8 +50,8 @@ class LogViewer {
     this.#measure();
     this.#listen();
     // What was made on the server is shown until the same lines are here.
-    this.#clusters.onLoaded = () => this.#root.classList.add('log-loaded');
-    if (this.#rows.total === 0) this.#root.classList.add('log-loaded');
+    this.#clusters.onLoaded = () => this.#loaded();
+    if (this.#rows.total === 0) this.#loaded();
     const selection = selectionIn(location.hash);
     if (selection) this.#select(selection, true);
     else this.#end();
@@ -59,6 +59,11 @@ class LogViewer {
       (growth) => this.#grown(growth),
       (isThere) => this.#tools.connection(isThere ? '' : 'The connection is lost. Trying again…'),
     );
+  }
+
+  #loaded(): void {
+    this.#root.classList.add('log-loaded');
+    this.#root.querySelector('.log-static')?.remove();
   }
 
   #listen(): void {
@@ -102,7 +107,7 @@ class LogViewer {
     this.#clusters.grown(Math.min(before, total));
     if (complete) this.#tools.follow.hidden = true;
     this.#root.style.setProperty('--log-digits', String(Math.max(4, String(total).length)));
-    if (total === 0) this.#root.classList.add('log-loaded');
+    if (total === 0) this.#loaded();
     if (this.#isFollowing) this.#end();
     else this.#draw();
   }
