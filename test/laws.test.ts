@@ -57,6 +57,14 @@ describe('who writes what', () => {
   });
 });
 
+test('what is sealed for a row is sealed where the rotation of the master key waits for it', () => {
+  const own = ['lib/vault.ts', 'db/sealing.ts', 'db/reseal.ts', 'db/canary.ts'];
+  const elsewhere = files
+    .map((file) => relative(root, file))
+    .filter((name) => !own.includes(name) && /\.seal\(/.test(readFileSync(join(root, name), 'utf8')));
+  assert.deepEqual(elsewhere, []);
+});
+
 describe('columns that need care', () => {
   const rowTypes = new Map(Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table, row]) => [row, table]));
   const columns = Array.from(schema.matchAll(/^export interface (\w+Row)[^{]*\{(.*?)^\}/gms)).flatMap(

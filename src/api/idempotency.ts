@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { ApiError } from '../errors.ts';
 import type { Database, Transaction } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
+import { sealIn } from '../db/sealing.ts';
 import type { Answer, Incoming } from '../http/route.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { Services } from './call.ts';
@@ -79,7 +80,7 @@ export async function onlyOnce(
   const json = exactJson({ response: answer.record });
   await trx
     .updateTable('idempotency_keys')
-    .set({ answer: vault.seal(json, sealedPlace(answerPlace, id)) })
+    .set({ answer: await sealIn(trx, vault, json, sealedPlace(answerPlace, id)) })
     .where('id', '=', id)
     .execute();
   return { json };

@@ -1,4 +1,5 @@
 import { sealedPlace, type NotificationRow } from '../db/schema.ts';
+import { sealIn } from '../db/sealing.ts';
 import type { Vault } from '../lib/vault.ts';
 import { dropLine, tryLineNow } from './deliveries.ts';
 import { enqueuePing } from './webhook-events.ts';
@@ -19,7 +20,7 @@ export async function createNotification(
     id,
     project_id: projectId,
     ...settings,
-    secret: vault.seal(secret, sealedPlace({ table: 'notifications', column: 'secret' }, id)),
+    secret: await sealIn(context.trx, vault, secret, sealedPlace({ table: 'notifications', column: 'secret' }, id)),
     last_position: 0n,
   };
   await context.trx.insertInto('notifications').values(notification).execute();

@@ -1,5 +1,6 @@
 import { doomLogsOf } from '../db/doomed-blobs.ts';
 import { sealedPlace, type ProjectRow } from '../db/schema.ts';
+import { sealIn } from '../db/sealing.ts';
 import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
 import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
@@ -19,13 +20,15 @@ export async function createProject(
 ): Promise<ProjectRow> {
   const id = ids.next();
   const keys = generateSshKeyPair(`headrace-${id}`);
+  const sealed = (column: 'ssh_public_key' | 'ssh_private_key', key: string): Promise<string> =>
+    sealIn(trx, vault, key, sealedPlace({ table: 'projects', column }, id));
   const project: ProjectRow = {
     id,
     owner_id: ownerId,
     ...settings,
     build_state: projectMachine.initial,
-    ssh_public_key: vault.seal(keys.publicKey, sealedPlace({ table: 'projects', column: 'ssh_public_key' }, id)),
-    ssh_private_key: vault.seal(keys.privateKey, sealedPlace({ table: 'projects', column: 'ssh_private_key' }, id)),
+    ssh_public_key: await sealed('ssh_public_key', keys.publicKey),
+    ssh_private_key: await sealed('ssh_private_key', keys.privateKey),
     created_at: BigInt(Date.now()),
     last_event: 0n,
     trunk_commit_id: null,

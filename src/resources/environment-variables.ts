@@ -1,5 +1,6 @@
 import { projectRoute } from '../api/route.ts';
 import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
+import { sealIn } from '../db/sealing.ts';
 import { ApiError } from '../errors.ts';
 import { flag, required, takingBlank, text, withDefault, type Field } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
@@ -92,7 +93,7 @@ export const routes = [
     },
     async handle({ db, suite, ids, vault, input }) {
       const id = ids.next();
-      const content = vault.seal(input.content, contentPlace(id));
+      const content = await sealIn(db, vault, input.content, contentPlace(id));
       const variable = { id, suite_id: suite.id, name: input.name, content, secret: Number(input.secret) };
       await orTaken(db.insertInto('environment_variables').values(variable).execute());
       return writtenView(variable, vault);
@@ -115,7 +116,8 @@ export const routes = [
       details: inSuite,
     },
     async handle({ db, variable, vault, input }) {
-      const content = input.content === undefined ? undefined : vault.seal(input.content, contentPlace(variable.id));
+      const { content: sent } = input;
+      const content = sent === undefined ? undefined : await sealIn(db, vault, sent, contentPlace(variable.id));
       const secret = input.secret === undefined ? undefined : Number(input.secret);
       const changed = sentColumns({ name: input.name, content, secret });
       if (Object.keys(changed).length > 0) {

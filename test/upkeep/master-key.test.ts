@@ -5,6 +5,7 @@ import { sql } from 'kysely';
 import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../../src/db/reseal.ts';
 import type { Database, Queries } from '../../src/db/open.ts';
 import { sealedColumns, sealedPlace } from '../../src/db/schema.ts';
+import { sealIn } from '../../src/db/sealing.ts';
 import { addMasterKey, masterKeyNumbers, openVault, type Vault } from '../../src/lib/vault.ts';
 import { fillTables } from './rows.ts';
 import { kinds, preparedInstallation } from './support.ts';
@@ -96,7 +97,7 @@ for (const kind of kinds) {
       const go = Promise.withResolvers<void>();
       const order: string[] = [];
       const writer = db.transaction(async (trx) => {
-        const content = vault.seal(`secret of ${place}`, place);
+        const content = await sealIn(trx, vault, `secret of ${place}`, place);
         sealedByWriter.resolve();
         await go.promise;
         await trx.updateTable('environment_variables').set({ content }).where('id', '=', 1n).execute();
