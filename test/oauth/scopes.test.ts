@@ -52,9 +52,15 @@ describeService('a token', (service) => {
     for (const [at] of waysOf('user').entries()) {
       const world = await buildWorld(service, owner);
       for (const route of guarded.toSorted(deletesLast)) {
-        const way = waysOf(route.scope === 'any' ? 'deploys' : route.scope)[at];
+        const isForNoToken = route.scope === 'never';
+        const scope = route.scope === 'any' ? 'deploys' : isForNoToken ? 'user' : route.scope;
+        const way = waysOf(scope)[at];
         assert.ok(way);
         const answer = await ask(route, world, way);
+        if (isForNoToken) {
+          assert.equal(answer.status, 401, `${route.method} ${route.path}`);
+          continue;
+        }
         // Nothing was sent, so a field may be missing; what was asked for may be in use or done. The door was open.
         const isRefused = [401, 402, 404].includes(answer.status);
         assert.ok(!isRefused, `${route.method} ${route.path}: ${answer.status} ${answer.text}`);
