@@ -30,7 +30,7 @@ export interface SearchThreads {
 const mostOfOne = 8;
 const mostOfAll = 64;
 /** A piece that takes longer is given up, and the thread with it: it ends by itself after a fraction of that. */
-const patienceMs = 10_000;
+const taskTimeoutMs = 10_000;
 const idleMs = 30_000;
 
 export class BusySearchError extends Error {
@@ -96,6 +96,9 @@ export function createSearchThreads(program: URL): SearchThreads {
       return answered.promise;
     },
     async close() {
+      const waiting = [...lines.values()].flat();
+      lines.clear(); // or the next one would start another thread
+      for (const { answered } of waiting) answered.reject(new BusySearchError('the server stops'));
       clearTimeout(idle);
       await stop();
     },
@@ -112,7 +115,7 @@ function startWorker(program: URL): Worker {
 
 async function ask(worker: Worker, task: SearchTask): Promise<SearchAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<SearchAnswer>();
-  const timer = setTimeout(() => reject(new Error('a search took too long')), patienceMs);
+  const timer = setTimeout(() => reject(new Error('a search took too long')), taskTimeoutMs);
   const onMessage = (answer: SearchAnswer | { trouble: string }): void => {
     if ('trouble' in answer) reject(new Error(answer.trouble));
     else resolve(answer);

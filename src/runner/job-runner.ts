@@ -5,7 +5,7 @@ import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import type { DependencyCache } from './dependency-cache.ts';
 
-/** What the doing of any kind of work has at hand. */
+/** What every kind of job is run with. */
 export interface RunnerServices {
   mirrors: Mirrors;
   checkouts: Checkouts;

@@ -31,7 +31,7 @@ export interface RunnerServicesOptions {
   log: (message: string) => void;
 }
 
-/** Opens what the real doing of work needs. Refuses when the machine cannot isolate builds. */
+/** Opens what running jobs needs. Refuses when the machine cannot isolate builds. */
 export async function openRunnerServices(options: RunnerServicesOptions): Promise<RunnerServices> {
   const { folder, network, isolation, log } = options;
   const places = placesOf(folder);

@@ -1,3 +1,4 @@
+import { agoInWords, durationInWords } from './browser/time-words.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { html, type Html } from './html.ts';
 
@@ -27,24 +28,6 @@ export function ago(at: Moment): Html {
   return html`<time datetime="${exact}" title="${title}" data-ago>${agoInWords(Date.now() - ms)}</time>`;
 }
 
-const units: [string, number][] = [
-  ['year', 365 * 24 * 3600],
-  ['month', 30 * 24 * 3600],
-  ['day', 24 * 3600],
-  ['hour', 3600],
-  ['minute', 60],
-];
-
-/** The same words as in `browser/times.ts`. */
-function agoInWords(ms: number): string {
-  const seconds = Math.floor(ms / 1000);
-  for (const [unit, length] of units) {
-    const count = Math.floor(seconds / length);
-    if (count >= 1) return count === 1 ? `1 ${unit} ago` : `${count} ${unit}s ago`;
-  }
-  return seconds < 0 ? 'in a moment' : 'just now';
-}
-
 /** From one moment to another; while there is no other, it goes on counting in the browser. */
 export function duration(from: Moment | null, to: Moment | null): Html {
   if (from === null) return html`–`;
@@ -52,11 +35,4 @@ export function duration(from: Moment | null, to: Moment | null): Html {
   const end = to === null ? Date.now() : millisecondsOf(to);
   const words = durationInWords(Math.max(0, end - start));
   return to === null ? html`<span data-since="${timestamp(start)}">${words}</span>` : html`<span>${words}</span>`;
-}
-
-export function durationInWords(ms: number): string {
-  const seconds = Math.round(ms / 1000);
-  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
-  if (hours > 0) return `${hours} h ${minutes} min`;
-  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
 }

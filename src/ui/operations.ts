@@ -1,6 +1,7 @@
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
-import { ago, durationInWords } from './moments.ts';
+import { durationInWords } from './browser/time-words.ts';
+import { ago } from './moments.ts';
 import { accountsPart } from './operations-accounts.ts';
 import { page, type PageVisit } from './pages.ts';
 import { copyable, empty, sizeInWords, table } from './parts.ts';

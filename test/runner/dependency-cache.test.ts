@@ -51,7 +51,7 @@ class Store implements Pick<Link, 'read'> {
   }
 }
 
-describe('the shelf of compiled software', () => {
+describe('the dependency cache', () => {
   let folder: string;
   let sandboxes: Sandboxes;
   before(async () => {
@@ -64,25 +64,25 @@ describe('the shelf of compiled software', () => {
     rmSync(folder, { recursive: true });
   });
 
-  let shelves = 0;
+  let caches = 0;
   const place = (): string => {
-    shelves += 1;
-    const path = join(folder, `shelf-${shelves}`);
+    caches += 1;
+    const path = join(folder, `cache-${caches}`);
     mkdirSync(path);
     return path;
   };
   const open = (link: Store, at: string, mostBytes = 100 * megabyte): Promise<DependencyCache> =>
     openDependencyCache({ folder: at, link, sandboxes, mostBytes, log: () => {} });
-  const take = (shelf: DependencyCache, digest: string, signal = patient): Promise<Taken> =>
-    shelf.take([{ digest, prefix: '/opt/x' }], signal);
+  const take = (cache: DependencyCache, digest: string, signal = patient): Promise<Taken> =>
+    cache.take([{ digest, prefix: '/opt/x' }], signal);
   const contentOf = ({ mounts }: Taken): string =>
     readFileSync(join(mounts[0]?.layers?.[0] ?? '', 'lib/content'), 'utf8');
 
   test('brings a piece once, however many want it', async () => {
     const store = new Store();
     const digest = await store.add('one');
-    const shelf = await open(store, place());
-    const all = await Promise.all([1, 2, 3].map(() => take(shelf, digest)));
+    const cache = await open(store, place());
+    const all = await Promise.all([1, 2, 3].map(() => take(cache, digest)));
     for (const taken of all) {
       assert.equal(contentOf(taken), 'one');
       assert.deepEqual(taken.mounts, all[0]?.mounts);
@@ -94,9 +94,9 @@ describe('the shelf of compiled software', () => {
   test('goes on where a transfer broke off', async () => {
     const store = new Store();
     const digest = await store.add(Array.from({ length: 5000 }, (_, at) => at * 7919).join());
-    const shelf = await open(store, place());
+    const cache = await open(store, place());
     store.breaksAt = 2000;
-    using taken = await take(shelf, digest);
+    using taken = await take(cache, digest);
     assert.match(contentOf(taken), /^0,7919,/);
     assert.deepEqual(store.asked, [
       [digest, 0],
@@ -106,7 +106,7 @@ describe('the shelf of compiled software', () => {
 
   test('does not tell what exists on this machine, wherever links in the software lead [promise: dependency-links]', async () => {
     const store = new Store();
-    const shelf = await open(store, place());
+    const cache = await open(store, place());
     const placesWith = async (target: string): Promise<string[]> => {
       const links = ['include', 'lib', 'lib64', 'share/aclocal'].map((name) => ({
         name,
@@ -114,7 +114,7 @@ describe('the shelf of compiled software', () => {
         target,
       }));
       const digest = store.keep(zstdCompressSync(tarOf(links)));
-      using taken = await take(shelf, digest);
+      using taken = await take(cache, digest);
       return taken.placesAt('/opt/x');
     };
     const outside = join(folder, 'outside');
@@ -130,24 +130,24 @@ describe('the shelf of compiled software', () => {
     const store = new Store();
     const digest = await store.add('one');
     const at = place();
-    const shelf = await open(store, at);
+    const cache = await open(store, at);
     const gate = Promise.withResolvers<void>();
     store.gate = gate.promise;
     const leaving = [new AbortController(), new AbortController()];
-    const waiting = leaving.map(({ signal }) => take(shelf, digest, signal));
+    const waiting = leaving.map(({ signal }) => take(cache, digest, signal));
     leaving[0]?.abort(new Error('called off'));
     await assert.rejects(waiting[0] ?? Promise.resolve(), /called off/);
     leaving[1]?.abort(new Error('called off too'));
     await assert.rejects(waiting[1] ?? Promise.resolve(), /called off too/);
     gate.resolve();
     while (readdirSync(at).length > 0) await pause(5);
-    using taken = await take(shelf, digest);
+    using taken = await take(cache, digest);
     assert.equal(contentOf(taken), 'one');
   });
 
   test('says when the server has no such thing', async () => {
-    const shelf = await open(new Store(), place());
-    await assert.rejects(take(shelf, '0'.repeat(64)), /has no blob/);
+    const cache = await open(new Store(), place());
+    await assert.rejects(take(cache, '0'.repeat(64)), /has no blob/);
   });
 
   test('makes room: what was not used for longest goes, what is in use stays', async () => {
@@ -156,13 +156,13 @@ describe('the shelf of compiled software', () => {
     for (const name of ['a', 'b', 'c']) digests.push(await store.add(name.repeat(megabyte)));
     const [a = '', b = '', c = ''] = digests;
     const at = place();
-    const shelf = await open(store, at, 2.5 * megabyte);
-    using held = await take(shelf, a);
-    for (const digest of [b, c]) (await take(shelf, digest))[Symbol.dispose]();
+    const cache = await open(store, at, 2.5 * megabyte);
+    using held = await take(cache, a);
+    for (const digest of [b, c]) (await take(cache, digest))[Symbol.dispose]();
     while (readdirSync(at).length > 2) await pause(5);
     assert.deepEqual(readdirSync(at).toSorted(), [a, c].toSorted());
     assert.equal(contentOf(held), 'a'.repeat(megabyte));
-    using again = await take(shelf, b);
+    using again = await take(cache, b);
     assert.equal(contentOf(again), 'b'.repeat(megabyte));
   });
 

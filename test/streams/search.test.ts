@@ -134,3 +134,15 @@ describe('the threads in which logs are searched', () => {
     }
   });
 });
+
+test('a server that stops tells those who wait for a search, and begins no other', async () => {
+  const threads = createSearchThreads(searchProgram);
+  const task = () => ({ expression: 'x', bytes: new Uint8Array(10), limit: 1, milliseconds: 100 });
+  const waiting = [1, 2, 3].map(() => threads.search(1n, task()));
+  const ended = Promise.allSettled(waiting);
+  await threads.close();
+  assert.deepEqual(
+    (await ended).map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  );
+});

@@ -1,0 +1,25 @@
+/** Times in words, the same on the page as the server makes it and in the browser that keeps it true. */
+
+const units: [string, number][] = [
+  ['year', 365 * 24 * 3600],
+  ['month', 30 * 24 * 3600],
+  ['day', 24 * 3600],
+  ['hour', 3600],
+  ['minute', 60],
+];
+
+export function agoInWords(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  for (const [unit, length] of units) {
+    const count = Math.floor(seconds / length);
+    if (count >= 1) return count === 1 ? `1 ${unit} ago` : `${count} ${unit}s ago`;
+  }
+  return seconds < 0 ? 'in a moment' : 'just now';
+}
+
+export function durationInWords(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  if (hours > 0) return `${hours} h ${minutes} min`;
+  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
+}
