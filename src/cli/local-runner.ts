@@ -98,13 +98,13 @@ async function ended(child: ChildProcess): Promise<void> {
  * What a runner makes is short-lived: all of it fits into a little memory that is swept often. Node would let that grow to
  * many times as much before it looks. bin/headrace says the same for runners that are started by hand.
  */
-const RUNNER_MEMORY = '--max-semi-space-size=1';
+const runnerMemory = '--max-semi-space-size=1';
 
 function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>): ChildProcess {
   const main = join(import.meta.dirname, '..', 'main.ts');
   // Here once, so that the runner need not see to it before every build.
   const [program, ...args] = withoutStrays(
-    [process.execPath, ...process.execArgv, RUNNER_MEMORY, main, 'runner', '--local', '--data-dir', config.data_dir],
+    [process.execPath, ...process.execArgv, runnerMemory, main, 'runner', '--local', '--data-dir', config.data_dir],
     2,
   );
   const output = openSync(places.log, 'w', 0o600);

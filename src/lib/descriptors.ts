@@ -8,13 +8,13 @@ export type Command = readonly [string, ...string[]];
  * children, but not these: whatever it starts would hold an open door to who knows what.
  */
 function strayDescriptors(last: number): number[] {
-  const CLOSE_ON_EXEC = 0o2000000;
+  const closeOnExec = 0o2000000;
   return readdirSync('/proc/self/fd')
     .map(Number)
     .filter((fd) => {
       const info = fd > last ? (attempt(() => readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) ?? '') : '';
       const flags = /^flags:\s+(\d+)/m.exec(info)?.[1];
-      return flags !== undefined && (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) === 0;
+      return flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0;
     });
 }
 

@@ -1,5 +1,5 @@
 /** Quoted text; an escape, also one with braces of its own; a class of characters; a repetition; anything else. */
-const TOKENS =
+const tokens =
   /\\Q[\s\S]*?(?:\\E|$)|\\[pPx]\{[^}]*\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g;
 
 /**
@@ -10,7 +10,7 @@ export function expressionSize(expression: string): number {
   const outer: number[] = [];
   let size = 0;
   let last = 0;
-  for (const [token, least, most] of expression.matchAll(TOKENS)) {
+  for (const [token, least, most] of expression.matchAll(tokens)) {
     if (token === '(') {
       outer.push(size);
       size = 0;

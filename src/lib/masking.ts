@@ -12,7 +12,7 @@
  */
 
 import { type Automaton, childOf, compileAutomaton } from './byte-automaton.ts';
-import { secretForms, SHORTEST_SECRET } from './secret-forms.ts';
+import { secretForms, shortestSecret } from './secret-forms.ts';
 
 export interface Mask {
   /**
@@ -27,14 +27,14 @@ export interface Mask {
 }
 
 /** As long as the shortest form, or shorter: output is never longer than what it replaces (`render` counts on it). */
-const REPLACEMENT = Buffer.from('[masked]');
-if (REPLACEMENT.length > SHORTEST_SECRET) throw new Error('the replacement is longer than the shortest secret');
+const replacement = Buffer.from('[masked]');
+if (replacement.length > shortestSecret) throw new Error('the replacement is longer than the shortest secret');
 
-const NOTHING = Buffer.alloc(0);
+const nothing = Buffer.alloc(0);
 
 export function createMask(values: Iterable<string>): Mask {
   const forms = secretForms(values);
-  if (forms.length === 0) return { push: (chunk) => chunk, flush: () => NOTHING, maskText: (text) => text };
+  if (forms.length === 0) return { push: (chunk) => chunk, flush: () => nothing, maskText: (text) => text };
   const automaton = compileAutomaton(forms);
   const stream = new Masking(automaton);
   return {
@@ -75,7 +75,7 @@ class Masking {
 
   flush(): Buffer {
     const held = this.automaton.prefix(this.node);
-    const shown = this.render(held, NOTHING, 0);
+    const shown = this.render(held, nothing, 0);
     this.node = 0;
     this.matches = [];
     this.done = 0;
@@ -141,7 +141,7 @@ class Masking {
       const start = this.matches[next] as number;
       if (start >= this.done) {
         show(this.done, start);
-        size += REPLACEMENT.copy(shown, size);
+        size += replacement.copy(shown, size);
       }
       this.done = Math.max(this.done, this.matches[next + 1] as number);
     }

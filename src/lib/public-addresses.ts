@@ -2,7 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { orAborted } from './or-aborted.ts';
 import type { Resolve } from './resolve.ts';
-import { CLOSED_IPV4_RANGES, ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES } from './special-addresses.ts';
+import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges, refusedIpv6Ranges } from './special-addresses.ts';
 
 /**
  * Which addresses may be called for strangers: receivers of webhooks are named by anybody with an account, submodules by
@@ -14,7 +14,7 @@ import { CLOSED_IPV4_RANGES, ownRanges, REFUSED_IPV4_RANGES, REFUSED_IPV6_RANGES
  */
 export function addressJudge(allowed: readonly string[]): (address: string) => boolean {
   const listed = rangesOf(allowed);
-  const refused = rangesOf([...REFUSED_IPV4_RANGES, ...REFUSED_IPV6_RANGES]);
+  const refused = rangesOf([...refusedIpv4Ranges, ...refusedIpv6Ranges]);
   return (address) => {
     const { family, plain } = unmapped(address);
     if (family === undefined) return false;
@@ -30,7 +30,7 @@ export function addressJudge(allowed: readonly string[]): (address: string) => b
  */
 export function outsideJudge(allowed: readonly string[]): (address: string) => boolean {
   const judge = addressJudge(allowed);
-  const closed = rangesOf(CLOSED_IPV4_RANGES);
+  const closed = rangesOf(closedIpv4Ranges);
   return (address) => {
     const { family, plain } = unmapped(address);
     if (family === undefined || !judge(address)) return false;

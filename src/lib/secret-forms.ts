@@ -9,22 +9,22 @@
  * of holes tells more about the secret than it hides.
  */
 
-import { JSON_ENCODERS, markupForms, plainJson, URL_ENCODERS, USUAL_JSON, USUAL_URL } from './text-encoders.ts';
+import { jsonEncoders, markupForms, plainJson, allUrlEncoders, usualJson, usualUrl } from './text-encoders.ts';
 
-export const SHORTEST_SECRET = 8;
+export const shortestSecret = 8;
 
 /** A text longer than this goes without its rarer forms: each form costs some 25 bytes of memory per byte. */
-const LONG_TEXT = 8192;
+const longText = 8192;
 
 /** `base64` and MIME break their lines after 76 characters, PEM and OpenSSL after 64. */
-const BASE64_LINE_LENGTHS = [76, 64];
+const base64LineLengths = [76, 64];
 
 /**
  * What is encoded twice has many forms. They are looked for in texts up to this length, short ones first, and while all
  * of them together have no more bytes than that: a private key in a hundred lines must not cost a build its memory.
  */
-const LONGEST_TWICE = 1024;
-const MOST_TWICE = 1024 * 1024;
+const longestTwice = 1024;
+const mostTwice = 1024 * 1024;
 
 /** Every form of every value, each once. */
 export function secretForms(values: Iterable<string>): Buffer[] {
@@ -42,14 +42,14 @@ export function secretForms(values: Iterable<string>): Buffer[] {
       add(text);
       for (const form of jsonForms(text)) add(form);
       for (const form of base64Forms(text)) add(form);
-      if (text.length > LONG_TEXT) continue;
-      for (const encode of URL_ENCODERS) add(encode(text));
+      if (text.length > longText) continue;
+      for (const encode of allUrlEncoders) add(encode(text));
       for (const form of markupForms(text)) add(form);
       add(text.replaceAll("'", "'\\''")); // what `set -x` prints of it
-      if (text.length <= LONGEST_TWICE) short.add(text);
+      if (text.length <= longestTwice) short.add(text);
     }
   }
-  let room = MOST_TWICE;
+  let room = mostTwice;
   for (const text of [...short].sort((a, b) => a.length - b.length)) {
     for (const form of twiceEncoded(text)) if (room > 0) room -= add(form);
     if (room <= 0) break;
@@ -64,7 +64,7 @@ export function hasForms(value: string): boolean {
 
 /** White space alone is no secret, and masking it would tear every table and indentation apart. */
 function isSecret(text: string): boolean {
-  return text.length >= SHORTEST_SECRET && Array.from(text).length >= SHORTEST_SECRET && text.trim() !== '';
+  return text.length >= shortestSecret && Array.from(text).length >= shortestSecret && text.trim() !== '';
 }
 
 /** The value and its lines, each also without the white space around it that a shell or a paste adds or takes. */
@@ -83,9 +83,9 @@ function asEchoed(value: string): string[] {
 function jsonForms(text: string): string[] {
   const plain = plainJson(text);
   const forms = [plain, plainJson(plain)]; // the second: a document inside a document
-  if (text.length > LONG_TEXT) return forms;
-  forms.push(...JSON_ENCODERS.map((encode) => encode(text)));
-  forms.push(...USUAL_JSON.map((encode) => plainJson(encode(text))));
+  if (text.length > longText) return forms;
+  forms.push(...jsonEncoders.map((encode) => encode(text)));
+  forms.push(...usualJson.map((encode) => plainJson(encode(text))));
   return forms;
 }
 
@@ -94,21 +94,21 @@ function jsonForms(text: string): string[] {
  * library, or one of them from a usual one.
  */
 function* twiceEncoded(text: string): Generator<string> {
-  for (const encode of JSON_ENCODERS) {
+  for (const encode of jsonEncoders) {
     const once = encode(text);
     yield encode(once);
     yield plainJson(once);
   }
-  for (const json of new Set(USUAL_JSON.map((encode) => encode(text)))) {
-    for (const encode of JSON_ENCODERS) yield encode(json);
+  for (const json of new Set(usualJson.map((encode) => encode(text)))) {
+    for (const encode of jsonEncoders) yield encode(json);
     if (json === text) continue;
     yield* base64Forms(json);
-    for (const encode of USUAL_URL) yield encode(json);
+    for (const encode of usualUrl) yield encode(json);
   }
-  for (const encode of URL_ENCODERS) yield encode(encode(text));
+  for (const encode of allUrlEncoders) yield encode(encode(text));
   for (const base64 of base64Forms(text)) {
     yield base64.replaceAll('/', '\\/');
-    for (const encode of USUAL_URL) yield encode(base64);
+    for (const encode of usualUrl) yield encode(base64);
   }
   yield* base64Forms(Buffer.from(text).toString('base64'));
 }
@@ -119,7 +119,7 @@ function base64Forms(text: string): Set<string> {
     // The second is `echo "$SECRET" | base64`, whose last characters the line feed changes.
     const alone = bytes.toString('base64');
     forms.add(alone).add(alone.replaceAll('=', ''));
-    for (const length of BASE64_LINE_LENGTHS) for (const line of wrapped(alone, length)) forms.add(line);
+    for (const length of base64LineLengths) for (const line of wrapped(alone, length)) forms.add(line);
   }
   const bytes = Buffer.from(text);
   for (const offset of [0, 1, 2]) forms.add(insideBase64(bytes, offset));
@@ -143,7 +143,7 @@ function wrapped(encoded: string, length: number): string[] {
   if (encoded.length <= length) return [];
   const lines = encoded.match(new RegExp(`.{1,${length}}`, 'g')) ?? [];
   const last = lines.at(-1) ?? '';
-  if (last.length >= SHORTEST_SECRET) return lines;
+  if (last.length >= shortestSecret) return lines;
   const before = lines.at(-2) ?? '';
   return [...lines.slice(0, -1), `${before}\n${last}`, `${before}\r\n${last}`];
 }

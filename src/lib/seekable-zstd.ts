@@ -14,28 +14,28 @@
 import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
 
-const SKIPPABLE_MAGIC = 0x184d2a5e;
-const SEEKABLE_MAGIC = 0x8f92eab1;
-const HEADER = 8;
-const ENTRY = 8;
-const FOOTER = 9;
-const HAS_CHECKSUMS = 0x80;
-const RESERVED = 0x7c;
+const skippableMagic = 0x184d2a5e;
+const seekableMagic = 0x8f92eab1;
+const headerSize = 8;
+const entrySize = 8;
+const footerSize = 9;
+const hasChecksums = 0x80;
+const reserved = 0x7c;
 
 /** Smaller frames compress worse, larger ones cost more for a small range; at this size both cost little. */
-const FRAME_SIZE = 256 * 1024;
+const usualFrameSize = 256 * 1024;
 
 /** No frame may unpack to more, lest a damaged or hostile file take the reader's memory. */
-const LARGEST_FRAME = 16 * 1024 * 1024;
+const largestFrame = 16 * 1024 * 1024;
 
 /** One read fetches as many neighbouring frames as fit in this: where a read is a request, few large ones are cheaper. */
-const READ_SIZE = 1024 * 1024;
+const readSize = 1024 * 1024;
 
 /** So many frames are unpacked at once. */
-const FRAMES_AHEAD = 3;
+const framesAhead = 3;
 
 /** The end of the file that the first read fetches in the hope that it holds the whole table. */
-const TAIL_SIZE = 64 * 1024;
+const tailSize = 64 * 1024;
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
@@ -54,10 +54,10 @@ export interface SeekableOptions {
 /** The compressed file of the raw chunks. Holds one frame in memory, and its table: 8 bytes per frame. */
 export async function* compressSeekable(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  { frameSize = FRAME_SIZE, level = constants.ZSTD_CLEVEL_DEFAULT }: SeekableOptions = {},
+  { frameSize = usualFrameSize, level = constants.ZSTD_CLEVEL_DEFAULT }: SeekableOptions = {},
 ): AsyncGenerator<Buffer, void, undefined> {
-  if (!(Number.isInteger(frameSize) && frameSize > 0 && frameSize <= LARGEST_FRAME)) {
-    throw new RangeError(`a frame size of ${frameSize} bytes is not between 1 and ${LARGEST_FRAME}`);
+  if (!(Number.isInteger(frameSize) && frameSize > 0 && frameSize <= largestFrame)) {
+    throw new RangeError(`a frame size of ${frameSize} bytes is not between 1 and ${largestFrame}`);
   }
   const sizes: number[] = [];
   for await (const raw of piecesOf(chunks, frameSize)) {
@@ -91,12 +91,12 @@ async function* piecesOf(
 }
 
 function seekTable(sizes: readonly number[]): Buffer {
-  const table = Buffer.alloc(HEADER + sizes.length * 4 + FOOTER);
-  table.writeUInt32LE(SKIPPABLE_MAGIC, 0);
-  table.writeUInt32LE(table.length - HEADER, 4);
-  for (const [index, size] of sizes.entries()) table.writeUInt32LE(size, HEADER + index * 4);
-  table.writeUInt32LE(sizes.length / 2, table.length - FOOTER);
-  table.writeUInt32LE(SEEKABLE_MAGIC, table.length - 4);
+  const table = Buffer.alloc(headerSize + sizes.length * 4 + footerSize);
+  table.writeUInt32LE(skippableMagic, 0);
+  table.writeUInt32LE(table.length - headerSize, 4);
+  for (const [index, size] of sizes.entries()) table.writeUInt32LE(size, headerSize + index * 4);
+  table.writeUInt32LE(sizes.length / 2, table.length - footerSize);
+  table.writeUInt32LE(seekableMagic, table.length - 4);
   return table;
 }
 
@@ -140,25 +140,25 @@ function corrupt(what: string): CorruptSeekableError {
 }
 
 async function readTable(read: ReadAt, size: number): Promise<Frames> {
-  if (size < HEADER + FOOTER) throw corrupt('it is too short');
-  let tail = await read(Math.max(0, size - TAIL_SIZE), Math.min(size, TAIL_SIZE));
-  if (tail.readUInt32LE(tail.length - 4) !== SEEKABLE_MAGIC) throw corrupt('it does not end with a seek table');
+  if (size < headerSize + footerSize) throw corrupt('it is too short');
+  let tail = await read(Math.max(0, size - tailSize), Math.min(size, tailSize));
+  if (tail.readUInt32LE(tail.length - 4) !== seekableMagic) throw corrupt('it does not end with a seek table');
   const descriptor = tail.readUInt8(tail.length - 5);
-  if ((descriptor & RESERVED) !== 0) throw corrupt('its seek table is of an unknown kind');
-  const count = tail.readUInt32LE(tail.length - FOOTER);
-  const entry = ENTRY + (descriptor & HAS_CHECKSUMS ? 4 : 0);
-  const length = HEADER + count * entry + FOOTER;
+  if ((descriptor & reserved) !== 0) throw corrupt('its seek table is of an unknown kind');
+  const count = tail.readUInt32LE(tail.length - footerSize);
+  const entry = entrySize + (descriptor & hasChecksums ? 4 : 0);
+  const length = headerSize + count * entry + footerSize;
   if (length > size) throw corrupt('its seek table is longer than the file');
   if (length > tail.length) tail = await read(size - length, length);
   const table = tail.subarray(tail.length - length);
-  if (table.readUInt32LE(0) !== SKIPPABLE_MAGIC || table.readUInt32LE(4) !== length - HEADER) {
+  if (table.readUInt32LE(0) !== skippableMagic || table.readUInt32LE(4) !== length - headerSize) {
     throw corrupt('its seek table does not begin where it should');
   }
 
   const frames = { compressed: new Float64Array(count + 1), raw: new Float64Array(count + 1) };
-  for (let index = 0, at = HEADER; index < count; index++, at += entry) {
+  for (let index = 0, at = headerSize; index < count; index++, at += entry) {
     const rawSize = table.readUInt32LE(at + 4);
-    if (rawSize > LARGEST_FRAME) throw corrupt(`frame ${index} is said to unpack to ${rawSize} bytes`);
+    if (rawSize > largestFrame) throw corrupt(`frame ${index} is said to unpack to ${rawSize} bytes`);
     frames.compressed[index + 1] = (frames.compressed[index] as number) + table.readUInt32LE(at);
     frames.raw[index + 1] = (frames.raw[index] as number) + rawSize;
   }
@@ -177,7 +177,7 @@ async function* readRange(
   while ((raw[frame] as number) < end) {
     const start = compressed[frame] as number;
     let next = frame + 1;
-    while ((raw[next] as number) < end && (compressed[next + 1] as number) - start <= READ_SIZE) next++;
+    while ((raw[next] as number) < end && (compressed[next + 1] as number) - start <= readSize) next++;
     const bytes = await read(start, (compressed[next] as number) - start);
     const unpacked = (of: number): Promise<Buffer> => {
       const piece = bytes.subarray((compressed[of] as number) - start, (compressed[of + 1] as number) - start);
@@ -188,7 +188,7 @@ async function* readRange(
     const coming: Promise<Buffer>[] = [];
     for (let begun = frame; frame < next; frame++) {
       // Several threads unpack: while one frame is used, the next ones are made.
-      while (begun < next && begun < frame + FRAMES_AHEAD) coming.push(unpacked(begun++));
+      while (begun < next && begun < frame + framesAhead) coming.push(unpacked(begun++));
       const begin = raw[frame] as number;
       const content = (await coming.shift()) as Buffer;
       const wanted = content.subarray(Math.max(0, from - begin), end - begin);

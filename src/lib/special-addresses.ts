@@ -7,7 +7,7 @@ import { networkInterfaces } from 'node:os';
  *
  * For IPv4 these are the blocks that the registries keep for other uses.
  */
-export const REFUSED_IPV4_RANGES: readonly string[] = [
+export const refusedIpv4Ranges: readonly string[] = [
   '0.0.0.0/8',
   '10.0.0.0/8',
   '100.64.0.0/10',
@@ -27,7 +27,7 @@ export const REFUSED_IPV4_RANGES: readonly string[] = [
 ];
 
 /** Of these, what stays closed to builds whatever is allowed: this machine, its link, and what slirp4netns makes up. */
-export const CLOSED_IPV4_RANGES: readonly string[] = [
+export const closedIpv4Ranges: readonly string[] = [
   '0.0.0.0/8',
   '10.0.2.0/24',
   '127.0.0.0/8',
@@ -41,7 +41,7 @@ export const CLOSED_IPV4_RANGES: readonly string[] = [
  * prefixes of NAT64, and IPv4 addresses written as IPv6. And what is inside, but for documentation or for protocols
  * that carry an IPv4 address which somebody on the way would call instead (Teredo, 6to4).
  */
-export const REFUSED_IPV6_RANGES: readonly string[] = [
+export const refusedIpv6Ranges: readonly string[] = [
   '::/3',
   '2001::/23',
   '2001:db8::/32',

@@ -12,22 +12,22 @@ export const plainJson: Encoder = (text) => JSON.stringify(text).slice(1, -1);
 function jsonEncoder(slashes: boolean, html: RegExp | undefined, others: 'raw' | 'lower' | 'upper'): Encoder {
   return (text) => {
     const json = slashes ? plainJson(text).replaceAll('/', '\\/') : plainJson(text);
-    const safe = html ? unicode(json, html, html === QUOTES_TOO) : json;
+    const safe = html ? unicode(json, html, html === quotesToo) : json;
     // Without the `u` flag: JSON escapes UTF-16 units, so that a character beyond the BMP becomes two escapes.
     return others === 'raw' ? safe : unicode(safe, /[^\0-\x7e]/g, others === 'upper');
   };
 }
 
-const QUOTES_TOO = /[<>&']/g;
-export const JSON_ENCODERS: Encoder[] = [false, true].flatMap((slashes) =>
-  [undefined, /[<>&]/g, QUOTES_TOO].flatMap((html) =>
+const quotesToo = /[<>&']/g;
+export const jsonEncoders: Encoder[] = [false, true].flatMap((slashes) =>
+  [undefined, /[<>&]/g, quotesToo].flatMap((html) =>
     (['raw', 'lower', 'upper'] as const).map((others) => jsonEncoder(slashes, html, others)),
   ),
 );
-JSON_ENCODERS.push((text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true)); // .NET
+jsonEncoders.push((text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true)); // .NET
 
 /** JavaScript, Python, PHP and Go: what is looked for inside other encodings. */
-export const USUAL_JSON = [
+export const usualJson = [
   plainJson,
   jsonEncoder(false, undefined, 'lower'),
   jsonEncoder(true, undefined, 'lower'),
@@ -54,7 +54,7 @@ function unicode(text: string, which: RegExp, upper = false): string {
  * Percent-encoding leaves some characters alone, and every library has its own idea of which. The names say
  * who leaves them.
  */
-const LEFT_ALONE = {
+const leftAlone = {
   'RFC 3986': /[\w.~-]/,
   encodeURIComponent: /[\w.~!'()*-]/,
   'HTML forms, Java': /[\w.*-]/,
@@ -76,13 +76,13 @@ function urlEncoders(alone: RegExp): [Encoder, Encoder, Encoder, Encoder] {
   return [upper, lower, plus(upper), plus(lower)];
 }
 
-export const URL_ENCODERS: Encoder[] = Object.values(LEFT_ALONE).flatMap(urlEncoders);
-const [inComponent] = urlEncoders(LEFT_ALONE.encodeURIComponent);
-const [strict, strictLower, strictPlus] = urlEncoders(LEFT_ALONE['RFC 3986']);
-const [, , inForm] = urlEncoders(LEFT_ALONE['HTML forms, Java']);
+export const allUrlEncoders: Encoder[] = Object.values(leftAlone).flatMap(urlEncoders);
+const [inComponent] = urlEncoders(leftAlone.encodeURIComponent);
+const [strict, strictLower, strictPlus] = urlEncoders(leftAlone['RFC 3986']);
+const [, , inForm] = urlEncoders(leftAlone['HTML forms, Java']);
 
 /** What other encodings are put into. */
-export const USUAL_URL: Encoder[] = [inComponent, strict, strictLower, strictPlus, inForm];
+export const usualUrl: Encoder[] = [inComponent, strict, strictLower, strictPlus, inForm];
 
 function percent(character: string): string {
   return '%' + character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0');

@@ -62,20 +62,20 @@ export interface CommitFacts {
   files: readonly string[];
 }
 
-export const LONGEST_VALUE = 1000;
+export const longestValue = 1000;
 
 /**
  * In atoms after repetitions are written out. What people write has some dozens; the worst that can be written with
  * this many takes some tens of microseconds per character of the text, and with more it takes more.
  */
-export const LARGEST_EXPRESSION = 300;
+export const largestExpression = 300;
 
 /** The fields of a rule that are not as they should be; none when it can be stored. */
 export function wrongFields(subject: string, operator: string, value: string): (keyof Rule)[] {
   const wrong: (keyof Rule)[] = [];
   if (!(subjects as readonly string[]).includes(subject)) wrong.push('subject');
   if (!(operators as readonly string[]).includes(operator)) wrong.push('operator');
-  const usable = value.trim() !== '' && value.length <= LONGEST_VALUE;
+  const usable = value.trim() !== '' && value.length <= longestValue;
   if (!usable || (operator === 'matches' && !compiles(value))) wrong.push('value');
   return wrong;
 }
@@ -127,7 +127,7 @@ const holds: Record<Operator, (values: readonly string[], value: string) => bool
 };
 
 function compiles(expression: string): boolean {
-  if (expressionSize(expression) > LARGEST_EXPRESSION) return false;
+  if (expressionSize(expression) > largestExpression) return false;
   try {
     engine().compile(expression);
     return true;

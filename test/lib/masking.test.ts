@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createMask } from '../../src/lib/masking.ts';
 
-const SECRET = 'correct-horse/battery';
+const secret = 'correct-horse/battery';
 
 function maskAll(values: string[], ...chunks: (string | Buffer)[]): string {
   const mask = createMask(values);
@@ -13,19 +13,19 @@ const byByte = (text: string): string[] => text.split('');
 
 describe('masking a stream', () => {
   it('hides a value and leaves everything around it', () => {
-    assert.equal(maskAll([SECRET], `a ${SECRET} b ${SECRET}\n`), 'a [masked] b [masked]\n');
+    assert.equal(maskAll([secret], `a ${secret} b ${secret}\n`), 'a [masked] b [masked]\n');
   });
 
   it('hides a value wherever a chunk boundary cuts through it [promise: build-secrets]', () => {
-    const text = `>${SECRET}<`;
+    const text = `>${secret}<`;
     for (let cut = 0; cut <= text.length; cut++) {
-      assert.equal(maskAll([SECRET], text.slice(0, cut), text.slice(cut)), '>[masked]<', `cut at ${cut}`);
+      assert.equal(maskAll([secret], text.slice(0, cut), text.slice(cut)), '>[masked]<', `cut at ${cut}`);
     }
-    assert.equal(maskAll([SECRET], ...byByte(text)), '>[masked]<');
+    assert.equal(maskAll([secret], ...byByte(text)), '>[masked]<');
   });
 
   it('shows a prompt at once, and only what may become a secret waits', () => {
-    const mask = createMask([SECRET]);
+    const mask = createMask([secret]);
     assert.equal(mask.push(Buffer.from('Password: ')).toString(), 'Password: ');
     assert.equal(mask.push(Buffer.from('is it correct')).toString(), 'is it ');
     assert.equal(mask.push(Buffer.from('-horse')).toString(), '');
@@ -34,7 +34,7 @@ describe('masking a stream', () => {
   });
 
   it('shows at the end of the stream what was held back, and then starts afresh', () => {
-    const mask = createMask([SECRET]);
+    const mask = createMask([secret]);
     assert.equal(mask.push(Buffer.from('correct-hor')).length, 0);
     assert.equal(mask.flush().toString(), 'correct-hor');
     assert.equal(mask.push(Buffer.from('se/battery')).toString(), 'se/battery');
@@ -90,8 +90,8 @@ describe('masking a stream', () => {
 
   it('passes every byte that is no secret, valid text or not', () => {
     const noise = Buffer.from(Array.from({ length: 2048 }, (_, index) => (index * 197) & 255));
-    const mask = createMask([SECRET]);
-    const shown = Buffer.concat([mask.push(noise), mask.push(Buffer.from(SECRET)), mask.push(noise), mask.flush()]);
+    const mask = createMask([secret]);
+    const shown = Buffer.concat([mask.push(noise), mask.push(Buffer.from(secret)), mask.push(noise), mask.flush()]);
     assert.deepEqual(shown, Buffer.concat([noise, Buffer.from('[masked]'), noise]));
   });
 
@@ -99,14 +99,14 @@ describe('masking a stream', () => {
     const chunk = Buffer.from('nothing to see here');
     assert.equal(createMask([]).push(chunk), chunk);
     assert.equal(createMask(['short']).push(chunk), chunk);
-    assert.equal(createMask([SECRET]).push(chunk), chunk);
+    assert.equal(createMask([secret]).push(chunk), chunk);
     assert.equal(createMask([]).flush().length, 0);
   });
 
   it('masks a text apart from the stream', () => {
-    const mask = createMask([SECRET]);
+    const mask = createMask([secret]);
     mask.push(Buffer.from('correct-'));
-    assert.equal(mask.maskText(`horse/battery ${SECRET} é correct-`), 'horse/battery [masked] é correct-');
+    assert.equal(mask.maskText(`horse/battery ${secret} é correct-`), 'horse/battery [masked] é correct-');
     assert.equal(mask.push(Buffer.from('horse/battery')).toString(), '[masked]');
     assert.equal(createMask([]).maskText('as it is'), 'as it is');
   });

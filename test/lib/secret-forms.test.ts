@@ -5,7 +5,7 @@ import { createMask } from '../../src/lib/masking.ts';
 import { run } from '../../src/lib/processes.ts';
 import { secretForms } from '../../src/lib/secret-forms.ts';
 
-const KEY = [
+const key = [
   '-----BEGIN SAMPLE KEY-----',
   'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj',
   'MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu',
@@ -16,7 +16,7 @@ const KEY = [
 ].join('\n');
 
 /** With characters that every encoding treats in its own way. */
-const AWKWARD = `p@ss w/rd+"é"\\ <&> 'x'~*!(☃)`;
+const awkward = `p@ss w/rd+"é"\\ <&> 'x'~*!(☃)`;
 
 const hex = (unit: string): string => unit.charCodeAt(0).toString(16).padStart(4, '0');
 const hidden = (value: string, text: string): string => createMask([value]).maskText(text);
@@ -36,7 +36,7 @@ describe('the forms of a secret', () => {
   });
 
   it('hides the lines that the base64 program breaks a long one into', async () => {
-    for (const value of ['x'.repeat(58), 'y'.repeat(60), 'z'.repeat(200), KEY]) {
+    for (const value of ['x'.repeat(58), 'y'.repeat(60), 'z'.repeat(200), key]) {
       for (const width of ['', '-w64']) {
         for (const print of ['printf %s', 'echo']) {
           const text = await output(`${print} "$VALUE" | base64 ${width}`, value);
@@ -69,9 +69,9 @@ describe('the forms of a secret', () => {
       '  lambda x: json.dumps(x,ensure_ascii=False)[1:-1], lambda x: base64.urlsafe_b64encode(x.encode()).decode(),',
       '  lambda x: json.dumps(json.dumps(x,ensure_ascii=False)[1:-1],ensure_ascii=False)[1:-1]]: print(f(v))',
     ].join('\n');
-    const { stdout, status } = await run('python3', ['-c', python], { env: { ...process.env, VALUE: AWKWARD } });
+    const { stdout, status } = await run('python3', ['-c', python], { env: { ...process.env, VALUE: awkward } });
     assert.equal(status, 0);
-    assert.match(hidden(AWKWARD, stdout.toString()), /^(\[masked\]\n){7}$/);
+    assert.match(hidden(awkward, stdout.toString()), /^(\[masked\]\n){7}$/);
   });
 
   it('hides what JavaScript makes of it', () => {
@@ -83,7 +83,7 @@ describe('the forms of a secret', () => {
       (value) => JSON.stringify(value).slice(1, -1),
       (value) => JSON.stringify(value).slice(1, -1).replaceAll('/', '\\/'),
     ];
-    for (const encode of encoders) assert.equal(hidden(AWKWARD, `<${encode(AWKWARD)}>`), '<[masked]>', encode(AWKWARD));
+    for (const encode of encoders) assert.equal(hidden(awkward, `<${encode(awkward)}>`), '<[masked]>', encode(awkward));
   });
 
   it('hides a document inside a document, whichever way its characters are escaped', async () => {
@@ -97,7 +97,7 @@ describe('the forms of a secret', () => {
       '  print(d); print(up(d)); print(slash(d))',
       '  once=slash(json.dumps({"s":v},ensure_ascii=a)); print(slash(json.dumps(once,ensure_ascii=b)))',
     ].join('\n');
-    for (const value of ['pässwörd', 'пароль/пароль', 'key-🔑🔑-"ü"/x', AWKWARD]) {
+    for (const value of ['pässwörd', 'пароль/пароль', 'key-🔑🔑-"ü"/x', awkward]) {
       const { stdout, status, stderr } = await run('python3', ['-c', python], {
         env: { ...process.env, VALUE: value, PYTHONIOENCODING: 'utf-8' },
       });
@@ -120,17 +120,17 @@ describe('the forms of a secret', () => {
       '  lambda x: u.quote_plus(json.dumps(x)[1:-1]), lambda x: q(e(x)),',
       '  lambda x: e(e(x)), html.escape, lambda x: html.escape(x,quote=False)]: print(f(v))',
     ].join('\n');
-    const options = { env: { ...process.env, VALUE: AWKWARD } };
+    const options = { env: { ...process.env, VALUE: awkward } };
     const { stdout, status, stderr } = await run('python3', ['-c', python], options);
     assert.equal(status, 0, stderr.toString());
-    for (const line of hidden(AWKWARD, stdout.toString()).trimEnd().split('\n')) assert.equal(line, '[masked]');
+    for (const line of hidden(awkward, stdout.toString()).trimEnd().split('\n')) assert.equal(line, '[masked]');
     // A document with the value in it, encoded whole: what is left are characters that neighbours have a part in.
-    for (const json of [{ s: AWKWARD }, { longer: AWKWARD }, { token: AWKWARD, more: 1 }]) {
+    for (const json of [{ s: awkward }, { longer: awkward }, { token: awkward, more: 1 }]) {
       const escaped = JSON.stringify(json).replaceAll(/[^\0-\x7e]/g, (unit) => `\\u${hex(unit)}`);
       for (const text of [JSON.stringify(json), escaped]) {
         const encoded = Buffer.from(text).toString('base64');
-        const own = Math.floor((JSON.stringify(AWKWARD).length * 8) / 6) - 4;
-        assert.ok(hidden(AWKWARD, encoded).replace('[masked]', '').length <= encoded.length - own, encoded);
+        const own = Math.floor((JSON.stringify(awkward).length * 8) / 6) - 4;
+        assert.ok(hidden(awkward, encoded).replace('[masked]', '').length <= encoded.length - own, encoded);
       }
     }
   });
@@ -154,12 +154,12 @@ describe('the forms of a secret', () => {
   });
 
   it('hides a value of several lines whole and line by line', () => {
-    assert.equal(hidden(KEY, `>${KEY}<`), '>[masked]<');
-    assert.equal(hidden(KEY, `>${KEY.replaceAll('\n', '\r\n')}<`), '>[masked]<');
-    assert.equal(hidden(KEY, `>${KEY.trim()}<`), '>[masked]<');
-    assert.equal(hidden(KEY, `>${JSON.stringify(KEY)}<`), '>"[masked]"<');
-    assert.equal(hidden(KEY, `>${KEY.trim().replaceAll('\n', ' ')}<`), '>[masked]<');
-    assert.equal(hidden(KEY, KEY.trim().replaceAll(/^/gm, '| ')).replaceAll('| [masked]', '').trim(), '| short');
+    assert.equal(hidden(key, `>${key}<`), '>[masked]<');
+    assert.equal(hidden(key, `>${key.replaceAll('\n', '\r\n')}<`), '>[masked]<');
+    assert.equal(hidden(key, `>${key.trim()}<`), '>[masked]<');
+    assert.equal(hidden(key, `>${JSON.stringify(key)}<`), '>"[masked]"<');
+    assert.equal(hidden(key, `>${key.trim().replaceAll('\n', ' ')}<`), '>[masked]<');
+    assert.equal(hidden(key, key.trim().replaceAll(/^/gm, '| ')).replaceAll('| [masked]', '').trim(), '| short');
   });
 
   it('hides a value without the white space around it', () => {

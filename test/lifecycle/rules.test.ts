@@ -4,8 +4,8 @@ import * as fc from 'fast-check';
 import {
   applies,
   type CommitFacts,
-  LARGEST_EXPRESSION,
-  LONGEST_VALUE,
+  largestExpression,
+  longestValue,
   type Operator,
   operators,
   type Subject,
@@ -141,7 +141,7 @@ describe('a rule that is offered', () => {
 
   it('has a value of bounded length', () => {
     for (const operator of operators) {
-      const longest = operator === 'matches' ? LARGEST_EXPRESSION : LONGEST_VALUE;
+      const longest = operator === 'matches' ? largestExpression : longestValue;
       assert.equal(validRule('commit.message', operator, 'x'.repeat(longest)), true);
       assert.equal(validRule('commit.message', operator, 'x'.repeat(longest + 1)), false);
     }

@@ -71,7 +71,7 @@ export interface Mirrors {
 }
 
 const month = 30 * 24 * 3600 * 1000;
-const GIB = 1024 ** 3;
+const gibibyte = 1024 ** 3;
 
 /** git starts a handful of processes, and as many threads as there are cores in some of them. */
 const mostProcesses = 256;
@@ -79,8 +79,8 @@ const mostProcesses = 256;
 export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const { sandboxes, isolation = 'required', sshConfig, log = () => {} } = options;
   const { connectSeconds = 15, connectionMs = 20_000, longestSilenceMs = 600_000 } = options;
-  const { timeoutMs = 900_000, checkoutBytes = 20 * GIB } = options;
-  const { memoryBytes = Math.min(2 * GIB, Math.floor(totalmem() / 2)) } = options;
+  const { timeoutMs = 900_000, checkoutBytes = 20 * gibibyte } = options;
+  const { memoryBytes = Math.min(2 * gibibyte, Math.floor(totalmem() / 2)) } = options;
   const { takeRoom = async () => {} } = options;
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });

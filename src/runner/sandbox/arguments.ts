@@ -1,16 +1,16 @@
 import { join } from 'node:path';
-import { BUILD_USER, PLACES, USUAL_PATH, type Job, type Network } from './types.ts';
+import { buildUser, places, usualPath, type Job, type Network } from './types.ts';
 
 /** The descriptor on which bubblewrap tells of the sandbox's first process; steps.ts has the others. */
-export const STATUS_FD = 6;
+export const statusDescriptor = 6;
 /** The descriptor from which it reads the filter for system calls. */
-export const SECCOMP_FD = 8;
+export const seccompDescriptor = 8;
 
-const FILTERS: { [architecture in NodeJS.Architecture]?: string } = { x64: 'x86_64.bpf', arm64: 'aarch64.bpf' };
+const filters: { [architecture in NodeJS.Architecture]?: string } = { x64: 'x86_64.bpf', arm64: 'aarch64.bpf' };
 
 /** The filter for this machine; docs/decisions/0027 tells of it. */
 export function seccompFilter(): string {
-  const name = FILTERS[process.arch];
+  const name = filters[process.arch];
   if (name === undefined) throw new Error(`there is no filter for the system calls of ${process.arch}`);
   return join(import.meta.dirname, 'seccomp', name);
 }
@@ -24,19 +24,19 @@ export function commonArguments(network: Network): string[] {
   return [
     ['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
     network === 'none' ? ['--unshare-net'] : [],
-    ['--disable-userns', '--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', BUILD_USER.name],
-    ['--uid', `${BUILD_USER.uid}`, '--gid', `${BUILD_USER.gid}`, '--json-status-fd', `${STATUS_FD}`, '--clearenv'],
-    ['--seccomp', `${SECCOMP_FD}`],
+    ['--disable-userns', '--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', buildUser.name],
+    ['--uid', `${buildUser.uid}`, '--gid', `${buildUser.gid}`, '--json-status-fd', `${statusDescriptor}`, '--clearenv'],
+    ['--seccomp', `${seccompDescriptor}`],
     ['--proc', '/proc', '--remount-ro', '/'],
   ].flat();
 }
 
-export function environment(job: Job, home: string = PLACES.home): Record<string, string> {
+export function environment(job: Job, home: string = places.home): Record<string, string> {
   const all = {
-    PATH: USUAL_PATH,
+    PATH: usualPath,
     HOME: home,
-    USER: BUILD_USER.name,
-    LOGNAME: BUILD_USER.name,
+    USER: buildUser.name,
+    LOGNAME: buildUser.name,
     SHELL: '/bin/sh',
     LANG: 'C.UTF-8',
     ...job.environment,

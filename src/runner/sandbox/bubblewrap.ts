@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { SECCOMP_FD, seccompFilter, STATUS_FD } from './arguments.ts';
+import { seccompDescriptor, seccompFilter, statusDescriptor } from './arguments.ts';
 import { ignore } from './cgroup-files.ts';
 import { signalAll } from './descendants.ts';
-import { GRACE_MS } from './ending.ts';
+import { graceMs } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';
-import { announced, AWAIT_SCRIPT, NEVER_FD, REPORT_FD, SCRIPT_FD } from './steps.ts';
+import { announced, awaitScript, neverDescriptor, reportDescriptor, scriptDescriptor } from './steps.ts';
 import type { Command } from './types.ts';
 
 /**
@@ -48,11 +48,11 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
     0: { file: '/dev/null' },
     1: 'writes',
     2: 'writes',
-    [SCRIPT_FD]: 'reads',
-    [REPORT_FD]: 'writes',
-    [STATUS_FD]: 'writes',
-    [NEVER_FD]: 'waits for ever',
-    [SECCOMP_FD]: { file: seccompFilter() },
+    [scriptDescriptor]: 'reads',
+    [reportDescriptor]: 'writes',
+    [statusDescriptor]: 'writes',
+    [neverDescriptor]: 'waits for ever',
+    [seccompDescriptor]: { file: seccompFilter() },
   };
 }
 
@@ -61,7 +61,7 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
  * forbids devices by itself, but for the few that every sandbox has.
  */
 export function bubblewrapCommand(root: string, common: readonly string[]): Command {
-  return ['bwrap', '--dev-bind', root, '/', ...common, '--', '/bin/sh', '-c', AWAIT_SCRIPT];
+  return ['bwrap', '--dev-bind', root, '/', ...common, '--', '/bin/sh', '-c', awaitScript];
 }
 
 export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblewrap> {
@@ -73,8 +73,10 @@ export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblew
       opened.push(fd);
       return fd;
     };
-    const reading = [REPORT_FD, STATUS_FD, 2, 1].map((descriptor) => open(descriptor, constants.O_RDONLY));
-    const writing = open(SCRIPT_FD, constants.O_WRONLY);
+    const reading = [reportDescriptor, statusDescriptor, 2, 1].map((descriptor) =>
+      open(descriptor, constants.O_RDONLY),
+    );
+    const writing = open(scriptDescriptor, constants.O_WRONLY);
     namespaces.opened();
     return heldBubblewrap(pid, ended, reading as Four, writing);
   } catch (error) {
@@ -106,7 +108,7 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   // By its first process, and not by bubblewrap's own outside: were that to die while it opens the sandbox, what it has
   // made by then would wait for it for ever.
   const kill = async (): Promise<void> => {
-    for (const deadline = performance.now() + GRACE_MS; ; await delay(1)) {
+    for (const deadline = performance.now() + graceMs; ; await delay(1)) {
       if (isOver) return;
       const first = init() ?? (performance.now() > deadline ? pid : null);
       if (first !== null) return signalAll([first], 'SIGKILL');
@@ -136,7 +138,7 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
 }
 
 /** What an empty pipe takes at once, on every Linux. */
-const FITS = 4096 * 15;
+const fits = 4096 * 15;
 
 /**
  * Writes all of it. Nobody has written to the pipe before, so a little fits without waiting. It stays open until what is
@@ -144,7 +146,7 @@ const FITS = 4096 * 15;
  */
 function give(fd: number, text: string): () => void {
   const bytes = Buffer.from(text);
-  const written = writeSync(fd, bytes.subarray(0, FITS));
+  const written = writeSync(fd, bytes.subarray(0, fits));
   if (written === bytes.length) return () => closeSync(fd);
   const pipe = new Socket({ fd, readable: false, writable: true });
   pipe.on('error', () => {}); // a bubblewrap that died says why on its standard error
@@ -152,13 +154,13 @@ function give(fd: number, text: string): () => void {
   return () => pipe.destroy();
 }
 
-const MOST_HEARD = 64 * 1024;
+const mostHeard = 64 * 1024;
 
 function remember(fd: number, heard: () => void): { text: () => string; closed: Promise<unknown> } {
   const stream = new Socket({ fd, readable: true, writable: false });
   let text = '';
   stream.on('data', (chunk: Buffer) => {
-    if (text.length < MOST_HEARD) text += chunk.toString();
+    if (text.length < mostHeard) text += chunk.toString();
     heard();
   });
   stream.on('error', () => {}); // a pipe that breaks has nothing more to tell
@@ -173,7 +175,7 @@ function lookAt(fd: number): { text: () => string; close: () => void } {
   const look = (): string => {
     if (!isOpen) return text;
     // What does not fill the buffer was all there is; to ask once more would cost an error.
-    for (let length = buffer.length; length === buffer.length && text.length < MOST_HEARD;) {
+    for (let length = buffer.length; length === buffer.length && text.length < mostHeard;) {
       length = readNow(fd, buffer);
       text += buffer.toString('utf8', 0, length);
     }

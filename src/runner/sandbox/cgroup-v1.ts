@@ -6,17 +6,17 @@ import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
 import type { Limits } from './types.ts';
 
 /** Version 1: one hierarchy per controller, and a directory in each. */
-const CONTROLLERS = ['memory', 'pids', 'cpu'] as const;
-type Controller = (typeof CONTROLLERS)[number];
+const neededControllers = ['memory', 'pids', 'cpu'] as const;
+type Controller = (typeof neededControllers)[number];
 
-const CPU_PERIOD_US = 100_000;
+const cpuPeriodUs = 100_000;
 
 export async function findVersion1(
   mounts: readonly GroupMount[],
   own: ReadonlyMap<string, string>,
 ): Promise<CgroupTree | null> {
   const parents = {} as Record<Controller, string>;
-  for (const controller of CONTROLLERS) {
+  for (const controller of neededControllers) {
     const mount = mounts.find(({ version, controllers }) => version === 1 && controllers.includes(controller));
     if (!mount) return null;
     // Below the runner's own group, so that whatever limits the runner limits its builds too. In a container
@@ -57,7 +57,7 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
       write(pids, 'pids.max', limits.processes);
-      write(cpu, 'cpu.cfs_quota_us', limits.cpus === undefined ? -1 : Math.round(limits.cpus * CPU_PERIOD_US));
+      write(cpu, 'cpu.cfs_quota_us', limits.cpus === undefined ? -1 : Math.round(limits.cpus * cpuPeriodUs));
       current = limits;
     },
     entrances: [memory, pids, cpu].map((directory) => join(directory, 'cgroup.procs')),

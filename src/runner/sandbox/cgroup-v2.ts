@@ -11,9 +11,9 @@ import type { Limits } from './types.ts';
  * that can hand down memory and pids becomes the parent. A service with delegated control (systemd's
  * `Delegate=yes`) may write to its own group alone; there the processes move one level down to make room.
  */
-const NEEDED = ['memory', 'pids'];
-const CPU_PERIOD_US = 100_000;
-const MAKE_ROOM = 'headrace-runner';
+const needed = ['memory', 'pids'];
+const cpuPeriodUs = 100_000;
+const makeRoom = 'headrace-runner';
 
 export async function findVersion2(
   mounts: readonly GroupMount[],
@@ -48,7 +48,7 @@ async function findParent(top: string, own: string): Promise<string | null> {
   // the processes of others, which the kernel does not stop it from.
   const delegated = process.getuid?.() !== 0 && own !== top && (await writable(own)) && (await offers(own));
   if (!delegated) return null;
-  const room = join(own, MAKE_ROOM);
+  const room = join(own, makeRoom);
   makeGroup(room);
   for (const pid of readPids(own)) attempt(() => write(room, 'cgroup.procs', pid)); // one may just have ended
   return (await handsDown(own)) ? own : null;
@@ -64,17 +64,17 @@ function attempt(work: () => void): void {
 
 async function offers(directory: string): Promise<boolean> {
   const available = (await read(directory, 'cgroup.controllers')).trim().split(' ');
-  return NEEDED.every((controller) => available.includes(controller));
+  return needed.every((controller) => available.includes(controller));
 }
 
 async function handsDown(directory: string): Promise<boolean> {
   if (!(await offers(directory))) return false;
-  for (const controller of [...NEEDED, 'cpu']) {
+  for (const controller of [...needed, 'cpu']) {
     // Refused where the group has processes of its own; what counts is what stands there afterwards.
     attempt(() => write(directory, 'cgroup.subtree_control', `+${controller}`));
   }
   const handed = (await read(directory, 'cgroup.subtree_control')).trim().split(' ');
-  return NEEDED.every((controller) => handed.includes(controller));
+  return needed.every((controller) => handed.includes(controller));
 }
 
 function group(directory: string, cpu: boolean): Cgroup {
@@ -86,8 +86,8 @@ function group(directory: string, cpu: boolean): Cgroup {
       write(directory, 'memory.max', limits.memoryBytes);
       writeIfThere(directory, 'memory.swap.max', 0);
       write(directory, 'pids.max', limits.processes);
-      const quota = limits.cpus === undefined ? 'max' : Math.round(limits.cpus * CPU_PERIOD_US);
-      if (cpu) write(directory, 'cpu.max', `${quota} ${CPU_PERIOD_US}`);
+      const quota = limits.cpus === undefined ? 'max' : Math.round(limits.cpus * cpuPeriodUs);
+      if (cpu) write(directory, 'cpu.max', `${quota} ${cpuPeriodUs}`);
       current = limits;
     },
     entrances: [join(directory, 'cgroup.procs')],

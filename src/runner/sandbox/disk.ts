@@ -21,12 +21,12 @@ interface Watched {
   end: () => void;
 }
 
-const EVERY_MS = 500;
-const GIB = 1024 ** 3;
+const everyMs = 500;
+const gibibyte = 1024 ** 3;
 
 export async function watchDisk(folder: string, reserveBytes?: number): Promise<DiskWatch> {
   const { blocks, bsize, files } = await statfs(folder);
-  const reserve = { bytes: reserveBytes ?? Math.min(GIB, (blocks * bsize) / 20), files: files / 20 };
+  const reserve = { bytes: reserveBytes ?? Math.min(gibibyte, (blocks * bsize) / 20), files: files / 20 };
   const runs = new Set<Watched>();
   let timer: NodeJS.Timeout | undefined;
   let looking = false;
@@ -53,7 +53,7 @@ export async function watchDisk(folder: string, reserveBytes?: number): Promise<
   return {
     watch: (entry) => {
       runs.add(entry);
-      timer ??= setInterval(tick, EVERY_MS);
+      timer ??= setInterval(tick, everyMs);
       return () => {
         runs.delete(entry);
         if (runs.size > 0) return;

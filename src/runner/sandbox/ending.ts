@@ -4,7 +4,7 @@ import type { Reason } from './types.ts';
  * How a run is made to end before its time: asked first (SIGTERM to all its processes), made to three seconds
  * later (SIGKILL). The first reason stays: a run that is cancelled while it times out was too slow.
  */
-export const GRACE_MS = 3000;
+export const graceMs = 3000;
 
 export interface Ending {
   reason(): Reason | null;
@@ -25,7 +25,7 @@ export function watchForEnd(options: {
   const end = (why: Reason): void => {
     if (reason !== null) return;
     reason = why;
-    forced = setTimeout(force, GRACE_MS);
+    forced = setTimeout(force, graceMs);
     ask().catch(force);
   };
   const cancel = (): void => end('cancelled');

@@ -9,8 +9,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { DNS_ADDRESS } from './network.ts';
-import { BUILD_USER, PLACES, type Network, type SandboxOptions } from './types.ts';
+import { dnsAddress } from './network.ts';
+import { buildUser, places, type Network, type SandboxOptions } from './types.ts';
 
 /**
  * The /etc that a build sees: a folder put together once, when the sandboxes are opened.
@@ -20,8 +20,8 @@ import { BUILD_USER, PLACES, type Network, type SandboxOptions } from './types.t
  * of the machine may read. One folder instead of many small mounts, because each mount costs every start. It is hundreds of
  * small files, which take several times as long when a thread is asked for each.
  */
-const FOR_ALL = 'alternatives ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf';
-const FOR_BUILDS = {
+const forAll = 'alternatives ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf';
+const forBuilds = {
   'the C library': 'gai.conf host.conf protocols services rpc',
   'time, language, the name of the system':
     'localtime timezone locale.alias locale.conf default/locale os-release debian_version lsb-release shells',
@@ -38,21 +38,21 @@ const FOR_BUILDS = {
 
 export function composeEtc(target: string, network: Network, content: SandboxOptions['etc']): void {
   mkdirSync(target, { recursive: true, mode: 0o755 });
-  const taken = content === 'bare' ? [FOR_ALL] : [FOR_ALL, ...Object.values(FOR_BUILDS)];
+  const taken = content === 'bare' ? [forAll] : [forAll, ...Object.values(forBuilds)];
   for (const name of taken.flatMap((names) => names.split(' '))) {
     mkdirSync(join(target, name, '..'), { recursive: true });
     take(join('/etc', name), join(target, name));
   }
-  const { name, uid, gid } = BUILD_USER;
+  const { name, uid, gid } = buildUser;
   const nobody = 65_534;
   const texts: Record<string, string> = {
-    passwd: `root:x:0:0:root:/:/usr/sbin/nologin\n${name}:x:${uid}:${gid}:build:${PLACES.home}:/bin/sh\nnobody:x:${nobody}:${nobody}:nobody:/:/usr/sbin/nologin\n`,
+    passwd: `root:x:0:0:root:/:/usr/sbin/nologin\n${name}:x:${uid}:${gid}:build:${places.home}:/bin/sh\nnobody:x:${nobody}:${nobody}:nobody:/:/usr/sbin/nologin\n`,
     group: `root:x:0:\n${name}:x:${gid}:\nnogroup:x:${nobody}:\n`,
     hostname: `${name}\n`,
     hosts: `127.0.0.1 localhost ${name}\n::1 localhost ip6-localhost ip6-loopback\n`,
   };
   // Outside names are looked up through the network's own forwarder, whatever the machine's resolver is.
-  if (network === 'internet') texts['resolv.conf'] = `nameserver ${DNS_ADDRESS}\n`;
+  if (network === 'internet') texts['resolv.conf'] = `nameserver ${dnsAddress}\n`;
   for (const [file, text] of Object.entries(texts)) writeFileSync(join(target, file), text, { mode: 0o644 });
   if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
 }

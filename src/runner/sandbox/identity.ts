@@ -27,22 +27,24 @@ export interface RunUser {
   mapped: { files: number; run: number } | undefined;
 }
 
-const FILES = [1_913_000_000, 65_533];
-const RUNS = { first: 1_913_000_001, last: 2_147_483_646 };
+const fileUsers = [1_913_000_000, 65_533];
+const runUsers = { first: 1_913_000_001, last: 2_147_483_646 };
 
 export function buildUsers(): BuildUsers {
   if (process.getuid?.() !== 0) return sharedUser({ uid: -1, gid: -1 });
-  const chosen = FILES.find((id) => exists(id, id));
+  const chosen = fileUsers.find((id) => exists(id, id));
   if (chosen === undefined)
-    throw new Error(`this machine has no user id to spare: none of ${FILES.join(', ')} exists in /proc/self/uid_map`);
+    throw new Error(
+      `this machine has no user id to spare: none of ${fileUsers.join(', ')} exists in /proc/self/uid_map`,
+    );
   const files = { uid: chosen, gid: chosen };
-  if (!exists(RUNS.first, RUNS.last)) return sharedUser(files);
+  if (!exists(runUsers.first, runUsers.last)) return sharedUser(files);
   // Another runner on this machine, or the last one, is not likely to have begun near the same number.
-  let next = randomInt(RUNS.first, RUNS.last);
+  let next = randomInt(runUsers.first, runUsers.last);
   return {
     files,
     next: () => {
-      next = next < RUNS.last ? next + 1 : RUNS.first;
+      next = next < runUsers.last ? next + 1 : runUsers.first;
       return { run: { uid: next, gid: next }, mapped: { files: chosen, run: next } };
     },
   };

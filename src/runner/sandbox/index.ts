@@ -10,7 +10,7 @@ import { openOutside } from './network.ts';
 import { plainRunner } from './plain.ts';
 import { openPool } from './pool.ts';
 import { runInSandbox } from './run.ts';
-import { AHEAD } from './run-directories.ts';
+import { directoriesAhead } from './run-directories.ts';
 import { openSandbox } from './sandbox.ts';
 import { rootLayout } from './sandbox-root.ts';
 import { openState, type State } from './state.ts';
@@ -66,7 +66,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   };
   try {
     composeEtc(machine.etc, network, options.etc);
-    await machine.mountHelper.base({ etc: machine.etc, ...rootLayout(), own: AHEAD });
+    await machine.mountHelper.base({ etc: machine.etc, ...rootLayout(), own: directoriesAhead });
     const disk = await watchDisk(state.folder, options.diskReserveBytes);
     await findWays(machine, disk, log);
     await pool.prepare(options.prepare ?? 1);

@@ -27,7 +27,7 @@ export interface Machine {
   connect: ((namespaces: NamespacePaths) => Promise<Outside>) | undefined;
 }
 
-const PROGRAMS: Record<string, { package: string; for: (network: Network) => boolean }> = {
+const neededPrograms: Record<string, { package: string; for: (network: Network) => boolean }> = {
   bwrap: { package: 'bubblewrap', for: () => true },
   perl: { package: 'perl-base', for: () => true },
   unshare: { package: 'util-linux', for: () => true },
@@ -40,11 +40,11 @@ const PROGRAMS: Record<string, { package: string; for: (network: Network) => boo
 /** Throws an error that says what is missing and how to get it. */
 export async function requirePrograms(network: Network): Promise<void> {
   const missing: string[] = [];
-  for (const [program, need] of Object.entries(PROGRAMS)) {
+  for (const [program, need] of Object.entries(neededPrograms)) {
     if (need.for(network) && !(await present(program))) missing.push(program);
   }
   if (missing.length === 0) return;
-  const packages = [...new Set(missing.map((program) => PROGRAMS[program]?.package))].join(' ');
+  const packages = [...new Set(missing.map((program) => neededPrograms[program]?.package))].join(' ');
   const way =
     network === 'internet' && !missing.includes('bwrap')
       ? ', or run builds without a network (HEADRACE_BUILD_NETWORK=none)'

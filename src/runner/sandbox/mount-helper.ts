@@ -82,12 +82,12 @@ export interface Started {
 }
 
 /** Where what a run needs is put together, in its namespaces; its root and its own directories lie in it. */
-export const HELPER_DIRECTORY = '/sys/run';
-export const SANDBOX_ROOT = join(HELPER_DIRECTORY, 'root');
-export const OWN_DIRECTORIES = join(HELPER_DIRECTORY, 'own');
+export const helperDirectory = '/sys/run';
+export const sandboxRoot = join(helperDirectory, 'root');
+export const ownDirectories = join(helperDirectory, 'own');
 
 /** An option string has to fit into one page. */
-const LONGEST_OPTIONS = 4000;
+const longestOptions = 4000;
 
 export async function openMountHelper({ root }: { root: boolean }): Promise<MountHelper> {
   const namespaces = ['--mount', '--propagation', 'slave', ...(root ? [] : ['--user', '--map-root-user'])];
@@ -196,7 +196,7 @@ function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string 
   if (upper) options.push(`upperdir=${upper.directory}`, `workdir=${upper.work}`, 'volatile');
   if (!root) options.push('userxattr');
   const text = options.join(',');
-  if (text.length > LONGEST_OPTIONS) throw new Error(`too many layers for one overlay: ${lower.length}`);
+  if (text.length > longestOptions) throw new Error(`too many layers for one overlay: ${lower.length}`);
   return text;
 }
 

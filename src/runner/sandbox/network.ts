@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { run } from '../../lib/processes.ts';
-import { CLOSED_IPV4_RANGES, ownRanges, REFUSED_IPV4_RANGES } from '../../lib/special-addresses.ts';
+import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges } from '../../lib/special-addresses.ts';
 import type { NamespacePaths } from './mount-helper.ts';
 import type { Command } from './types.ts';
 
@@ -22,14 +22,14 @@ import type { Command } from './types.ts';
  * machines their secrets, and the machine's own addresses stay closed also then. A machine can gain addresses (a VPN, a new
  * lease), so they are looked at again every second while there are sandboxes, and the rules of all of them follow.
  *
- * Names: slirp4netns answers on DNS_ADDRESS by asking the machine's resolver, also one on loopback or in a
+ * Names: slirp4netns answers on `dnsAddress` by asking the machine's resolver, also one on loopback or in a
  * private range. It would carry any port of that address to the resolver's host, so only port 53 is let through.
  *
  * IPv4 only: slirp4netns calls its IPv6 experimental. Loopback has both.
  */
-export const DNS_ADDRESS = '10.0.2.3';
+export const dnsAddress = '10.0.2.3';
 
-const LOOK_EVERY_MS = 1000;
+const lookEveryMs = 1000;
 
 export interface Outside {
   close(): Promise<void>;
@@ -77,7 +77,7 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
         },
       };
       connected.set(own, namespaces);
-      if (connected.size === 1) looking = setInterval(look, LOOK_EVERY_MS).unref();
+      if (connected.size === 1) looking = setInterval(look, lookEveryMs).unref();
       return own;
     },
     close: () => clearInterval(looking),
@@ -138,13 +138,13 @@ async function loadRules([program, ...enter]: Command, input: string): Promise<v
 function rules(own: readonly string[], allowed: readonly string[]): string {
   return `
     table inet sandbox {
-      ${setOf('closed', [...CLOSED_IPV4_RANGES, ...own])}
+      ${setOf('closed', [...closedIpv4Ranges, ...own])}
       ${allowed.length > 0 ? setOf('allowed', allowed) : ''}
-      ${setOf('refused', REFUSED_IPV4_RANGES)}
+      ${setOf('refused', refusedIpv4Ranges)}
       chain output {
         type filter hook output priority filter; policy accept;
         oifname "lo" accept
-        ip daddr ${DNS_ADDRESS} meta l4proto { tcp, udp } th dport 53 accept
+        ip daddr ${dnsAddress} meta l4proto { tcp, udp } th dport 53 accept
         ip daddr @closed reject with icmpx type admin-prohibited
         ${allowed.length > 0 ? 'ip daddr @allowed accept' : ''}
         ip daddr @refused reject with icmpx type admin-prohibited

@@ -11,15 +11,15 @@ import { environment } from './arguments.ts';
 import type { Cgroup } from './cgroups.ts';
 import { descendants, signalAll } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
-import { GRACE_MS, watchForEnd } from './ending.ts';
+import { graceMs, watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
 import { deliver, writtenBy } from './run.ts';
-import { progress, REPORT_FD, script } from './steps.ts';
+import { progress, reportDescriptor, script } from './steps.ts';
 import { CannotMountError, type Ended, type Job } from './types.ts';
 import { copyTree } from './workspace.ts';
 
-const OURSELVES = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 
 /**
  * Runs without isolation, for machines that cannot give it: the same steps as plain processes of the runner's own
@@ -60,7 +60,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   await writeFile(steps, 'read -r _\n' + script(job.steps, { thenWait: false }));
   const fifo = join(folder, 'output');
   await run('mkfifo', ['--', fifo]);
-  const { output, writing } = openPipe(fifo, OURSELVES);
+  const { output, writing } = openPipe(fifo, ourselves);
   const child = spawn('/bin/sh', [steps], {
     cwd: workspace,
     env: { TMPDIR: join(folder, 'tmp'), ...environment(job, join(folder, 'home')) },
@@ -76,7 +76,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
     throw new Error('the shell of a run did not start', { cause: await ended.catch((error: unknown) => error) });
   }
   let report = '';
-  (child.stdio as unknown as Readable[])[REPORT_FD]?.on('data', (chunk: Buffer) => (report += chunk.toString()));
+  (child.stdio as unknown as Readable[])[reportDescriptor]?.on('data', (chunk: Buffer) => (report += chunk.toString()));
   cgroup?.add(pid);
   stdin?.on('error', () => {}).end('go\n'); // a shell that is gone already is reported by its end
 
@@ -99,7 +99,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   force();
   await cgroup?.empty();
   // Without control groups a process that left the group may live on and hold the pipe; it is not waited for.
-  const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.destroy()), GRACE_MS);
+  const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.destroy()), graceMs);
   await reading;
   clearTimeout(timeout);
   if (lost !== undefined) throw new Error('the output of a run could not be delivered', { cause: lost });

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { OWN_DIRECTORIES, type RunNamespaces } from './mount-helper.ts';
-import { PLACES, type Identity } from './types.ts';
+import { ownDirectories, type RunNamespaces } from './mount-helper.ts';
+import { places, type Identity } from './types.ts';
 
 /**
  * The directories of one run: `/tmp`, the home, and what it changes in its workspace. They are made for it and
@@ -17,14 +17,14 @@ export interface RunDirectories {
 }
 
 /** What nearly every run needs, made ahead of it. */
-export const AHEAD = {
+export const directoriesAhead = {
   tmp: { mode: 0o1777, at: '/tmp' },
-  home: { mode: 0o755, at: PLACES.home },
+  home: { mode: 0o755, at: places.home },
   changes: { mode: 0o755 },
   work: { mode: 0o755 },
 };
-const LATER_MODE = 0o755;
-export type RunDirectory = keyof typeof AHEAD | 'workspace' | 'layers';
+const laterMode = 0o755;
+export type RunDirectory = keyof typeof directoriesAhead | 'workspace' | 'layers';
 
 interface Options {
   folder: string;
@@ -32,7 +32,7 @@ interface Options {
   owner: Identity;
 }
 
-const mapped = (name: RunDirectory): string => join(OWN_DIRECTORIES, name);
+const mapped = (name: RunDirectory): string => join(ownDirectories, name);
 
 export function openRunDirectories({ folder, namespaces, owner }: Options): RunDirectories {
   const requests: Promise<void>[] = [];
@@ -41,10 +41,10 @@ export function openRunDirectories({ folder, namespaces, owner }: Options): RunD
     requests.push(promise);
   };
   request(namespaces.furnish(folder, owner));
-  const made = new Set<string>(Object.keys(AHEAD));
+  const made = new Set<string>(Object.keys(directoriesAhead));
   const path = (name: RunDirectory): string => join(folder, name);
   const make = (name: RunDirectory): string => {
-    if (!made.has(name)) request(namespaces.directory(path(name), LATER_MODE, owner));
+    if (!made.has(name)) request(namespaces.directory(path(name), laterMode, owner));
     made.add(name);
     return path(name);
   };

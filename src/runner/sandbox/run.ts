@@ -5,7 +5,7 @@ import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
 import { progress, script, settleIn } from './steps.ts';
-import { PLACES, type Ended, type Job } from './types.ts';
+import { places, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
 /**
@@ -19,7 +19,7 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const { process, cgroup } = sandbox;
   await mountAll(job, sandbox, machine);
   cgroup?.limit(job.limits);
-  const preamble = [...settleIn(PLACES.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
+  const preamble = [...settleIn(places.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
   process.release(script(job.steps, { preamble, thenWait: true }));
   const ended = await follow(sandbox, job, disk);
   const wasKilled = (cgroup?.outOfMemoryKills() ?? 0) > 0;

@@ -1,7 +1,7 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { SANDBOX_ROOT, type Base, type RunNamespaces } from './mount-helper.ts';
-import { NO_WORKSPACE, PLACES } from './types.ts';
+import { sandboxRoot, type Base, type RunNamespaces } from './mount-helper.ts';
+import { noWorkspace, places } from './types.ts';
 
 /**
  * The root of what a sandbox sees, laid out in the namespaces of its run. Of the machine it shows programs and libraries,
@@ -29,15 +29,15 @@ export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
       '/run',
       '/var',
       '/home',
-      PLACES.home,
-      PLACES.workspace,
-      `${PLACES.workspace}/${NO_WORKSPACE}`,
+      places.home,
+      places.workspace,
+      `${places.workspace}/${noWorkspace}`,
     ],
     links: { ...links, '/var/run': '/run', '/var/tmp': '/tmp' },
   };
 }
 
-const at = (place: string): string => join(SANDBOX_ROOT, place);
+const at = (place: string): string => join(sandboxRoot, place);
 
 /** `paths` are shown as they are on the machine, and only to be read. */
 export function openSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
@@ -47,7 +47,7 @@ export function openSandboxRoot(namespaces: RunNamespaces, paths: readonly strin
 }
 
 /** Where the machine has its programs and libraries. */
-const PROGRAMS = ['usr', 'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'];
+const neededPrograms = ['usr', 'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'];
 
 interface Programs {
   directories: string[];
@@ -65,7 +65,7 @@ function ofTheMachine(): Programs {
 function lookUp(): Programs {
   const directories: string[] = [];
   const links: Record<string, string> = {};
-  for (const name of PROGRAMS) {
+  for (const name of neededPrograms) {
     const found = lstatSync(join('/', name), { throwIfNoEntry: false });
     if (found?.isSymbolicLink()) links[name] = readlinkSync(join('/', name));
     else if (found) directories.push(name);

@@ -4,7 +4,7 @@ import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroups.ts';
 import type { Machine } from './machine.ts';
-import { SANDBOX_ROOT, type RunNamespaces } from './mount-helper.ts';
+import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
 import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
 import type { Limits } from './types.ts';
@@ -51,7 +51,7 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       entrances: cgroup?.entrances ?? [],
       as: user.run,
       descriptors: bubblewrapDescriptors(),
-      command: bubblewrapCommand(SANDBOX_ROOT, machine.arguments),
+      command: bubblewrapCommand(sandboxRoot, machine.arguments),
     });
     undo.push(() => namespaces.close());
     // All requests are made at once, and answered in their order.

@@ -1,9 +1,9 @@
-import { NO_WORKSPACE, type Step } from './types.ts';
+import { noWorkspace, type Step } from './types.ts';
 
 /**
  * The script that leads a run through its steps, inside the sandbox.
  *
- * It tells on a descriptor of its own (REPORT_FD) when a step starts and how it ends; the steps do not
+ * It tells on a descriptor of its own (`reportDescriptor`) when a step starts and how it ends; the steps do not
  * inherit that descriptor, nor the one it waits on. Standard error joins standard output here, not in the runner, so that
  * one pipe keeps the order in which a command wrote to both.
  *
@@ -14,11 +14,11 @@ import { NO_WORKSPACE, type Step } from './types.ts';
  * script to end by itself, bubblewrap would go before the sandbox's first process does, and that would be left
  * to the machine's init as an orphan; in containers that is often a program which never looks after orphans.
  */
-export const REPORT_FD = 5;
+export const reportDescriptor = 5;
 /** On this descriptor nothing ever comes: who reads from it waits for ever. */
-export const NEVER_FD = 7;
+export const neverDescriptor = 7;
 /** From this descriptor a shell that waits in its sandbox reads the script. */
-export const SCRIPT_FD = 4;
+export const scriptDescriptor = 4;
 
 /**
  * What the shell of a sandbox is told before its run is known. It waits for a line, because that wait ends also when
@@ -26,11 +26,11 @@ export const SCRIPT_FD = 4;
  * runner may die before that. The rest is read as a file, because shells read their input byte by byte. Only Bash would
  * wait for that file to end before it begins; the line tells how long it is.
  */
-export const AWAIT_SCRIPT = [
-  `read -r size <&${SCRIPT_FD} || exit`,
+export const awaitScript = [
+  `read -r size <&${scriptDescriptor} || exit`,
   'if [ -z "${BASH_VERSION-}" ]',
-  `then . /dev/fd/${SCRIPT_FD}`,
-  `else eval "$(/usr/bin/head -c "$size" <&${SCRIPT_FD})"`,
+  `then . /dev/fd/${scriptDescriptor}`,
+  `else eval "$(/usr/bin/head -c "$size" <&${scriptDescriptor})"`,
   'fi',
 ].join('\n');
 
@@ -51,15 +51,15 @@ export function script(steps: readonly Step[], options: ScriptOptions): string {
     'exec 2>&1 </dev/null',
     'HEADRACE_STOPPED=', // names that no variable of a run can have
     "trap 'HEADRACE_STOPPED=1' TERM",
-    `finish() { ${options.thenWait ? `read -r _ <&${NEVER_FD}; ` : ''}exit "$1"; }`,
+    `finish() { ${options.thenWait ? `read -r _ <&${neverDescriptor}; ` : ''}exit "$1"; }`,
   ];
   steps.forEach((step, index) => {
     lines.push(
       '[ -z "$HEADRACE_STOPPED" ] || finish 143',
-      `echo start ${index} >&${REPORT_FD}`,
-      `/bin/sh -c ${quote(step.command)} ${REPORT_FD}>&- ${NEVER_FD}>&-`,
+      `echo start ${index} >&${reportDescriptor}`,
+      `/bin/sh -c ${quote(step.command)} ${reportDescriptor}>&- ${neverDescriptor}>&-`,
       'HEADRACE_STATUS=$?',
-      `echo end ${index} "$HEADRACE_STATUS" >&${REPORT_FD}`,
+      `echo end ${index} "$HEADRACE_STATUS" >&${reportDescriptor}`,
       '[ "$HEADRACE_STATUS" -eq 0 ] || finish "$HEADRACE_STATUS"',
     );
   });
@@ -68,20 +68,20 @@ export function script(steps: readonly Step[], options: ScriptOptions): string {
 }
 
 /** Variables that nobody else may set in Bash, which ends when somebody tries. */
-const OWN_TO_BASH = new Set(['UID', 'EUID', 'PPID', 'OPTIND', 'SHELLOPTS', 'BASHOPTS', 'BASH_VERSINFO']);
+const ownToBash = new Set(['UID', 'EUID', 'PPID', 'OPTIND', 'SHELLOPTS', 'BASHOPTS', 'BASH_VERSINFO']);
 
 /** How a shell that has waited becomes the one of a run. */
 export function settleIn(workspace: string, environment: Record<string, string>): string[] {
   const variables = Object.entries(environment).map(([name, value]) => {
-    const unlessBash = OWN_TO_BASH.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';
+    const unlessBash = ownToBash.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';
     return `${unlessBash}command export ${name}=${quote(value)}`;
   });
   return [
-    `exec ${SCRIPT_FD}<&-`,
+    `exec ${scriptDescriptor}<&-`,
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
     // It would still be seen where the kernel does not pass mounts on.
-    `[ ! -e ${NO_WORKSPACE} ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
+    `[ ! -e ${noWorkspace} ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
     // A few names mean something to other shells too, which refuse what does not suit them and go on.
     ...(variables.length > 0 ? ['{', ...variables, '} 2>/dev/null'] : []),
   ];

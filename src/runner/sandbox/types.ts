@@ -95,15 +95,15 @@ export interface Sandboxes {
 export type { Command } from '../../lib/descriptors.ts';
 
 /** Where the sandbox has its places. */
-export const PLACES = { workspace: '/build', home: '/home/build' } as const;
+export const places = { workspace: '/build', home: '/home/build' } as const;
 
 /** Lies where the workspace will be, and is covered by it. */
-export const NO_WORKSPACE = '.headrace-no-workspace';
+export const noWorkspace = '.headrace-no-workspace';
 
-export const BUILD_USER = { name: 'build', uid: 1000, gid: 1000 } as const;
+export const buildUser = { name: 'build', uid: 1000, gid: 1000 } as const;
 
 /** Where programs are looked for when nobody says otherwise. */
-export const USUAL_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+export const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Without isolation nothing can be mounted. */
 export class CannotMountError extends Error {

@@ -3,9 +3,9 @@ import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import type { Machine } from './machine.ts';
-import { HELPER_DIRECTORY } from './mount-helper.ts';
+import { helperDirectory } from './mount-helper.ts';
 import type { Sandbox } from './sandbox.ts';
-import { CannotMountError, PLACES, type Job, type Mount } from './types.ts';
+import { CannotMountError, places, type Job, type Mount } from './types.ts';
 
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
@@ -22,7 +22,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     requests.push(request);
   };
   let bound = 0;
-  await workspace(root.at(PLACES.workspace));
+  await workspace(root.at(places.workspace));
   const mounts = withPaths(job.mounts ?? [], machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones before those inside them
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
@@ -67,7 +67,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   /** A directory as part of an overlay: under the owner that the run sees, and with a short name, because all of them have to fit into one page. */
   function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: 'mapped' | undefined = 'mapped'): string {
-    const place = join(HELPER_DIRECTORY, `l${bound++}`);
+    const place = join(helperDirectory, `l${bound++}`);
     mounting(namespaces.bind(path, place, mode, owners));
     return place;
   }

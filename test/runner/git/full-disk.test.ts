@@ -13,7 +13,7 @@ import { temporaryFolder } from '../../support/databases.ts';
 import { noSmallDisk, smallDisk, type SmallDisk } from '../../support/small-disk.ts';
 import { workplace, type Workplace } from './workplace.ts';
 
-const MB = 1024 * 1024;
+const megabyte = 1024 * 1024;
 const skip = await noSmallDisk();
 
 interface OnSmallDisk extends Workplace {
@@ -63,20 +63,20 @@ test(
   'a repository that would touch the reserve is refused in words, before it does [promise: git-limits]',
   { skip },
   async (t) => {
-    const reserve = 16 * MB;
+    const reserve = 16 * megabyte;
     const { repository, disk, fetched, said, left } = await onSmallDisk(t, 40, reserve);
     const sha = await repository.commit();
     await fetched();
     const free = disk.freeBytes();
-    await repository.commit({ files: { large: randomBytes(30 * MB) } });
+    await repository.commit({ files: { large: randomBytes(30 * megabyte) } });
     let least = free;
     const looking = setInterval(() => (least = Math.min(least, disk.freeBytes())), 1);
     await assert.rejects(fetched(), { kind: 'disk_full' });
     clearInterval(looking);
     assert.match(said(), /The disk of this runner is too small/);
     assert.deepEqual(left(), []);
-    assert.ok(disk.freeBytes() > free - MB, `${free - disk.freeBytes()} bytes stay`);
-    assert.ok(least < free - 8 * MB && least > reserve - 2 * MB, `it came down to ${least} free bytes`);
+    assert.ok(disk.freeBytes() > free - megabyte, `${free - disk.freeBytes()} bytes stay`);
+    assert.ok(least < free - 8 * megabyte && least > reserve - 2 * megabyte, `it came down to ${least} free bytes`);
     await repository.overwrite('main', sha);
     assert.equal((await fetched()).sha, sha);
   },
@@ -86,13 +86,13 @@ test(
   'what is small is fetched also when somebody else has filled the disk, and what is not is not begun',
   { skip },
   async (t) => {
-    const { repository, disk, fetched, said, left } = await onSmallDisk(t, 64, 48 * MB);
+    const { repository, disk, fetched, said, left } = await onSmallDisk(t, 64, 48 * megabyte);
     await repository.commit();
-    disk.fillTo(44 * MB);
+    disk.fillTo(44 * megabyte);
     assert.equal((await fetched()).sha, await repository.sha('main'));
-    await repository.commit({ files: { large: randomBytes(20 * MB) } });
+    await repository.commit({ files: { large: randomBytes(20 * megabyte) } });
     await assert.rejects(fetched(), { kind: 'disk_full' });
-    disk.fillTo(20 * MB);
+    disk.fillTo(20 * megabyte);
     await repository.commit();
     await assert.rejects(fetched(), { kind: 'disk_full' });
     assert.match(said(), /The disk of this runner is too small/);
@@ -104,7 +104,7 @@ test('a fetch that is called off leaves nothing, also where not a byte is free',
   const { host, repository, disk, fetched, left } = await onSmallDisk(t, 32, 0);
   await repository.commit();
   await fetched();
-  await repository.commit({ files: { large: randomBytes(MB) } });
+  await repository.commit({ files: { large: randomBytes(megabyte) } });
   const hook = join(dirname(host.folder), 'stuck');
   await writeFile(hook, '#!/bin/sh\n"$@" | { head -c 200000; exec sleep 1000; }\n', { mode: 0o755 });
   const setting = `GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=uploadpack.packObjectsHook GIT_CONFIG_VALUE_0='${hook}'`;

@@ -17,7 +17,7 @@ import type { GitHost } from '../../support/sshd.ts';
 import { bomb } from './malice.ts';
 import { workplace, type Workplace } from './workplace.ts';
 
-const MB = 1024 * 1024;
+const megabyte = 1024 * 1024;
 /** Longer than anything here takes, and much shorter than what would otherwise happen. */
 const soonMs = 30_000;
 
@@ -52,12 +52,12 @@ async function calledOff(work: (signal: AbortSignal) => Promise<unknown>, when: 
 }
 
 test('a small repository that would take all memory to look at is refused in words', async (t) => {
-  const place = await workplace(t, { memoryBytes: 256 * MB });
+  const place = await workplace(t, { memoryBytes: 256 * megabyte });
   const sha = await bomb(place.repository, 9, 10, 'x');
   assert.match(await place.fetchFails('out_of_memory', 'main'), /more than the 256 MB of memory/);
   assert.deepEqual(leftOf(place), []);
   const isLooking = (): boolean => commandsWith(`\0diff-tree\0`).some((pid) => commandsWith(sha).includes(pid));
-  const patient = await place.openMirrors({ memoryBytes: 4096 * MB });
+  const patient = await place.openMirrors({ memoryBytes: 4096 * megabyte });
   await calledOff((signal) => patient.fetch({ ...place.project, commitRef: sha, signal }), isLooking);
   assert.deepEqual(
     commandsWith(`\0diff-tree\0`).filter((pid) => commandsWith(sha).includes(pid)),
@@ -66,7 +66,7 @@ test('a small repository that would take all memory to look at is refused in wor
 });
 
 test('a small repository that would fill the disk is refused in words, and nothing of it stays [promise: git-limits]', async (t) => {
-  const place = await workplace(t, { checkoutBytes: 16 * MB });
+  const place = await workplace(t, { checkoutBytes: 16 * megabyte });
   const { mirrors, project, folder, log } = place;
   const sha = await bomb(place.repository, 5, 10, 'x'.repeat(64 * 1024));
   const into = join(folder, 'tree');
@@ -86,8 +86,8 @@ test('a small repository that would fill the disk is refused in words, and nothi
 });
 
 test('a commit with just as much as is allowed is checked out', async (t) => {
-  const { repository, mirrors, project, folder } = await workplace(t, { checkoutBytes: 16 * MB });
-  const sha = await repository.commit({ files: { large: 'x'.repeat(14 * MB) } });
+  const { repository, mirrors, project, folder } = await workplace(t, { checkoutBytes: 16 * megabyte });
+  const sha = await repository.commit({ files: { large: 'x'.repeat(14 * megabyte) } });
   await mirrors.checkout({ ...project, sha, into: join(folder, 'tree') });
   assert.deepEqual((await readdir(join(folder, 'tree'))).toSorted(), ['.git', 'large']);
 });
@@ -114,7 +114,7 @@ test('what was transferred in vain does not stay', async (t) => {
   const { host, repository, fetch, dir } = place;
   await repository.commit();
   await fetch('main');
-  await repository.commit({ files: { large: randomBytes(MB) } });
+  await repository.commit({ files: { large: randomBytes(megabyte) } });
   // The real thing, but the pack gets stuck: what git has of it is in a temporary file by then.
   const hook = join(dirname(host.folder), 'stuck');
   await writeFile(hook, '#!/bin/sh\n"$@" | { head -c 200000; exec sleep 1000; }\n', { mode: 0o755 });
@@ -131,7 +131,7 @@ test('what was transferred in vain does not stay', async (t) => {
 async function flooded(t: TestContext, megabytes: number, then: string): Promise<Workplace> {
   const place = await workplace(t);
   await place.repository.commit();
-  await serve(place.host, `head -c ${megabytes * MB} /dev/zero | tr '\\\\0' x >&2\n${then}`);
+  await serve(place.host, `head -c ${megabytes * megabyte} /dev/zero | tr '\\\\0' x >&2\n${then}`);
   return place;
 }
 
@@ -143,7 +143,7 @@ test('a remote that floods the log in one line holds nothing up', async (t) => {
   const say = (text: Buffer | string): void => void (told += text.length);
   await assert.rejects(fetch('main', { say }), { kind: 'remote_failed' });
   delay.disable();
-  assert.ok(told > 32 * MB, 'all of it is told');
+  assert.ok(told > 32 * megabyte, 'all of it is told');
   assert.ok(delay.max < 5e9, `nothing else was done for ${delay.max / 1e9} s`);
 });
 
@@ -162,8 +162,8 @@ test('a remote is read no faster than the log takes it', async (t) => {
     (signal) => fetch('main', { signal, say }),
     () => told > 1000,
   );
-  assert.ok(told < 4 * MB, `${told} bytes were taken`);
-  assert.ok(process.memoryUsage().rss - before < 128 * MB);
+  assert.ok(told < 4 * megabyte, `${told} bytes were taken`);
+  assert.ok(process.memoryUsage().rss - before < 128 * megabyte);
   await host.recover();
   assert.equal((await fetch('main')).sha, await repository.sha('main'));
 });
@@ -186,7 +186,7 @@ test('a repository that the disk has no room for is refused in words, and what w
     const request = { ...project, commitRef: 'main', say: (text: Buffer | string) => void (said += text.toString()) };
     const sha = await repository.commit();
     await mirrors.fetch(request);
-    await repository.commit({ files: { large: randomBytes(40 * MB) } });
+    await repository.commit({ files: { large: randomBytes(40 * megabyte) } });
     await assert.rejects(mirrors.fetch(request), { kind: 'disk_full' });
     assert.match(said, /The disk of this runner is too small/);
     assert.deepEqual(leftOf({ folder: disk, dir }), ['git', 'sandboxes']);

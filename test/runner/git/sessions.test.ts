@@ -11,8 +11,8 @@ import { openSessions, type Sessions } from '../../../src/runner/git/sessions.ts
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 
 const { signal } = new AbortController();
-const MB = 1024 * 1024;
-const limits = { memoryBytes: 256 * MB, processes: 64, timeoutMs: 60_000 };
+const megabyte = 1024 * 1024;
+const limits = { memoryBytes: 256 * megabyte, processes: 64, timeoutMs: 60_000 };
 
 async function place(t: TestContext): Promise<{ folder: string; directory: string; sessions: Sessions }> {
   const folder = await mkdtemp(join(tmpdir(), 'git-sessions-'));

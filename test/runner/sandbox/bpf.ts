@@ -7,9 +7,9 @@ export interface Call {
   arguments?: readonly bigint[];
 }
 
-const ERRNO = 0x0005_0000;
-export const ALLOWED = 0x7fff_0000;
-export const refusedWith = (errno: number): number => ERRNO | errno;
+const errnoAnswer = 0x0005_0000;
+export const allowed = 0x7fff_0000;
+export const refusedWith = (errno: number): number => errnoAnswer | errno;
 
 /** Runs a filter as the kernel would: the few instructions of classic BPF that libseccomp writes, and no others. */
 export function filterIn(file: string): (call: Call) => number {

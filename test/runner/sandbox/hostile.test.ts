@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
-import { isRoot, LIMITS, marked, MB, open, tree } from './support.ts';
+import { isRoot, usualLimits, marked, megabyte, open, tree } from './support.ts';
 
 test('nothing of the machine is there but its programs [promise: build-files]', async (t) => {
   const { sh, folder, stateDir } = await open(t);
@@ -157,7 +157,7 @@ test('a fork bomb meets its limit and is cleared away [promise: build-limits]', 
   const { sh, logged } = await open(t);
   if (!/cgroup v/.test(logged.join())) return t.skip('needs control groups');
   const ended = await sh('bomb() { bomb | bomb & }; bomb; sleep 60', {
-    limits: { ...LIMITS, processes: 60, timeoutMs: 1500 },
+    limits: { ...usualLimits, processes: 60, timeoutMs: 1500 },
   });
   assert.ok(ended.reason === 'timed_out' || ended.exitStatus !== 0);
   assert.equal((await sh('echo alive')).text, 'alive\n');
@@ -166,7 +166,7 @@ test('a fork bomb meets its limit and is cleared away [promise: build-limits]', 
 test('a memory hog is killed and called by its name [promise: build-limits]', async (t) => {
   const { sh, logged } = await open(t);
   if (!/cgroup v/.test(logged.join())) return t.skip('needs control groups');
-  const limits = { ...LIMITS, memoryBytes: 64 * MB };
+  const limits = { ...usualLimits, memoryBytes: 64 * megabyte };
   const hog = await sh(`perl -e '$x = "x" x (400 * 1024 * 1024); print length $x'`, { limits });
   assert.deepEqual([hog.reason, hog.text.includes('4194')], ['out_of_memory', false]);
   assert.deepEqual(await sh('exit 3', { limits }), { exitStatus: 3, step: 'suite', reason: null, text: '' });
@@ -179,7 +179,7 @@ test(
   { skip: !isRoot && 'needs a small file system of its own' },
   async (t) => {
     const small = await smallFileSystem(96);
-    const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 48 * MB }, small.remove);
+    const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 48 * megabyte }, small.remove);
     const ended = await sh('head -c 40M /dev/zero > a; head -c 20M /dev/zero > b; sleep 60');
     assert.equal(ended.reason, 'out_of_disk');
     assert.equal((await sh('head -c 1M /dev/zero > a && echo fine')).text, 'fine\n');
@@ -226,7 +226,7 @@ print('tried')`;
 test('a process that ignores SIGTERM is killed three seconds later', async (t) => {
   const { sh } = await open(t);
   const begin = performance.now();
-  const ended = await sh(`trap '' TERM; while :; do sleep 0.1; done`, { limits: { ...LIMITS, timeoutMs: 200 } });
+  const ended = await sh(`trap '' TERM; while :; do sleep 0.1; done`, { limits: { ...usualLimits, timeoutMs: 200 } });
   const took = performance.now() - begin;
   assert.deepEqual([ended.reason, ended.exitStatus], ['timed_out', null]);
   assert.ok(took >= 3200, `${took} ms`);
@@ -258,7 +258,7 @@ test('a build that kills its own leader fails, and tells nobody otherwise [promi
 
 test('100 MB on one line pass through bounded memory, to the byte', async (t) => {
   const { sh } = await open(t);
-  const size = 100 * MB;
+  const size = 100 * megabyte;
   let [seen, most] = [0, 0];
   const before = process.memoryUsage().rss;
   const ended = await sh(`head -c ${size} /dev/zero | tr '\\0' x`, {
@@ -269,7 +269,7 @@ test('100 MB on one line pass through bounded memory, to the byte', async (t) =>
     },
   });
   assert.deepEqual([ended.exitStatus, seen], [0, size]);
-  assert.ok(most < 50 * MB, `memory grew by ${most}`);
+  assert.ok(most < 50 * megabyte, `memory grew by ${most}`);
 });
 
 test('output is held back while nobody takes it', async (t) => {
@@ -286,7 +286,7 @@ test('output is held back while nobody takes it', async (t) => {
   assert.ok(taken > 0 && taken <= 64 * 1024, `${taken} bytes were taken`);
   gate.resolve();
   assert.equal((await ended).exitStatus, 0);
-  assert.equal(taken, 8 * MB);
+  assert.equal(taken, 8 * megabyte);
 });
 
 async function listen(host: string): Promise<{ port: number; close: () => void }> {

@@ -6,14 +6,14 @@ import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { isRoot, tree } from './support.ts';
 
-const USER = 60_913;
+const user = 60_913;
 
 test('an ordinary user has sandboxes too', { skip: !isRoot && 'the other tests show it' }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'headrace-user-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   await tree(folder, { 'checkout/a.txt': 'original\n', 'dependency/tool': 'tool\n', 'other/tool': 'other\n' });
   await chmod(folder, 0o755);
-  for (const path of ['', 'checkout', 'checkout/a.txt']) await chown(join(folder, path), USER, USER);
+  for (const path of ['', 'checkout', 'checkout/a.txt']) await chown(join(folder, path), user, user);
   const program = `
     const { openSandboxes } = await import(${JSON.stringify(new URL('../../../src/runner/sandbox/index.ts', import.meta.url).href)});
     const sandboxes = await openSandboxes({ stateDir: '${folder}/state', network: 'none', isolation: 'required', log: () => {} });
@@ -27,7 +27,7 @@ test('an ordinary user has sandboxes too', { skip: !isRoot && 'the other tests s
   const ran = await run(
     process.execPath,
     ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program],
-    { uid: USER, gid: USER, env: { PATH: process.env.PATH ?? '' } },
+    { uid: user, gid: user, env: { PATH: process.env.PATH ?? '' } },
   );
   assert.equal(
     ran.stdout.toString() + ran.stderr.toString(),

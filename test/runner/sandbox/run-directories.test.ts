@@ -8,17 +8,17 @@ import { run } from '../../../src/lib/processes.ts';
 import { isRoot, open, tree } from './support.ts';
 
 /** Longer than any file system's step of time: directories of an idle slot are certain to be of the past. */
-const IDLE_MS = 60;
+const idleMs = 60;
 const [SETXATTR, LISTXATTR] = process.arch === 'x64' ? [188, 194] : [5, 11];
-const ATTRIBUTES = `perl -e 'for (qw(/build /tmp)) { my $p = $_; my $b = " " x 999; print "$p ", syscall(${LISTXATTR}, $p, $b, 999), "\\n" }'`;
-const LOOK = `stat -c "%a %U %n" /build /tmp ~; ls -A /build /tmp ~ | wc -w; ${ATTRIBUTES}`;
+const attributes = `perl -e 'for (qw(/build /tmp)) { my $p = $_; my $b = " " x 999; print "$p ", syscall(${LISTXATTR}, $p, $b, 999), "\\n" }'`;
+const look = `stat -c "%a %U %n" /build /tmp ~; ls -A /build /tmp ~ | wc -w; ${attributes}`;
 
 test('whatever a run does to its directories, the next finds them as new', async (t) => {
   const { sh, folder, sandboxes } = await open(t);
   const checkout = await tree(join(folder, 'checkout'), { 'a.txt': 'original\n' });
   await sandboxes.adopt(checkout);
   const workspace = { checkout };
-  const asNew = await sh(LOOK, { workspace });
+  const asNew = await sh(look, { workspace });
   const touches = [
     'true',
     'chmod 700 /build /tmp ~',
@@ -26,14 +26,14 @@ test('whatever a run does to its directories, the next finds them as new', async
     'mkdir -p /build/a/b /tmp/a/b; chmod 0 /build/a /tmp/a',
     'echo changed > a.txt',
     'rm a.txt',
-    `perl -e 'for (qw(/build /tmp)) { my ($p, $n, $v) = ($_, "user.mark", "seen"); syscall(${SETXATTR}, $p, $n, $v, 4, 0) == 0 or die $! }' && ${ATTRIBUTES}`,
+    `perl -e 'for (qw(/build /tmp)) { my ($p, $n, $v) = ($_, "user.mark", "seen"); syscall(${SETXATTR}, $p, $n, $v, 4, 0) == 0 or die $! }' && ${attributes}`,
     'cat a.txt',
   ];
-  for (const pause of [0, IDLE_MS]) {
+  for (const pause of [0, idleMs]) {
     for (const touch of touches) {
       assert.equal((await sh(touch, { workspace })).exitStatus, 0, touch);
       await delay(pause);
-      const next = await sh(`${LOOK}; cat a.txt`, { workspace });
+      const next = await sh(`${look}; cat a.txt`, { workspace });
       assert.equal(next.text, `${asNew.text}original\n`, `after ${touch}`);
     }
   }
@@ -49,7 +49,7 @@ test('another checkout, or a new one at the same path, is seen at once', async (
   const [one, two] = [await make('one', 'one'), await make('two', 'two')];
   const seen: string[] = [];
   for (const checkout of [one, one, two, one]) {
-    await delay(IDLE_MS);
+    await delay(idleMs);
     seen.push((await sh('cat a.txt', { workspace: { checkout } })).text);
   }
   await rm(one, { recursive: true });

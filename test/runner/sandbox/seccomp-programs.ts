@@ -1,5 +1,5 @@
 /** Programs that say hello, by as many of the system's ways as a line or two allow. */
-export const NODE = `
+export const node = `
 const { Worker } = require('node:worker_threads');
 const { execFileSync } = require('node:child_process');
 const server = require('node:net').createServer((socket) => socket.end('hel')).listen('here.sock', async () => {
@@ -12,7 +12,7 @@ const server = require('node:net').createServer((socket) => socket.end('hel')).l
     .on('message', (last) => console.log(said + last));
 });`;
 
-export const PYTHON = `
+export const python = `
 import multiprocessing, socket, subprocess, threading
 one, other = socket.socketpair()
 threading.Thread(target=lambda: one.sendall(b"hel")).start()
@@ -21,7 +21,7 @@ with multiprocessing.Pool(2) as pool:
     print(said + pool.map(str.lower, ["O"])[0])
 `;
 
-export const JAVA = `public class Hello {
+export const java = `public class Hello {
   public static void main(String[] all) throws Exception {
     Thread thread = new Thread(() -> System.out.println("hello"));
     thread.start();
@@ -31,7 +31,7 @@ export const JAVA = `public class Hello {
 `;
 
 /** write(1, "hello\\n", 6), exit(0) */
-export const NARROW = `.globl _start
+export const narrowProgram = `.globl _start
 _start:
   movl $4, %eax
   movl $1, %ebx

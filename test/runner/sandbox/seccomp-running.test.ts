@@ -4,14 +4,14 @@ import { accessSync, constants as access, mkdtempSync, rmSync, writeFileSync } f
 import { constants, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { JAVA, NARROW, NODE, PYTHON } from './seccomp-programs.ts';
+import { java, narrowProgram, node, python } from './seccomp-programs.ts';
 import { libseccomp, machine, numberOf, policy, underFilter } from './seccomp-support.ts';
 
 const { errno } = constants;
-const TCGETS = 0x5401;
+const tcgets = 0x5401;
 const [own, narrow] = policy.architectures[machine];
 
-const REFUSED_CALLS = Object.entries(policy.refused).flatMap(([error, calls]) =>
+const refusedCalls = Object.entries(policy.refused).flatMap(([error, calls]) =>
   calls.map((name) => ({ name, error: errno[error as 'EPERM'] })),
 );
 const sockets = (number: number, entry: string): { call: string; expected: number }[] => [
@@ -40,7 +40,7 @@ describe('under the seccomp filter of this machine', () => {
   }
 
   it('the refused calls are refused [promise: build-system-calls]', () => {
-    const known = REFUSED_CALLS.filter(({ name }) => name in libseccomp.numbers[own]);
+    const known = refusedCalls.filter(({ name }) => name in libseccomp.numbers[own]);
     assert.ok(known.length > 50);
     const answers = answersTo(known.map(({ name }) => `own ${numberOf(own, name)} 0 0 0`));
     assert.deepEqual(
@@ -61,7 +61,7 @@ describe('under the seccomp filter of this machine', () => {
     const number = numberOf(own, 'ioctl');
     const answers = answersTo([0x5412, 0x541c, 2 ** 32 + 0x5412].map((request) => `own ${number} 0 ${request} 0`));
     assert.deepEqual(answers, [errno.EPERM, errno.EPERM, errno.EPERM]);
-    assert.deepEqual(answersTo([`own ${number} 0 ${TCGETS} 0`]), [errno.ENOTTY]);
+    assert.deepEqual(answersTo([`own ${number} 0 ${tcgets} 0`]), [errno.ENOTTY]);
   });
 
   it(
@@ -69,7 +69,7 @@ describe('under the seccomp filter of this machine', () => {
     { skip: machine !== 'x86_64' && 'only on x86_64' },
     (t) => {
       assert.deepEqual(answersTo([`own ${0x4000_0000 + numberOf(own, 'getpid')} 0 0 0`]), [errno.ENOSYS]);
-      const known = REFUSED_CALLS.filter(({ name }) => name in libseccomp.numbers[narrow] && name !== 'socketcall');
+      const known = refusedCalls.filter(({ name }) => name in libseccomp.numbers[narrow] && name !== 'socketcall');
       const wanted = [
         { call: `32 ${numberOf(narrow, 'getpid')} 0 0 0`, expected: 0 },
         ...known.map(({ name, error }) => ({ call: `32 ${numberOf(narrow, name)} 0 0 0`, expected: error })),
@@ -91,15 +91,15 @@ describe('under the seccomp filter of this machine', () => {
   describe('ordinary software works:', () => {
     before(() => {
       writeFileSync(join(folder, 'hello.c'), '#include <stdio.h>\nint main(void) { return puts("hello") < 0; }\n');
-      writeFileSync(join(folder, 'Hello.java'), JAVA);
-      writeFileSync(join(folder, 'narrow.s'), NARROW);
+      writeFileSync(join(folder, 'Hello.java'), java);
+      writeFileSync(join(folder, 'narrow.s'), narrowProgram);
     });
     const at = (name: string): string => join(folder, name);
     const shell = (script: string): string[] => ['/bin/sh', '-ec', script];
 
     const ordinary: Record<string, { command: string[]; needs?: string; says: RegExp }> = {
-      'Node, with threads, files, processes and a server': { command: [process.execPath, '-e', NODE], says: /^hello$/ },
-      'Python, with threads, processes and sockets': { command: ['/usr/bin/python3', '-c', PYTHON], says: /^hello$/ },
+      'Node, with threads, files, processes and a server': { command: [process.execPath, '-e', node], says: /^hello$/ },
+      'Python, with threads, processes and sockets': { command: ['/usr/bin/python3', '-c', python], says: /^hello$/ },
       Perl: { command: ['perl', '-e', 'print `echo hello`'], says: /^hello$/ },
       'a C compiler and what it makes': {
         command: shell(`cc -o made ${at('hello.c')} && ./made && cc -static -o still ${at('hello.c')} && ./still`),

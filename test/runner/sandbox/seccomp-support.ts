@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'smol-toml';
 
-export const FOLDER = 'src/runner/sandbox/seccomp';
+export const filterFolder = 'src/runner/sandbox/seccomp';
 
 export type Architecture = 'X86_64' | 'X86' | 'AARCH64' | 'ARM';
 
@@ -13,10 +13,10 @@ interface Policy {
   refused: Record<'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT', string[]>;
   allowed: { calls: string[] };
 }
-export const policy = parse(readFileSync(join(FOLDER, 'policy.toml'), 'utf8')) as unknown as Policy;
+export const policy = parse(readFileSync(join(filterFolder, 'policy.toml'), 'utf8')) as unknown as Policy;
 
 /** As linux/audit.h has them. */
-export const AUDIT: Record<Architecture, number> = {
+export const audit: Record<Architecture, number> = {
   X86_64: 0xc000003e,
   X86: 0x40000003,
   AARCH64: 0xc00000b7,
@@ -45,7 +45,7 @@ def known(architecture):
 
 print(json.dumps({
     "version": f"{version.major}.{version.minor}.{version.micro}",
-    "numbers": {name: dict(known(getattr(seccomp.Arch, name))) for name in ${JSON.stringify(Object.keys(AUDIT))}},
+    "numbers": {name: dict(known(getattr(seccomp.Arch, name))) for name in ${JSON.stringify(Object.keys(audit))}},
 }))
 `,
     encoding: 'utf8',
@@ -67,7 +67,7 @@ export interface Ended {
 
 /** Runs a command in a sandbox under this machine's filter, without a network. `folder` is the one place to write to. */
 export function underFilter(folder: string, command: readonly string[], input = ''): Ended {
-  const filter = openSync(join(FOLDER, `${machine}.bpf`), 'r');
+  const filter = openSync(join(filterFolder, `${machine}.bpf`), 'r');
   const sandbox = ['--unshare-user', '--unshare-all', '--disable-userns', '--cap-drop', 'ALL', '--die-with-parent'];
   const places = [
     '--ro-bind',

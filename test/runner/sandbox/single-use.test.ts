@@ -62,7 +62,7 @@ test(
   },
 );
 
-const NAMESPACES = ['mnt', 'pid', 'ipc', 'uts', 'user', 'cgroup', 'net'];
+const namespaceKinds = ['mnt', 'pid', 'ipc', 'uts', 'user', 'cgroup', 'net'];
 
 interface Facts {
   user: string;
@@ -83,7 +83,7 @@ test('no run has the user, the group or a namespace of an earlier one [promise: 
       output: (chunk) => {
         if (!chunk.includes('ready')) return;
         const [pid = ''] = marked(mark);
-        const namespaces = NAMESPACES.map((name) => {
+        const namespaces = namespaceKinds.map((name) => {
           const fd = openSync(`/proc/${pid}/ns/${name}`, 'r');
           opened.push(fd);
           return `${name} ${fstatSync(fd).ino}`;
@@ -107,11 +107,11 @@ test('no run has the user, the group or a namespace of an earlier one [promise: 
 
 const [KEYCTL, ADD_KEY] = process.arch === 'x64' ? [250, 248] : [219, 217];
 /** Gives itself a session keyring with a secret in it, and becomes a program. */
-const WITH_A_KEY = `
+const withAKey = `
   my ($type, $name, $secret) = ('user', 'headrace-test-key', 'secret');
   syscall(${KEYCTL}, 1, 0) >= 0 && syscall(${ADD_KEY}, $type, $name, $secret, 6, -3) >= 0 or die "no keys here: $!";
   exec @ARGV`;
-const SEARCH = `perl -e 'my ($type, $name) = ("user", "headrace-test-key"); print syscall(${KEYCTL}, 10, -3, $type, $name, 0) >= 0 ? "found" : "not found", "\\n"'`;
+const search = `perl -e 'my ($type, $name) = ("user", "headrace-test-key"); print syscall(${KEYCTL}, 10, -3, $type, $name, 0) >= 0 ? "found" : "not found", "\\n"'`;
 
 test('the session keyring of the runner is not that of its builds [promise: build-single-use]', async (t) => {
   const { folder } = await open(t);
@@ -123,7 +123,7 @@ test('the session keyring of the runner is not that of its builds [promise: buil
     const { openMountHelper } = await import('${moduleOf('mount-helper.ts')}');
     const { execSync } = await import('node:child_process');
     const { readFileSync } = await import('node:fs');
-    const search = ${JSON.stringify(SEARCH)};
+    const search = ${JSON.stringify(search)};
     process.stdout.write('runner ' + execSync(search));
     const helper = await openMountHelper({ root: ${isRoot} });
     const namespaces = helper.open({
@@ -142,7 +142,7 @@ test('the session keyring of the runner is not that of its builds [promise: buil
     });
     await sandboxes.close();`;
   const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program];
-  const ran = await run('perl', ['-e', WITH_A_KEY, ...node]);
+  const ran = await run('perl', ['-e', withAKey, ...node]);
   assert.equal(ran.stdout.toString() + ran.stderr.toString(), 'runner found\nunfiltered not found\nbuild not found\n');
 });
 

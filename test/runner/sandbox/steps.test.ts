@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
-import { announced, AWAIT_SCRIPT, script, settleIn } from '../../../src/runner/sandbox/steps.ts';
+import { announced, awaitScript, script, settleIn } from '../../../src/runner/sandbox/steps.ts';
 
 /** /bin/sh is Dash here; elsewhere it is Bash, which reads a script in another way. */
 for (const shell of [['sh'], ['bash', '--posix']]) {
@@ -43,7 +43,7 @@ async function waiting(t: TestContext, [shell = '', ...options]: string[]) {
   const pipe = openSync(fifo, constants.O_RDWR);
   const reading = openSync(fifo, constants.O_RDONLY);
   const nowhere = openSync('/dev/null', 'r+');
-  const child = spawn(shell, [...options, '-c', AWAIT_SCRIPT], {
+  const child = spawn(shell, [...options, '-c', awaitScript], {
     stdio: ['ignore', 'pipe', 'inherit', 'ignore', reading, nowhere, nowhere, nowhere],
     env: {},
   });

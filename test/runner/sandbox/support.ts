@@ -28,8 +28,8 @@ export interface Bench {
   sh: (command: string | Job['steps'], changes?: Partial<Job>) => Promise<Ran>;
 }
 
-export const MB = 1024 * 1024;
-export const LIMITS = { memoryBytes: 512 * MB, processes: 256, timeoutMs: 60_000 };
+export const megabyte = 1024 * 1024;
+export const usualLimits = { memoryBytes: 512 * megabyte, processes: 256, timeoutMs: 60_000 };
 
 /** Opens sandboxes for one test; when it ends they are closed, and nothing of them may be left on the machine. */
 export async function open(
@@ -64,7 +64,7 @@ export async function open(
       id: randomUUID(),
       steps: typeof command === 'string' ? [{ name: 'suite', command }] : command,
       workspace: { empty: true },
-      limits: LIMITS,
+      limits: usualLimits,
       output: (chunk) => void chunks.push(chunk),
       signal: new AbortController().signal,
       ...changes,
