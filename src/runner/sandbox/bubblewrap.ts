@@ -1,12 +1,13 @@
 import { once } from 'node:events';
-import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { seccompDescriptor, seccompFilter, statusDescriptor } from './arguments.ts';
-import { ignore } from './cgroup-files.ts';
 import { signalAll } from './descendants.ts';
 import { graceMs } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';
+import { readNow, readPipe } from './pipe.ts';
 import { announced, awaitScript, neverDescriptor, reportDescriptor, scriptDescriptor } from './steps.ts';
 import type { Command } from './types.ts';
 
@@ -24,12 +25,12 @@ import type { Command } from './types.ts';
  */
 export interface Bubblewrap {
   readonly pid: number;
-  /** What the run writes. It ends when every process that could write is gone. */
-  readonly output: AsyncIterable<Buffer>;
+  /** What the run writes. */
+  readonly output: Readable;
   /** Settles when bubblewrap itself is gone, with its exit status. */
   readonly ended: Promise<number | null>;
-  /** Settles when also the descriptors it shared with the run are closed: what was said is all there. */
-  readonly closed: Promise<unknown>;
+  /** To be called when no process of the run is left: what was said until then is all there, and the pipes are closed. */
+  finish(): Promise<void>;
   release(script: string): void;
   /** The first process of the run's own process namespace: with it, all others end. */
   init(): number | null;
@@ -93,7 +94,7 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   let waiting = true;
   const report = remember(reportFd, () => news?.());
   const [status, complaint] = [lookAt(statusFd), lookAt(complaintFd)];
-  const output = new Socket({ fd: outputFd, readable: true, writable: false });
+  const output = readPipe(outputFd);
   let closeScript = (): void => closeSync(scriptFd);
   let isOver = false;
   const over = ended.finally(() => {
@@ -116,10 +117,15 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   };
   return {
     pid,
-    output,
+    output: output.stream,
     ended: over,
-    // Bubblewrap's last act is to tell its status, and it would die of nobody's reading it.
-    closed: Promise.all([report.closed, over]).finally(() => [status, complaint].forEach(({ close }) => close())),
+    finish: async () => {
+      output.finish();
+      report.finish();
+      await Promise.all([report.closed, over]);
+      // Not before: bubblewrap's last act is to tell its status, and it would die of nobody's reading it.
+      [status, complaint].forEach(({ close }) => close());
+    },
     release: (script) => {
       if (!waiting) return; // it has ended, and says why
       waiting = false;
@@ -156,15 +162,15 @@ function give(fd: number, text: string): () => void {
 
 const mostHeard = 64 * 1024;
 
-function remember(fd: number, heard: () => void): { text: () => string; closed: Promise<unknown> } {
-  const stream = new Socket({ fd, readable: true, writable: false });
+function remember(fd: number, heard: () => void): { text: () => string; finish: () => void; closed: Promise<unknown> } {
+  const { stream, finish } = readPipe(fd);
   let text = '';
   stream.on('data', (chunk: Buffer) => {
     if (text.length < mostHeard) text += chunk.toString();
     heard();
   });
   stream.on('error', () => {}); // a pipe that breaks has nothing more to tell
-  return { text: () => text, closed: once(stream, 'close') };
+  return { text: () => text, finish, closed: once(stream, 'close') };
 }
 
 /** For a pipe in which little is said: it is read when somebody wants to know, without the cost of a stream. */
@@ -189,13 +195,4 @@ function lookAt(fd: number): { text: () => string; close: () => void } {
       isOpen = false;
     },
   };
-}
-
-/** How much there was to read without waiting. */
-function readNow(fd: number, into: Buffer): number {
-  try {
-    return readSync(fd, into);
-  } catch (error) {
-    return ignore('EAGAIN')(error) ?? 0;
-  }
 }

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { codeOf } from '../../lib/error-code.ts';
 
 /**
  * The moves that both versions of control groups share. What every run asks for is done synchronously: the kernel answers
@@ -94,11 +95,7 @@ export async function removeGroup(directory: string): Promise<void> {
 
 export function ignore(...codes: string[]): (error: unknown) => undefined {
   return (error) => {
-    if (!codes.includes(codeOf(error) ?? '')) throw error;
+    if (!codes.includes(codeOf(error))) throw error;
     return undefined;
   };
-}
-
-export function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException | null)?.code;
 }

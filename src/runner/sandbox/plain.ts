@@ -72,7 +72,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   ended.catch(() => {});
   const { pid, stdin } = child;
   if (pid === undefined) {
-    output.destroy();
+    output.stream.destroy();
     throw new Error('the shell of a run did not start', { cause: await ended.catch((error: unknown) => error) });
   }
   let report = '';
@@ -87,7 +87,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const unwatch = disk.watch({ folders: writtenBy(job, folder), end: () => ending.end('out_of_disk') });
   let lost: unknown;
   let cut = false;
-  const reading = deliver(output, job.output).catch((error: unknown) => {
+  const reading = deliver(output.stream, job.output).catch((error: unknown) => {
     if (cut) return;
     lost = error;
     force();
@@ -99,7 +99,8 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   force();
   await cgroup?.empty();
   // Without control groups a process that left the group may live on and hold the pipe; it is not waited for.
-  const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.destroy()), graceMs);
+  if (cgroup) output.finish();
+  const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.stream.destroy()), graceMs);
   await reading;
   clearTimeout(timeout);
   if (lost !== undefined) throw new Error('the output of a run could not be delivered', { cause: lost });

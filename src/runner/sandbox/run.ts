@@ -12,8 +12,8 @@ import { mountAll } from './workspace.ts';
  * One run in its sandbox: mount what it needs, release the waiting shell, read to the end.
  *
  * The run is over when the last step's own process ends, and then everything else in the sandbox is killed.
- * Only after that is the output read to its end: whatever was written before is still in the pipe, and nobody
- * is left who could hold the pipe open.
+ * Only after that is the output read to its end: whatever was written before is still in the pipe. That the pipe itself
+ * ends is not waited for, because a run can see to it that it never does.
  */
 export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
   const { process, cgroup } = sandbox;
@@ -55,7 +55,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ende
   ending.over();
   unwatch();
   await killAll(sandbox);
-  await process.closed;
+  await process.finish();
   await reading;
   if (lost) throw new Error('the output of a run could not be delivered', { cause: lost });
   const reason = ending.reason();

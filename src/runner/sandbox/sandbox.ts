@@ -66,7 +66,8 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       process?.kill();
       await process?.ended;
       await cgroup?.empty();
-      await process?.closed;
+      await process?.finish();
+      process?.output.destroy(); // nobody reads what comes out of a sandbox that was not needed
     });
     await Promise.all([directories.settled(), root.made, outside]);
     return { folder, namespaces, root, directories, cgroup, process: await started, close };
