@@ -9,7 +9,10 @@ import { projectMachine } from './states.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
 /** What its owner says about a project. */
-export type ProjectSettings = Pick<ProjectRow, 'name' | 'description' | 'repository_url'>;
+export type ProjectSettings = Pick<ProjectRow, 'name' | 'description' | 'repository_url'> & ProjectPolicies;
+
+/** What it says about builds that nobody asks for by hand, and about who may see how it stands. */
+type ProjectPolicies = Pick<ProjectRow, 'poll_interval' | 'fork_builds' | 'cancel_superseded' | 'public_badge'>;
 
 /** Makes a project, and with it the key that is to be installed in its repository. */
 export async function createProject(

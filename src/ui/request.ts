@@ -20,6 +20,9 @@ interface RequestRecord {
   commit_id: bigint | null;
   created_by: string;
   created_at: string;
+  event: string;
+  target_branch: string;
+  from_fork: boolean;
   waiting_reason?: string;
 }
 
@@ -62,7 +65,8 @@ async function leftOutList(
   builds: readonly NamedBuild[],
 ) {
   const built = new Set(builds.map(({ suite_id: suite }) => suite));
-  const about = { projectId: visit.project.id, requestId: request.id, commit };
+  const asked = { ...request, from_fork: Number(request.from_fork) };
+  const about = { projectId: visit.project.id, request: asked, commit };
   const suites = await leftOut(visit.db.read, about, built);
   if (suites.length === 0) return false;
   return html`<section aria-labelledby="left-out">

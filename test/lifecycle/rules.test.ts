@@ -23,6 +23,9 @@ const facts: CommitFacts = {
   committerEmail: 'bot@example.org',
   ref: '8f14e45fceea167a5a36dedd4bea2543c4ca4238',
   files: ['src/pump.ts', 'docs/pump.md', 'README.md'],
+  event: 'push',
+  targetBranch: 'main',
+  isFromFork: false,
 };
 
 const holds = (subject: Subject, operator: Operator, value: string, of = facts): boolean =>

@@ -23,6 +23,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     created_at: BigInt(at),
     fetch: at % 2 === 0 ? 'done' : 'waiting',
     branch: at % 2 === 0 ? awkward : '',
+    trigger: 'poll',
+    event: 'push',
+    pull_request: at % 2 === 0 ? commit : null,
+    target_branch: awkward,
+    from_fork: at % 2,
+    sender: awkward,
+    fetch_ref: awkward,
+    concurrency_group: awkward,
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -55,6 +63,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       created_at: 1n,
       last_event: 2n,
       trunk_commit_id: commit,
+      poll_interval: 15,
+      fork_builds: 'never',
+      cancel_superseded: 'running',
+      public_badge: 1,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
     await put('suites', { id: suite, project_id: project, ...named });

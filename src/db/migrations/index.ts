@@ -17,6 +17,7 @@ import { retention } from './0015-retention.ts';
 import { logLines } from './0016-log-lines.ts';
 import { dueJobs } from './0017-due-jobs.ts';
 import { connectionChecks } from './0018-connection-checks.ts';
+import { triggeredRequests } from './0019-triggered-requests.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -38,4 +39,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0016-log-lines', apply: logLines },
   { name: '0017-due-jobs', apply: dueJobs },
   { name: '0018-connection-checks', apply: connectionChecks },
+  { name: '0019-triggered-requests', apply: triggeredRequests },
 ];

@@ -16,6 +16,14 @@ export interface ProjectRow {
   last_event: bigint;
   /** The newest commit of the repository's default branch that was built: the project's state is that one's. */
   trunk_commit_id: bigint | null;
+  /** After how many seconds its repository is looked at again; 0 where it is not. */
+  poll_interval: number;
+  /** What becomes of pull requests from forks; see lifecycle/forks.ts. */
+  fork_builds: string;
+  /** Which older requests a newer one cancels. */
+  cancel_superseded: string;
+  /** 1 where anybody may see its badge. */
+  public_badge: number;
 }
 
 export interface CollaboratorRow {

@@ -12,6 +12,19 @@ export interface BuildRequestRow {
   fetch: string;
   /** What HEADRACE_BRANCH says; known once the commit is fetched. */
   branch: string;
+  /** What asked for it in the name of whoever made it: `hook:ID`, `poll` or `schedule:ID`; blank where a person did. */
+  trigger: string;
+  event: string;
+  pull_request: bigint | null;
+  target_branch: string;
+  /** 1 where the commit comes from a fork: its builds get no secrets. */
+  from_fork: number;
+  /** What the forge calls the person who did it. */
+  sender: string;
+  /** The full name of the ref by which the commit can be reached, where `commit_ref` is the SHA that was told. */
+  fetch_ref: string;
+  /** Of those with the same one, a newer request may cancel the older; blank where none may. */
+  concurrency_group: string;
 }
 
 /** Dates of the SCM are kept as text because they keep the offset their author had. Lists are JSON. */
