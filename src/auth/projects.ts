@@ -6,7 +6,7 @@ import type { Access } from '../http/route.ts';
 import { isPaying, type Caller } from './callers.ts';
 
 /** A project that the caller may see. Its private key is for the work that needs it alone. */
-export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key' | 'last_event'> {
+export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key' | 'last_event' | 'trunk_commit_id'> {
   owned: boolean;
 }
 
@@ -19,6 +19,7 @@ const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db
       join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
     )
     .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
+    .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')
     .select(['p.ssh_public_key', 'c.id as collaborating', 'o.billing', 'o.suspended'])
     .where('p.id', '=', value('id')),
