@@ -12,6 +12,7 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
+import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   CollaboratorRow,
@@ -43,6 +44,7 @@ import type {
 } from './rows/work.ts';
 
 export type * from './rows/access.ts';
+export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
@@ -83,6 +85,9 @@ export interface Schema {
   log_indexes: LogIndexRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
+  polls: PollRow;
+  polled_refs: PolledRefsRow;
+  schedules: ScheduleRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
   runner_visits: RunnerVisitRow;
