@@ -17,6 +17,7 @@ import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
+import * as polling from './polling.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
@@ -32,6 +33,7 @@ export const routes: readonly Route[] = [
   projects,
   collaborators,
   connectionChecks,
+  polling,
   schedules,
   buildRequests,
   commits,
