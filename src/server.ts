@@ -31,6 +31,10 @@ import { addBareRoutes } from './http/bare-routes.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { hasOwnName } from './http/strict-transport.ts';
+import { boundedBodies } from './hooks/bodies.ts';
+import { hookEndpoint } from './hooks/endpoint.ts';
+import { countRefusals } from './hooks/refusals.ts';
+import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
 import { socketPath } from './lib/sockets.ts';
@@ -41,7 +45,7 @@ import { pageRoutes, routes } from './resources/index.ts';
 import { addressJudge } from './lib/public-addresses.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
-import { forgetOldDeliveries } from './webhooks/retention.ts';
+import { forgetOldDeliveries, keptDays } from './webhooks/retention.ts';
 import { retryPolicy, type RetryPolicy } from './webhooks/retry-policy.ts';
 import { createResolve, type Resolve } from './lib/resolve.ts';
 import { addPages } from './ui/index.ts';
@@ -94,7 +98,7 @@ export async function startServer({
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy, answerCache }),
+    endpoints: endpointsOf(routes, { ...store, isBehindProxy, baseUrl: config.base_url, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -121,8 +125,14 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy });
+  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy, baseUrl: config.base_url });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
+  const refusals = countRefusals({
+    ...store,
+    onTrouble: (error) => log.error({ err: error }, 'counting refused calls of hooks failed'),
+  });
+  opened.defer(() => refusals.close());
+  addBareRoutes(server, hookEndpoint({ ...store, refusals, readBody: boundedBodies() }));
   const dispatch = await createDispatch({
     ...store,
     log,
@@ -206,6 +216,7 @@ async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetOldVisits(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
+  await forgetOldHookDeliveries(db, keptDays);
   await forgetOldLogs(db, logDays);
   await collectBlobs(db, blobs);
 }

@@ -12,6 +12,7 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
+import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   CollaboratorRow,
@@ -43,6 +44,7 @@ import type {
 } from './rows/work.ts';
 
 export type * from './rows/access.ts';
+export type * from './rows/hooks.ts';
 export type * from './rows/logs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
@@ -70,6 +72,8 @@ export interface Schema {
   notifications: NotificationRow;
   deliveries: DeliveryRow;
   delivery_attempts: DeliveryAttemptRow;
+  hooks: HookRow;
+  hook_deliveries: HookDeliveryRow;
   build_requests: BuildRequestRow;
   commits: CommitRow;
   builds: BuildRow;
@@ -109,6 +113,7 @@ export const sealedColumns = [
   { table: 'projects', column: 'ssh_private_key' },
   { table: 'environment_variables', column: 'content' },
   { table: 'notifications', column: 'secret' },
+  { table: 'hooks', column: 'secret' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 

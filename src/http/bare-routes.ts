@@ -12,6 +12,8 @@ export type Proof =
   | 'runner'
   /** The secret of an application. */
   | 'client'
+  /** That the sender knows the secret of the hook it calls, by a signature over the body or by the secret itself. */
+  | 'signature'
   /** The cookie of a browser, and for what changes something the key that its page carried. */
   | 'session'
   /** The metrics token, or that it comes from this machine. */

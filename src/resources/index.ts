@@ -13,6 +13,8 @@ import * as dependencyUses from './dependency-uses.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as environmentVariables from './environment-variables.ts';
+import * as hookDeliveries from './hook-deliveries.ts';
+import * as hooks from './hooks.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
@@ -42,6 +44,8 @@ export const routes: readonly Route[] = [
   deploys,
   notifications,
   deliveries,
+  hooks,
+  hookDeliveries,
   dependencies,
   dependencyArchives,
   dependencyLogs,
