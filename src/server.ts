@@ -37,6 +37,7 @@ import { countRefusals } from './hooks/refusals.ts';
 import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
+import { startScheduleClock } from './lifecycle/schedule-clock.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
@@ -73,6 +74,8 @@ export interface ServerParts {
   /** How webhooks are sent, where it is not as usual: tests do not have a day. */
   /** Whether answers may be kept while nothing changes, or each is made anew. */
   answers?: 'kept' | 'made';
+  /** What time it is for schedules, where that is not as usual. */
+  now?: () => number;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
@@ -89,6 +92,7 @@ export async function startServer({
   streamPauseMs,
   connectionTimes,
   webhooks = {},
+  now = Date.now,
   answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // What is opened until something fails is closed again, the last first.
@@ -154,6 +158,12 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
   opened.defer(() => sender.close());
+  const schedules = startScheduleClock({
+    ...store,
+    now,
+    trouble: (error) => log.error({ err: error }, 'running schedules failed'),
+  });
+  opened.defer(() => schedules.close());
   const socket = await openServerSocket(config, { dispatch, note }, log);
   opened.defer(() => socket.close());
   opened.defer(() => server.close());

@@ -13,6 +13,7 @@ import type {
   UserRow,
 } from './rows/access.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
+import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   CollaboratorRow,
@@ -45,6 +46,7 @@ import type {
 
 export type * from './rows/access.ts';
 export type * from './rows/hooks.ts';
+export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
@@ -87,6 +89,9 @@ export interface Schema {
   log_indexes: LogIndexRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
+  polls: PollRow;
+  polled_refs: PolledRefsRow;
+  schedules: ScheduleRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
   runner_visits: RunnerVisitRow;

@@ -21,6 +21,7 @@ import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
+import * as schedules from './schedules.ts';
 import * as service from './service.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
@@ -33,6 +34,7 @@ export const routes: readonly Route[] = [
   projects,
   collaborators,
   connectionChecks,
+  schedules,
   buildRequests,
   commits,
   builds,
