@@ -27,6 +27,7 @@ export async function headOfLine(db: Queries, notificationId: bigint) {
     .innerJoin('projects', 'projects.id', 'notifications.project_id')
     .select(['deliveries.id', 'deliveries.payload', 'deliveries.since', 'deliveries.notification_id'])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
+    .select(['notifications.name', 'notifications.repository'])
     .where('deliveries.notification_id', '=', notificationId)
     .where('deliveries.state', '=', waiting)
     .orderBy('deliveries.position')
@@ -53,6 +54,11 @@ export async function recordAttempt(
 
 export async function markDelivered(trx: Transaction, deliveryId: bigint): Promise<void> {
   await move(trx, 'delivered').where('id', '=', deliveryId).execute();
+}
+
+/** The receiver says that it will never take this one: what comes after it need not wait. */
+export async function markRefused(trx: Transaction, deliveryId: bigint): Promise<void> {
+  await move(trx, 'failed').where('id', '=', deliveryId).execute();
 }
 
 /** Gives up on everything in a notification's line that has been tried, or has waited, since before the moment. */

@@ -20,6 +20,7 @@ import * as operations from './operations.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
 import * as service from './service.ts';
+import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
@@ -42,6 +43,7 @@ export const routes: readonly Route[] = [
   deploys,
   notifications,
   deliveries,
+  statusTargets,
   dependencies,
   dependencyArchives,
   dependencyLogs,
