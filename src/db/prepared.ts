@@ -161,24 +161,26 @@ export interface DirectWay {
 /** What the failure of a change is called: an error in the words of whoever asked for it, or the one that it was given. */
 export type Explain = (error: Error) => Error;
 
-const directWays = new WeakMap<Queries, DirectWay>();
+/** A database or a transaction carries its own way. */
+const directWay = Symbol('direct way');
+type WithWay = Queries & { [directWay]?: DirectWay | undefined };
 
 /** Lets prepared queries on this database, or in this transaction, go straight to it. */
-export function goDirectly(db: Queries, way: DirectWay): void {
-  directWays.set(db, way);
+export function goDirectly(db: WithWay, way: DirectWay): void {
+  db[directWay] = way;
 }
 
 /** A transaction that is over has no way to the database any more. */
-export function endDirectWay(db: Queries): void {
-  directWays.delete(db);
+export function endDirectWay(db: WithWay): void {
+  db[directWay] = undefined;
 }
 
-function execute<R>(db: Queries, query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>> {
-  return directWays.get(db)?.execute<R>(query) ?? db.executeQuery<R>(query);
+function execute<R>(db: WithWay, query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>> {
+  return db[directWay]?.execute<R>(query) ?? db.executeQuery<R>(query);
 }
 
 async function change(trx: Transaction, query: CompiledQuery, explain?: Explain): Promise<void> {
-  const way = directWays.get(trx);
+  const way = (trx as WithWay)[directWay];
   if (way?.later) {
     way.later(query, explain);
     return;

@@ -9,6 +9,7 @@ import { assertRefused } from '../support/expect.ts';
 import { setDependencyState } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
+import { fromFork, trigger } from '../support/triggered.ts';
 import { freshName, type User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
 
@@ -116,6 +117,14 @@ describeService('the audit log', (service) => {
       await watch.news();
       return service.api.post(`${path}/${theirs.id}/update`, { headers: { authorization } });
     }
+    if (call === 'POST /projects/ID/build_requests/ID/approve') {
+      const project = { id: BigInt(world.path(':project_id')) };
+      await alice.put(`/projects/${project.id}`, { fork_builds: 'approval' });
+      await watch.news();
+      const { request } = await trigger(store, project, 'a'.repeat(40), fromFork);
+      const path = `/projects/${project.id}/build_requests/${request?.id}/approve`;
+      return service.api.post(path, { headers: { authorization } });
+    }
     if (call === 'POST /projects/ID/deploys') {
       form = { deploy_strategy_id: world.path(':deploy_strategy_id'), commit_id: world.path(':commit_id') };
     }
@@ -127,6 +136,7 @@ describeService('the audit log', (service) => {
     const application = await registerApplication(service, alice, { name: 'Build lamp' });
     const token = await application.token(alice, [
       'projects',
+      'build_requests_create',
       'suites',
       'dependencies',
       'deploys',

@@ -34,6 +34,7 @@ export const contract = entries(`
   POST   /projects/ID/build_requests                                both          build_requests_create
   GET    /projects/ID/build_requests/ID                             both          build_requests
   POST   /projects/ID/build_requests/ID/cancel                      both          build_requests_create
+  POST   /projects/ID/build_requests/ID/approve                     both          build_requests_create
   POST   /projects/ID/build_requests/ID/rerun                       both          build_requests_create
   GET    /projects/ID/build_requests/ID/log                         both          build_requests
   GET    /projects/ID/build_requests/ID/log/lines                   both          build_requests
