@@ -43,6 +43,7 @@ import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { pageRoutes, routes } from './resources/index.ts';
+import { publicAddress } from './lib/public-address.ts';
 import { addressJudge } from './lib/public-addresses.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
@@ -149,11 +150,17 @@ export async function startServer({
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
+  const socket = await openServerSocket(config, { dispatch, note }, log);
+  opened.defer(() => socket.close());
+  opened.defer(() => server.close());
+  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  const address = addressOf(config, server.server.address());
   const sender = await startSender({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
     callRules: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
+    origin: publicAddress(config.base_url, address),
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
@@ -164,10 +171,6 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'running schedules failed'),
   });
   opened.defer(() => schedules.close());
-  const socket = await openServerSocket(config, { dispatch, note }, log);
-  opened.defer(() => socket.close());
-  opened.defer(() => server.close());
-  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const sweep = setInterval(() => {
     tidy(store, config.log_days).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
   }, hour);
@@ -183,7 +186,7 @@ export async function startServer({
   const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
   return {
-    address: addressOf(config, server.server.address()),
+    address,
     localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
     localRunnerStopped: () => local.stopped().catch(unnoted),
     localRunnerGone: () => {

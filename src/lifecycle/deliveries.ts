@@ -29,7 +29,7 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
 export interface Outgoing
   extends
     Pick<DeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
-    Pick<NotificationRow, 'url' | 'secret' | 'project_id'>,
+    Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository'>,
     Pick<ProjectRow, 'ssh_public_key'> {}
 
 const findHead = prepared<{ notification: bigint }, Outgoing>((db, value) =>
@@ -39,6 +39,7 @@ const findHead = prepared<{ notification: bigint }, Outgoing>((db, value) =>
     .innerJoin('projects', 'projects.id', 'notifications.project_id')
     .select(['deliveries.id', 'deliveries.payload', 'deliveries.since', 'deliveries.notification_id'])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
+    .select(['notifications.name', 'notifications.repository'])
     .where('deliveries.notification_id', '=', value('notification'))
     .where('deliveries.state', '=', waiting)
     .orderBy('deliveries.position')
@@ -70,6 +71,11 @@ const moveTo = preparedChange<Pick<DeliveryRow, 'id' | 'position' | 'state' | 's
     .set({ state: value('state'), since: value('since'), position: value('position') })
     .where('id', '=', value('id')),
 );
+
+/** The receiver says that it will never take this one: what comes after it need not wait. */
+export async function markRefused(trx: Transaction, deliveryId: bigint): Promise<void> {
+  await move(trx, 'failed').where('id', '=', deliveryId).execute();
+}
 
 /** Gives up on everything in a notification's line that has been tried, or has waited, since before the moment. */
 export async function giveUpOn(trx: Transaction, notificationId: bigint, before: number): Promise<bigint> {

@@ -23,6 +23,7 @@ import * as projects from './projects.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
 import * as service from './service.ts';
+import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
@@ -48,6 +49,7 @@ export const routes: readonly Route[] = [
   deliveries,
   hooks,
   hookDeliveries,
+  statusTargets,
   dependencies,
   dependencyArchives,
   dependencyLogs,

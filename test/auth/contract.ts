@@ -97,6 +97,11 @@ export const contract = entries(`
   DELETE /projects/ID/notifications/ID                              users         notifications
   GET    /projects/ID/notifications/ID/deliveries                   both          notifications
   POST   /projects/ID/notifications/ID/deliveries/ID/redeliver      both          notifications
+  GET    /projects/ID/status_targets                                users         projects
+  POST   /projects/ID/status_targets                                users         projects
+  GET    /projects/ID/status_targets/ID                             users         projects
+  DELETE /projects/ID/status_targets/ID                             users         projects
+  GET    /projects/ID/status_targets/ID/deliveries                  users         projects
   GET    /dependencies                                              users         dependencies
   POST   /dependencies                                              users         dependencies
   GET    /dependencies/ID                                           users         dependencies

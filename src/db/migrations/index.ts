@@ -20,6 +20,7 @@ import { connectionChecks } from './0018-connection-checks.ts';
 import { triggeredRequests } from './0019-triggered-requests.ts';
 import { hooks } from './0020-hooks.ts';
 import { pollsAndSchedules } from './0021-polls-and-schedules.ts';
+import { statusTargets } from './0022-status-targets.ts';
 
 /** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -44,4 +45,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0019-triggered-requests', apply: triggeredRequests },
   { name: '0020-hooks', apply: hooks },
   { name: '0021-polls-and-schedules', apply: pollsAndSchedules },
+  { name: '0022-status-targets', apply: statusTargets },
 ];
