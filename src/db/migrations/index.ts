@@ -19,7 +19,7 @@ import { dueJobs } from './0017-due-jobs.ts';
 import { connectionChecks } from './0018-connection-checks.ts';
 import { triggeredRequests } from './0019-triggered-requests.ts';
 
-/** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
+/** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
   { name: '0001-foundation', apply: foundation },
   { name: '0002-work', apply: work },
