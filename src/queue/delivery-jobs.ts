@@ -6,15 +6,15 @@ import type { ClaimedJob } from './queue.ts';
 import { hurryStranded } from './stranded.ts';
 
 /**
- * Delivery jobs: jobs of which a subject has one at most. News for a subject makes sure that its delivery job is in the queue, and
- * whoever claims the delivery job takes all the news there is. So the queue holds one row for a subject with ten thousand
- * pieces of news waiting, and whoever looks for work never wades through them.
+ * Delivery jobs. A subject has at most one: a new delivery makes sure that the subject's job is in the queue, and the
+ * holder of the job sends all waiting deliveries. So the queue has one row for a subject with ten thousand waiting
+ * deliveries, and the search for work never reads them.
  *
- * Two who meet at a delivery job are kept apart by its row. Who brings news touches the row in the transaction that writes the
- * news; who is done locks the row first (`holdDeliveryJob`) and looks for news then. Either the news is seen, or the row is
- * already gone and a new one is made.
+ * The row of the job keeps concurrent transactions apart. A transaction that adds a delivery touches the row. A holder
+ * that is done locks the row first (`holdDeliveryJob`) and then looks for deliveries. It either sees the new delivery,
+ * or has removed the row, and a new row is created.
  *
- * Servers run delivery jobs themselves; no runner is ever offered one. The one that is due longest comes first.
+ * Servers run delivery jobs themselves; runners never get one. The job that is due longest comes first.
  */
 const kind = 'deliver';
 
@@ -26,10 +26,10 @@ export interface DeliveryJob {
   accountId: bigint;
 }
 
-/** A delivery job that somebody has. `tries` is how often it has failed in a row. */
+/** A claimed delivery job. `tries` is how often it has failed in a row. */
 export type ClaimedDeliveryJob = Pick<ClaimedJob, 'id' | 'claim' | 'subject_id' | 'account_id' | 'tries'>;
 
-/** Sees to it that these subjects have their delivery jobs in the queue. One that waits for a later moment goes on waiting. */
+/** Makes sure that these subjects have delivery jobs in the queue. A job that is put off stays put off. */
 export async function ensureDeliveryJobs(
   db: Database,
   trx: Transaction,
@@ -60,7 +60,7 @@ export async function ensureDeliveryJobs(
 
 const free = { claim: null, holder: null, claimed_until: null };
 
-/** Lets a delivery job that waits for a later moment be run now, as if nothing had ever failed. */
+/** Makes a delivery job that was put off due now, and resets its failures. */
 export async function hurryDeliveryJob(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
   await trx
     .updateTable('jobs')
@@ -75,11 +75,11 @@ export interface ClaimingDeliveryJobs {
   holder: string;
   seconds: number;
   most: number;
-  /** Accounts that have enough under way. */
+  /** Accounts that have enough jobs under way. */
   except: bigint[];
 }
 
-/** Takes delivery jobs that are due, those that have waited longest first. */
+/** Claims delivery jobs that are due, those that have waited longest first. */
 export async function claimDeliveryJobs(
   db: Database,
   trx: Transaction,
@@ -107,26 +107,26 @@ export async function claimDeliveryJobs(
   return claimed;
 }
 
-/** When the next delivery job that nobody has is due; undefined when none waits. */
+/** When the next unclaimed delivery job is due; undefined when none waits. */
 export async function nextDeliveryJobAt(db: Queries): Promise<number | undefined> {
   const next = await db
     .selectFrom('jobs')
     .select('run_after')
     .where('kind', '=', sql.lit(kind))
     .where('claim', 'is', null)
-    .where('run_after', '>', 0n) // true of all, and what makes SQLite take the index that is in this order
+    .where('run_after', '>', 0n) // true for all rows; makes SQLite use the index with this order
     .orderBy('run_after')
     .limit(1)
     .executeTakeFirst();
   return next && Number(next.run_after);
 }
 
-/** The clock was set back: delivery jobs that wait for longer than anything is put off are due now. */
+/** After the clock was set back: delivery jobs that wait longer than the longest delay are due now. */
 export function hurryDeliveryJobs(db: Database, longestWait: number): Promise<void> {
   return hurryStranded(db, { kinds: [kind], longestWait });
 }
 
-/** Keeps a delivery job for another while, and everybody else's hands off it until the transaction ends; false when it is lost. */
+/** Extends a claim and locks its delivery job until the transaction ends; false when the claim is lost. */
 export async function holdDeliveryJob(
   db: Database,
   trx: Transaction,
@@ -142,7 +142,7 @@ export async function holdDeliveryJob(
   return numUpdatedRows === 1n;
 }
 
-/** Gives a delivery job back, to be run again at a later moment. */
+/** Releases a delivery job; it runs again at a later moment. */
 export async function putOffDeliveryJob(
   trx: Transaction,
   job: ClaimedDeliveryJob,
@@ -156,17 +156,17 @@ export async function putOffDeliveryJob(
     .execute();
 }
 
-/** Takes a delivery job out that is done. */
+/** Removes a delivery job that is done. */
 export async function finishDeliveryJob(trx: Transaction, { id, claim }: ClaimedDeliveryJob): Promise<void> {
   await trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim).execute();
 }
 
-/** Takes a delivery job out, whoever has it: what it is about goes. */
+/** Removes a delivery job, claimed or not, because its subject is deleted. */
 export async function dropDeliveryJob(trx: Transaction, subjectId: bigint): Promise<void> {
   await trx.deleteFrom('jobs').where('subject_id', '=', subjectId).where('kind', '=', sql.lit(kind)).execute();
 }
 
-/** Frees what a holder had: it has just started, so it runs none of them. */
+/** Releases all delivery jobs of a holder: it has just started, so it runs none of them. */
 export async function freeDeliveryJobsOf(db: Database, holder: string): Promise<void> {
   await db.transaction((trx) =>
     trx
