@@ -4,14 +4,14 @@ import { addressOfServer } from './folder-lock.ts';
 
 type Settings = Pick<Config, 'base_url' | 'data_dir' | 'tls' | 'host' | 'port'>;
 
-/** Where people find a server that listens on `bound`: where its operator says, or else there. */
+/** The public address of a server that listens on `bound`: the configured one, or else `bound`. */
 export function publicAddress({ base_url: baseUrl }: Pick<Config, 'base_url'>, bound: string): string {
   if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '');
-  // To listen on all addresses is to have none that could be called; the certificate also has the machine's name.
+  // A server on all addresses has none that can be called; the certificate also has the machine's name.
   return bound.replace(/^(https?:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, `$1${hostname()}`);
 }
 
-/** The same for another command: where the server of the data folder listens, or would by these settings. */
+/** The same for another command: where the data folder's server listens, or would listen by these settings. */
 export function addressForPeople(config: Settings): string {
   const { tls, host, port } = config;
   const wouldListen = `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;

@@ -78,7 +78,7 @@ export async function* readArchive(file: string): AsyncGenerator<string> {
     last = line;
   }
   const end = readEnd(last);
-  if (!end) throw new ArchiveError(file, 'is not a whole backup: its end is missing');
+  if (!end) throw new ArchiveError(file, 'is not a complete backup: its end is missing');
   if (end.lines !== count || end.sha256 !== digest.digest('hex')) {
     throw new ArchiveError(file, 'was changed since it was written');
   }
@@ -103,7 +103,7 @@ async function* splitLines(file: string): AsyncGenerator<Buffer> {
   } catch (error) {
     throw new ArchiveError(file, `cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (begun.length > 0) throw new ArchiveError(file, 'is not a whole backup: its last line is cut');
+  if (begun.length > 0) throw new ArchiveError(file, 'is not a complete backup: its last line is cut');
 }
 
 function readEnd(line: Buffer | undefined): { lines: number; sha256: string } | undefined {
