@@ -53,9 +53,9 @@ export type * from './rows/store.ts';
 export type * from './rows/work.ts';
 
 /**
- * The tables as TypeScript sees them. `bigint` columns hold identifiers and moments (milliseconds since 1970);
- * columns of type `Sealed` hold what lib/vault.ts made; flags are 0 or 1, because SQLite has no booleans.
- * Each table is written by one module alone.
+ * The tables as TypeScript types. `bigint` columns hold identifiers and moments (milliseconds since 1970). Columns of
+ * type `Sealed` hold values sealed by lib/vault.ts. Flags are 0 or 1, because SQLite has no booleans. Each table is
+ * written by one module only.
  */
 export interface Schema {
   users: UserRow;
@@ -110,7 +110,7 @@ export interface Schema {
 
 /**
  * Every column that holds a sealed value, for rotating the master key. All these tables have an `id`. The canary comes
- * first: who holds its table goes on to read the others, so whoever wants them all has to begin with it.
+ * first: a transaction that locks its table reads the others afterwards, so whoever locks them all must begin with it.
  */
 export const sealedColumns = [
   { table: 'master_key_canary', column: 'sealed' },

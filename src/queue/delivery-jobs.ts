@@ -7,15 +7,15 @@ import type { ClaimedJob } from './queue.ts';
 import { hurryStranded } from './stranded.ts';
 
 /**
- * Delivery jobs: jobs of which a subject has one at most. News for a subject makes sure that its delivery job is in the queue, and
- * whoever claims the delivery job takes all the news there is. So the queue holds one row for a subject with ten thousand
- * pieces of news waiting, and whoever looks for work never wades through them.
+ * Delivery jobs. A subject has at most one: a new delivery makes sure that the subject's job is in the queue, and the
+ * holder of the job sends all waiting deliveries. So the queue has one row for a subject with ten thousand waiting
+ * deliveries, and the search for work never reads them.
  *
- * Two who meet at a delivery job are kept apart by its row. Who brings news touches the row in the transaction that writes the
- * news; who is done locks the row first (`holdDeliveryJob`) and looks for news then. Either the news is seen, or the row is
- * already gone and a new one is made.
+ * The row of the job keeps concurrent transactions apart. A transaction that adds a delivery touches the row. A holder
+ * that is done locks the row first (`holdDeliveryJob`) and then looks for deliveries. It either sees the new delivery,
+ * or has removed the row, and a new row is created.
  *
- * Servers run delivery jobs themselves; no runner is ever offered one. The one that is due longest comes first.
+ * Servers run delivery jobs themselves; runners never get one. The job that is due longest comes first.
  */
 const kind = 'deliver';
 
@@ -27,10 +27,10 @@ export interface DeliveryJob {
   accountId: bigint;
 }
 
-/** A delivery job that somebody has. `tries` is how often it has failed in a row. */
+/** A claimed delivery job. `tries` is how often it has failed in a row. */
 export type ClaimedDeliveryJob = Pick<ClaimedJob, 'id' | 'claim' | 'subject_id' | 'account_id' | 'tries'>;
 
-/** Sees to it that these subjects have their delivery jobs in the queue. One that waits for a later moment goes on waiting. */
+/** Makes sure that these subjects have delivery jobs in the queue. A job that is put off stays put off. */
 export async function ensureDeliveryJobs(
   db: Database,
   trx: Transaction,
@@ -91,11 +91,11 @@ export interface ClaimingDeliveryJobs {
   holder: string;
   seconds: number;
   most: number;
-  /** Accounts that have enough under way. */
+  /** Accounts that have enough jobs under way. */
   except: bigint[];
 }
 
-/** Takes delivery jobs that are due, those that have waited longest first. */
+/** Claims delivery jobs that are due, those that have waited longest first. */
 export async function claimDeliveryJobs(
   db: Database,
   trx: Transaction,
@@ -161,12 +161,12 @@ const findNext = prepared<object, { run_after: bigint }>((db) =>
     .limit(sql.lit(1)),
 );
 
-/** The clock was set back: delivery jobs that wait for longer than anything is put off are due now. */
+/** After the clock was set back: delivery jobs that wait longer than the longest delay are due now. */
 export function hurryDeliveryJobs(db: Database, longestWait: number): Promise<void> {
   return hurryStranded(db, { kinds: [kind], longestWait });
 }
 
-/** Keeps a delivery job for another while, and everybody else's hands off it until the transaction ends; false when it is lost. */
+/** Extends a claim and locks its delivery job until the transaction ends; false when the claim is lost. */
 export async function holdDeliveryJob(
   db: Database,
   trx: Transaction,
@@ -182,7 +182,7 @@ export async function holdDeliveryJob(
   return numUpdatedRows === 1n;
 }
 
-/** Gives a delivery job back, to be run again at a later moment. */
+/** Releases a delivery job; it runs again at a later moment. */
 export async function putOffDeliveryJob(
   trx: Transaction,
   job: ClaimedDeliveryJob,
@@ -196,17 +196,17 @@ export async function putOffDeliveryJob(
     .execute();
 }
 
-/** Takes a delivery job out that is done. */
+/** Removes a delivery job that is done. */
 export async function finishDeliveryJob(trx: Transaction, { id, claim }: ClaimedDeliveryJob): Promise<void> {
   await trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim).execute();
 }
 
-/** Takes a delivery job out, whoever has it: what it is about goes. */
+/** Removes a delivery job, claimed or not, because its subject is deleted. */
 export async function dropDeliveryJob(trx: Transaction, subjectId: bigint): Promise<void> {
   await trx.deleteFrom('jobs').where('subject_id', '=', subjectId).where('kind', '=', sql.lit(kind)).execute();
 }
 
-/** Frees what a holder had: it has just started, so it runs none of them. */
+/** Releases all delivery jobs of a holder: it has just started, so it runs none of them. */
 export async function freeDeliveryJobsOf(db: Database, holder: string): Promise<void> {
   await db.transaction((trx) =>
     trx

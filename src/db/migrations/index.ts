@@ -22,7 +22,7 @@ import { hooks } from './0020-hooks.ts';
 import { pollsAndSchedules } from './0021-polls-and-schedules.ts';
 import { statusTargets } from './0022-status-targets.ts';
 
-/** In the order in which they are applied. A migration that was released never changes: a new one follows it. */
+/** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
   { name: '0001-foundation', apply: foundation },
   { name: '0002-work', apply: work },
