@@ -42,6 +42,8 @@ type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
 export interface Machine<State extends string> {
   readonly states: readonly State[];
   readonly initial: State;
+  /** Where one may begin that has to be let go on first. */
+  readonly held?: State;
   /** The moves that the work itself makes. A state without any is final. */
   readonly moves: Moves<State>;
   /** The moves that only a person's new wish makes. */
@@ -132,6 +134,7 @@ export type BuildRequestState = (typeof buildRequestStates)[number];
 export const buildRequestMachine: Machine<BuildRequestState> = {
   states: buildRequestStates,
   initial: 'enqueued',
+  held: 'waiting_for_approval',
   moves: {
     waiting_for_approval: ['enqueued', 'fetching', 'building', 'passed', 'errored', 'cancelled'],
     enqueued: ['fetching', 'building', 'passed', 'errored', 'cancelled'],
@@ -162,6 +165,7 @@ export type FetchState = (typeof fetchStates)[number];
 export const fetchMachine: Machine<FetchState> = {
   states: fetchStates,
   initial: 'waiting',
+  held: 'unapproved',
   moves: {
     // A pull request from a fork may have to wait for somebody of the project.
     unapproved: ['waiting', 'cancelled'],

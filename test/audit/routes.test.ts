@@ -9,6 +9,7 @@ import { assertRefused } from '../support/expect.ts';
 import { setDependencyState } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
+import { fromFork, trigger } from '../support/triggered.ts';
 import { freshName, type User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
 
@@ -41,6 +42,7 @@ const secrets = {
   second: 'second-content-of-it-bittern',
   command: 'curl -H "token: in-a-command-sandpiper"',
   url: 'https://hooks.example.org/services/in-the-path-dotterel',
+  token: 'token-of-a-forge-whimbrel',
 };
 
 /** What makes each route do what it is there for. A route that is not here is called without fields. */
@@ -68,6 +70,11 @@ const forms: Record<string, () => Form> = {
     notifiable_type: 'build',
     name: 'webhook',
     'options[url]': secrets.url,
+  }),
+  'POST /projects/ID/status_targets': () => ({
+    provider: 'github',
+    repository: 'team/code',
+    token: secrets.token,
   }),
   'PUT /projects/ID/notifications/ID': () => ({ 'options[url]': `${secrets.url}/new` }),
   'POST /dependencies': () => ({ name: freshName('dependency'), command: 'make PREFIX=/srv/dependency' }),
@@ -112,6 +119,14 @@ describeService('the audit log', (service) => {
       await watch.news();
       return service.api.post(`${path}/${theirs.id}/update`, { headers: { authorization } });
     }
+    if (call === 'POST /projects/ID/build_requests/ID/approve') {
+      const project = { id: BigInt(world.path(':project_id')) };
+      await alice.put(`/projects/${project.id}`, { fork_builds: 'approval' });
+      await watch.news();
+      const { request } = await trigger(store, project, 'a'.repeat(40), fromFork);
+      const path = `/projects/${project.id}/build_requests/${request?.id}/approve`;
+      return service.api.post(path, { headers: { authorization } });
+    }
     if (call === 'POST /projects/ID/deploys') {
       form = { deploy_strategy_id: world.path(':deploy_strategy_id'), commit_id: world.path(':commit_id') };
     }
@@ -123,6 +138,7 @@ describeService('the audit log', (service) => {
     const application = await registerApplication(service, alice, { name: 'Build lamp' });
     const token = await application.token(alice, [
       'projects',
+      'build_requests_create',
       'suites',
       'dependencies',
       'deploys',
@@ -173,12 +189,12 @@ describeService('the audit log', (service) => {
       ...secrets,
       password,
       key,
-      token,
+      accessToken: token,
       clientSecret: application.secret ?? '?',
       publicKey: 'ssh-ed25519',
     };
     for (const [what, secret] of Object.entries(kept)) assert.ok(!text.includes(secret), what);
-    for (const fragment of ['kingfisher', 'bittern', 'sandpiper', 'dotterel', 'whsec_', 'hrk_', 'hrt_']) {
+    for (const fragment of ['kingfisher', 'bittern', 'sandpiper', 'dotterel', 'whimbrel', 'whsec_', 'hrk_', 'hrt_']) {
       assert.ok(!text.includes(fragment), fragment);
     }
     assert.ok(text.includes('hooks.example.org') && text.includes('TOKEN'), 'what is no secret is there');

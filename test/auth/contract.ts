@@ -40,6 +40,7 @@ export const contract = entries(`
   POST   /projects/ID/build_requests                                both          build_requests_create
   GET    /projects/ID/build_requests/ID                             both          build_requests
   POST   /projects/ID/build_requests/ID/cancel                      both          build_requests_create
+  POST   /projects/ID/build_requests/ID/approve                     both          build_requests_create
   POST   /projects/ID/build_requests/ID/rerun                       both          build_requests_create
   GET    /projects/ID/build_requests/ID/log                         both          build_requests
   GET    /projects/ID/build_requests/ID/log/lines                   both          build_requests
@@ -96,6 +97,11 @@ export const contract = entries(`
   DELETE /projects/ID/notifications/ID                              users         notifications
   GET    /projects/ID/notifications/ID/deliveries                   both          notifications
   POST   /projects/ID/notifications/ID/deliveries/ID/redeliver      both          notifications
+  GET    /projects/ID/status_targets                                users         projects
+  POST   /projects/ID/status_targets                                users         projects
+  GET    /projects/ID/status_targets/ID                             users         projects
+  DELETE /projects/ID/status_targets/ID                             users         projects
+  GET    /projects/ID/status_targets/ID/deliveries                  users         projects
   GET    /dependencies                                              users         dependencies
   POST   /dependencies                                              users         dependencies
   GET    /dependencies/ID                                           users         dependencies

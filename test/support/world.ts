@@ -29,6 +29,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const deploy = (await owner.post(deploys, { deploy_strategy_id: strategy.id, commit_id: commit.id })).record;
   const notification = await owner.createNotification(project);
   const delivery = await addDelivery(store, notification);
+  const statusTarget = await owner.createStatusTarget(project);
   const collaborator = await owner.invite(project, { email: `friend-of-${project.id}@example.org` });
   const guest = { email: `guest-of-${project.id}@example.org`, kind: 'user', secrets: noSecrets } as const;
   const guestId = await store.db.transaction((trx) => insertUser(trx, store.ids, guest));
@@ -46,6 +47,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     deploy_id: deploy.id,
     notification_id: notification.id,
     delivery_id: delivery.id,
+    status_target_id: statusTarget.id,
     collaborator_id: collaborator.id,
     user_id: guestId,
     schedule_id: schedule.id,

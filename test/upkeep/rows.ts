@@ -220,6 +220,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       url: 'https://x/',
       secret: seal({ table: 'notifications', column: 'secret' }, 1n),
       last_position: 1n,
+      repository: awkward,
     });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
     await put('deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
