@@ -72,11 +72,11 @@ export const holdSeconds = 5;
 export const mostProjects = 1000;
 
 /** For so long a look is the runner's that got it. */
-export const lookSeconds = 120;
+export const lookSeconds = 240;
 /** So long may a look take. */
 export const longestLookMs = 45_000;
-/** So many are given to a runner at a time. */
-export const mostLooks = 64;
+/** So many a runner has at a time: those that it is at, and those that it has not told of. */
+export const mostLooks = 256;
 
 export const workKinds = [
   'fetch_commit',

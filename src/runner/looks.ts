@@ -16,7 +16,7 @@ export interface LookingParts {
 }
 
 /** What is due within this time is asked for, and told of, together: a look is short, and a call for each would cost more. */
-const gatherMs = 1000;
+const gatherMs = 500;
 /** A server that does not know of looks may be upgraded. */
 const askAgainMs = 60_000;
 /** A connection is kept for the next look where that comes within this time. */
@@ -70,7 +70,8 @@ async function untilEnd(
 async function look({ mirrors, signal }: LookingParts, order: LookOrder): Promise<LookReport | undefined> {
   const { source, claim, digest, againAfterMs } = order;
   const about = { projectId: source.projectId, claim };
-  const keepMs = againAfterMs <= longestKeptMs ? againAfterMs + longestLookMs : 0;
+  // A busy runner comes late: to connect anew for that would make it busier.
+  const keepMs = againAfterMs <= longestKeptMs ? 3 * againAfterMs : 0;
   try {
     const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestLookMs, keepMs });
     return { ...about, seen: listing === undefined ? { unchanged: true } : { listing } };

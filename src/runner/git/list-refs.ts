@@ -29,6 +29,8 @@ export interface Listed {
 
 export interface ListServices {
   connections: Connections;
+  /** So many ask one host at a time. */
+  asking: Slots;
   /** Of one host only so many connections are opened at a time: an sshd refuses those that are too many. */
   connecting: Slots;
   /** So many stay open; where there are more, they are closed after each look. */
@@ -40,6 +42,7 @@ const longestSaid = 2000;
 export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
   const heard: string[] = [];
   const source = sourceOf({ ...request, say: (text) => void heard.push(text.toString()) });
+  const done = await services.asking.take(source.address.host, request.signal);
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(reason(source, 'host_unreachable')), request.timeoutMs);
   const signal = AbortSignal.any([request.signal, late.signal]);
@@ -52,6 +55,7 @@ export async function listRefs(services: ListServices, request: ListRequest): Pr
     throw new FetchError(error.kind, said === '' ? error.message : `${said}\n${error.message}`);
   } finally {
     clearTimeout(timer);
+    done();
   }
 }
 

@@ -85,6 +85,8 @@ const lookDefaults = ['KexAlgorithms -sntrup761*'];
 /** What the ssh of one connection needs of this machine's memory. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
+/** So many looks are made at one host at a time, and so many of them may be connecting: an sshd refuses those that are too many. */
+const mostAtHost = 16;
 const mostConnecting = 4;
 
 const month = 30 * 24 * 3600 * 1000;
@@ -112,6 +114,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
       connectionMs: lookConnectionMs,
       defaults: lookDefaults,
     }),
+    asking: openSlots(mostAtHost),
     connecting: openSlots(mostConnecting),
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
