@@ -90,7 +90,9 @@ async function reading(limits: Partial<BodyLimits>) {
       const waits = Symbol('waits');
       // A turn of the event loop for what is there already to be taken.
       for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => void setImmediate(resolve));
-      return (await Promise.race([outcomes[index], waits])) === waits && (begun[index]?.isPaused() ?? false);
+      return (
+        (await Promise.race([outcomes[index], Promise.resolve(waits)])) === waits && (begun[index]?.isPaused() ?? false)
+      );
     },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();

@@ -17,7 +17,7 @@ describeService('a hook', (service) => {
     at = `/projects/${project.id}/hooks`;
   });
   const make = async (form: Record<string, string> | [string, string][] = { provider: 'github' }): Promise<Hook> => {
-    const made = await owner.post(at, form as Record<string, string>);
+    const made = await owner.post(at, form);
     assert.equal(made.status, 201, made.text);
     return made.record as Hook;
   };
