@@ -6,7 +6,7 @@ import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Audit, Route, Subject } from './route.ts';
 
-/** What was done, by whom, from where. */
+/** What was done, by which caller, from which address. */
 interface Done {
   trx: Transaction;
   ids: IdSource;
@@ -16,7 +16,7 @@ interface Done {
   answer: unknown;
 }
 
-/** Writes down what a route has done, in the transaction in which it did it. */
+/** Records the action of a route, in the same transaction. */
 export async function noteDone(route: Route, done: Done): Promise<void> {
   const { audit } = route;
   const { caller, project, input } = done.call;
@@ -40,7 +40,7 @@ function doerOf(caller: Caller, { request, isBehindProxy }: Done): Doer {
   return { actor: { id, email }, via, application, address: addressOf(request.raw, isBehindProxy) };
 }
 
-/** What was made is called by its name, and a person by their address. */
+/** A created record is named by its name, a person by the e-mail address. */
 function subjectIn(answer: unknown): Subject {
   const { id, name, email } = answer as { id: bigint; name?: string; email?: string };
   return { id, name: name ?? email ?? '' };

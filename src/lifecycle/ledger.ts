@@ -159,7 +159,7 @@ function toBeTold(of: ExpressionBuilder<Schema, 'projects'>) {
     .selectFrom('notifications')
     .select('notifications.id')
     .whereRef('notifications.project_id', '=', 'projects.id')
-    .where('notifications.notifiable_type', '=', sql.lit('build'));
+    .where('notifications.notifiable_type', 'in', [sql.lit('build'), sql.lit('status')]);
 }
 
 type Changed = Omit<Held, 'is_told'> & { id: bigint };

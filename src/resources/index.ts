@@ -21,7 +21,9 @@ import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
+import * as schedules from './schedules.ts';
 import * as service from './service.ts';
+import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
@@ -33,6 +35,7 @@ export const routes: readonly Route[] = [
   projects,
   collaborators,
   connectionChecks,
+  schedules,
   buildRequests,
   commits,
   builds,
@@ -46,6 +49,7 @@ export const routes: readonly Route[] = [
   deliveries,
   hooks,
   hookDeliveries,
+  statusTargets,
   dependencies,
   dependencyArchives,
   dependencyLogs,
