@@ -95,7 +95,7 @@ export async function startServer({
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy, answerCache }),
+    endpoints: endpointsOf(routes, { ...store, isBehindProxy, baseUrl: config.base_url, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -122,7 +122,7 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy });
+  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy, baseUrl: config.base_url });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const dispatch = await createDispatch({
     ...store,

@@ -61,6 +61,8 @@ export interface Call<
   searches: SearchThreads;
   disk: DiskReserve;
   headers: Incoming['headers'];
+  /** Where callers find this server, without a slash at the end. */
+  origin: string;
   /** Says that nobody waits for the answer any more. */
   signal: AbortSignal;
   params: Record<ParamNames<Path>, bigint>;
