@@ -89,6 +89,8 @@ export interface FetchOrder {
   kind: 'fetch_commit';
   source: Source;
   commitRef: string;
+  /** The full name of the ref that leads to the commit, where `commitRef` is a SHA that somebody was told of with it. */
+  fetchRef?: string;
   /** What refs pointed to when they were last built, by their full names. */
   previous: Record<string, string>;
   /** The newest commit of the default branch that was built so far. */

@@ -13,9 +13,9 @@ import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import type { Route } from './route.ts';
 
-/** What endpoints have beside what they hand to handlers. */
+/** The services of endpoints, in addition to those of handlers. */
 export interface EndpointServices extends Services {
-  /** Whether a proxy on this machine says where requests come from. */
+  /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
   /** Where callers find this server; by default the host they named. */
   baseUrl?: string | undefined;
@@ -23,7 +23,7 @@ export interface EndpointServices extends Services {
   answerCache: AnswerCache;
 }
 
-/** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
+/** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
   { isBehindProxy, baseUrl, answerCache, ...services }: EndpointServices,
@@ -44,16 +44,16 @@ export function endpointsOf(
   }));
 }
 
-/** Answers that are made at once are made whole, whether the caller is still there or not. */
+/** Answers that are not streamed are completed even if the caller has gone. */
 const waitsForEver = new AbortController().signal;
 
 const noFields: FieldSet = {};
 
-/** A request that is performed. */
+/** One request to a route. */
 interface Performed {
   request: Incoming;
   signal?: AbortSignal | undefined;
-  /** Whether a proxy on this machine says where requests come from. */
+  /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
 }
@@ -137,7 +137,7 @@ interface AnyCall extends Admitted {
   page: Partial<Page>;
 }
 
-/** Most routes neither load nor verify anything: they are spared the detours. */
+/** Most routes neither load nor verify anything, and skip those steps. */
 async function handle(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
   if (route.load) await loaded(route, call);
   if (route.verify) {

@@ -15,12 +15,15 @@ import * as dependencyUses from './dependency-uses.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as environmentVariables from './environment-variables.ts';
+import * as hookDeliveries from './hook-deliveries.ts';
+import * as hooks from './hooks.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
+import * as schedules from './schedules.ts';
 import * as service from './service.ts';
 import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
@@ -36,6 +39,7 @@ export const routes: readonly Route[] = [
   cctray,
   collaborators,
   connectionChecks,
+  schedules,
   buildRequests,
   commits,
   builds,
@@ -47,6 +51,8 @@ export const routes: readonly Route[] = [
   deploys,
   notifications,
   deliveries,
+  hooks,
+  hookDeliveries,
   statusTargets,
   dependencies,
   dependencyArchives,

@@ -5,7 +5,7 @@ import { twin } from './twin.ts';
 
 type Shown = BuildRequestRow & { created_by_email: string };
 
-/** Build requests with whom they were made by. */
+/** Build requests, with their creators. */
 export function shownRequests(db: Queries) {
   return db
     .selectFrom('build_requests')

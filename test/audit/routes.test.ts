@@ -50,6 +50,8 @@ const forms: Record<string, () => Form> = {
   'POST /projects': () => ({ name: freshName('project'), repository_url: 'git@example.org:a/b.git' }),
   'PUT /projects/ID': () => ({ repository_url: 'git@elsewhere.example.org:a/b.git' }),
   'POST /projects/ID/collaborators': () => ({ email: `${freshName('friend').replace(' ', '')}@example.org` }),
+  'POST /projects/ID/schedules': () => ({ cron: '0 3 * * *' }),
+  'PUT /projects/ID/schedules/ID': () => ({ cron: '0 4 * * *' }),
   'POST /projects/ID/suites': () => ({ name: freshName('suite'), command: secrets.command }),
   'PUT /projects/ID/suites/ID': () => ({ command: `${secrets.command} again`, name: 'renamed' }),
   'POST /projects/ID/suites/ID/rules': () => ({ subject: 'commit.message', operator: 'contains', value: 'y' }),

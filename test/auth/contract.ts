@@ -29,6 +29,12 @@ export const contract = entries(`
   GET    /projects/ID/badge.svg                                     none          none
   GET    /cctray.xml                                                both          projects
   POST   /projects/ID/check_connection                              both          projects
+  GET    /projects/ID/polling                                       both          projects
+  GET    /projects/ID/schedules                                     both          projects
+  POST   /projects/ID/schedules                                     both          projects
+  GET    /projects/ID/schedules/ID                                  both          projects
+  PUT    /projects/ID/schedules/ID                                  both          projects
+  DELETE /projects/ID/schedules/ID                                  users         projects
   GET    /projects/ID/collaborators                                 users         projects
   POST   /projects/ID/collaborators                                 users         projects
   DELETE /projects/ID/collaborators/ID                              users         projects

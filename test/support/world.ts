@@ -33,6 +33,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const collaborator = await owner.invite(project, { email: `friend-of-${project.id}@example.org` });
   const guest = { email: `guest-of-${project.id}@example.org`, kind: 'user', secrets: noSecrets } as const;
   const guestId = await store.db.transaction((trx) => insertUser(trx, store.ids, guest));
+  const schedule = (await owner.post(`/projects/${project.id}/schedules`, { cron: '0 0 1 1 *' })).record;
   const ids: Record<string, bigint> = {
     project_id: project.id,
     suite_id: suite.id,
@@ -49,6 +50,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     status_target_id: statusTarget.id,
     collaborator_id: collaborator.id,
     user_id: guestId,
+    schedule_id: schedule.id,
   };
   const path = (route: string): string =>
     route.replaceAll(/:(\w+)/g, (_, name: string) => {

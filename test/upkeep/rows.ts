@@ -161,6 +161,33 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     await put('doomed_blobs', { digest: 'd'.repeat(64) });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
+    await put('polls', {
+      project_id: project,
+      account_id: user,
+      host: awkward,
+      next_look_at: largestId,
+      wait_ms: 1n,
+      claim: awkward,
+      holder: null,
+      last_looked_at: null,
+      outcome: 'failed',
+      reason: awkward,
+      failures: 3,
+    });
+    await put('polled_refs', { project_id: project, digest: '', refs: Buffer.from([0, 255, 10]) });
+    await put('schedules', {
+      id: 1n,
+      project_id: project,
+      cron: '* * * * *',
+      time_zone: 'UTC',
+      commit_ref: awkward,
+      created_at: 1n,
+      next_run_at: largestId,
+      last_run_at: null,
+      outcome: '',
+      reason: awkward,
+      build_request_id: commit,
+    });
     await put('connection_checks', { id: 1n, project_id: project, created_at: 1n, answer: awkward });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
     await put('runners', {

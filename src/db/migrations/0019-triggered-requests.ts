@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** What a build request that nobody typed goes back to, and what a project says about such requests. */
+/** What triggered a build request that was not made by a person, and a project's policies for such requests. */
 export async function triggeredRequests(trx: Transaction): Promise<void> {
   const requests = () => trx.schema.alterTable('build_requests');
   await requests()
@@ -26,7 +26,7 @@ export async function triggeredRequests(trx: Transaction): Promise<void> {
   await requests()
     .addColumn('concurrency_group', 'text', (column) => column.notNull().defaultTo(''))
     .execute();
-  // Few requests are under way at a time, so the index stays small however many there were.
+  // Few requests are under way at a time, so the index stays small.
   await trx.schema
     .createIndex('build_requests_under_way')
     .on('build_requests')
