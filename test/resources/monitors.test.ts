@@ -86,8 +86,9 @@ describeWithRunner(
       await build(runner, alice, project, 'main', 0);
       const sha = freshSha();
       await trigger(service.store, project, sha, fromFork);
-      const place = { branch: '', branches: [], ref: 'refs/pull/7/head', trunk: 'kept' } as const;
-      await (await runner.take('fetch_commit')).fetched({ sha, ...place });
+      await (
+        await runner.take('fetch_commit')
+      ).fetched({ sha, branch: '', branches: [], ref: 'refs/pull/7/head', trunk: 'kept' });
       await (await runner.take('run_suite')).exit(1);
       for (const query of ['', '?branch=main'])
         assert.equal(nameOf(await look(badgeOf(project, query))), 'build: passed');
