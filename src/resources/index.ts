@@ -21,6 +21,7 @@ import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
+import * as polling from './polling.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
@@ -39,6 +40,7 @@ export const routes: readonly Route[] = [
   cctray,
   collaborators,
   connectionChecks,
+  polling,
   schedules,
   buildRequests,
   commits,

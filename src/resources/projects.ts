@@ -156,7 +156,7 @@ export const routes = [
     async handle(call) {
       const { project, vault, input } = call;
       const changed = settingsOf(input);
-      await orTaken(changeProject(writeContextOf(call), project.id, changed));
+      await orTaken(changeProject(writeContextOf(call), project, changed));
       return view({ ...project, ...changed }, vault);
     },
   }),
