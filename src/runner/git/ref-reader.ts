@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { longestListing, mostRefs, type Refs } from '../../lib/ref-listings.ts';
-import { isRefName } from './refs.ts';
+import { isRefName } from '../../lib/ref-names.ts';
 
 /**
  * Reads the branches and tags that a repository tells of, in git's protocol: version 2, where one asks for them, and the
