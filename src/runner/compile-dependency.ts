@@ -10,7 +10,7 @@ import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
 
-/** Unpacks an archive, runs its command, and brings what that left under the prefix to the server. */
+/** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */
 export const compileDependency: JobRunner<CompileOrder> = async (services, order, task) => {
   const folder = join(services.scratch, task.id);
   const place = (name: string): string => join(folder, name);
@@ -49,7 +49,7 @@ async function compile(
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
   const ended = await sandboxes.run({
     id,
-    // The directory is part of the archive, and so entered inside the sandbox.
+    // The directory comes from the archive, so it is entered inside the sandbox.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
     environment: findable(order.environment, order.prefixes, software.placesAt),
     workspace: { directory: place('source') },
