@@ -107,7 +107,7 @@ async function runTool({ id, sandboxes, folder, limits }: Opening, tool: Tool): 
 }
 
 function refusedFor({ reason, exitStatus }: Ended, complaint: string): Error {
-  if (reason === 'cancelled') return new Error('it was called off');
+  if (reason === 'cancelled') return new Error('the job was cancelled');
   if (reason !== null) return new RefusedArchiveError(`it could not be unpacked: ${reason.replaceAll('_', ' ')}`);
   const said = complaint
     .split('\n')

@@ -47,7 +47,9 @@ export async function openCheckouts(
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const remove = async (path: string): Promise<void> => {
     // The path is not needed again: every work tree gets its own name. The next start tries again.
-    await removeTree(path).catch((error: unknown) => log(`the work tree ${path} stays on the disk: ${String(error)}`));
+    await removeTree(path).catch((error: unknown) =>
+      log(`cleanup failed, the work tree ${path} stays on the disk: ${String(error)}`),
+    );
   };
   // A work tree of an earlier runner may be incomplete, or belong to another build user.
   for (const name of await readdir(folder)) await remove(join(folder, name));

@@ -17,7 +17,7 @@ export function otherVersion(own: string, theirs: string): RefusedError {
  * a moment, and can answer anything.
  */
 export function failureOf(path: string, status: number | undefined, text: string): Error {
-  if (status === 401) return new RefusedError('the server does not know the token of this runner, or not any more');
+  if (status === 401) return new RefusedError('the server does not know the token of this runner, or it was revoked');
   const message = `the server answered ${path} with ${status}: ${text.slice(0, 200)}`;
   const isFinal = status !== undefined && status >= 400 && status < 500 && text.startsWith('{"error":{');
   return isFinal ? new RejectedError(message) : new Error(message);

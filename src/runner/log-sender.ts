@@ -132,7 +132,8 @@ class ChunkSender implements LogSender {
     const receipt = await untilAnswered(signal, async () => {
       const answer = await link.log({ claim, offset, bytes }, signal);
       // The server may still be processing an earlier try of the same chunk: all of it is sent again.
-      if ('expected' in answer && answer.expected >= offset && answer.expected < end) throw new Error('out of place');
+      if ('expected' in answer && answer.expected >= offset && answer.expected < end)
+        throw new Error('the chunk has a wrong offset');
       return answer;
     });
     this.#passing.passed(bytes.length);

@@ -10,15 +10,15 @@ import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
 
 /** Reasons why a job is ended early. */
-export const cancelled = new Error('it was called off');
-export const notOurs = new Error('somebody else has it, or nobody wants it any more');
+export const cancelled = new Error('the job was cancelled');
+export const notOurs = new Error('the claim expired, or the job is not wanted any more');
 
 /** No more of the job's output is stored. */
 class CutShort extends Error {
   readonly reason: CutReason;
 
   constructor(reason: CutReason) {
-    super(`it was cut short: ${reason}`);
+    super(`the job was cut short: ${reason}`);
     this.reason = reason;
   }
 }

@@ -52,7 +52,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
 /** Requested only where the commit is not here yet, and not kept. */
 async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
   const key = await untilAnswered(signal, () => link.key(claim, signal));
-  if (key === undefined) throw new Error('the server does not want it any more');
+  if (key === undefined) throw new Error('the claim expired');
   return key;
 }
 
@@ -72,6 +72,6 @@ function outcomeOf({ exitStatus, reason }: Ended): Outcome {
   if (reason === 'out_of_disk') return { kind: 'killed', reason: 'disk_full' };
   if (reason !== null) return { kind: 'killed', reason };
   return exitStatus === null
-    ? { kind: 'lost', message: 'the sandbox ended without a word' }
+    ? { kind: 'lost', message: 'the sandbox ended without an exit status' }
     : { kind: 'exited', status: exitStatus };
 }

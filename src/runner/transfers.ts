@@ -34,7 +34,7 @@ export async function fetchBlob(
     return true;
   });
   if (!isThere) throw new MissingBlobError(`the server has no blob ${digest}`);
-  if (hash.digest('hex') !== digest) throw new Error(`what came as blob ${digest} is something else`);
+  if (hash.digest('hex') !== digest) throw new Error(`the bytes of blob ${digest} have another digest`);
 }
 
 /** Stores a file on the server, with retries; returns its digest, or undefined when it is not wanted any more. */
@@ -56,7 +56,8 @@ export async function storeBlob(
     }
     try {
       const answer = await link.store(claim, hashed(), signal);
-      if ('digest' in answer && answer.digest !== hash.digest('hex')) throw new Error('it arrived changed');
+      if ('digest' in answer && answer.digest !== hash.digest('hex'))
+        throw new Error('the blob changed on its way to the server');
       return answer;
     } finally {
       content.destroy();
@@ -75,5 +76,5 @@ async function openMade(path: string): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw new Error('what came out of the sandbox is not a file');
+  throw new Error('the result of the sandbox is not a file');
 }

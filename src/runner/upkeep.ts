@@ -68,7 +68,7 @@ export async function forgetProjects(options: ForgettingOptions): Promise<void> 
     const gone = await link.gone(some, signal).catch(() => []);
     for (const project of gone.filter((name) => some.includes(name))) {
       await Promise.all([mirrors.forget(project), checkouts.forget(project)]).catch((error: unknown) =>
-        log(`what was fetched for the deleted project ${project} stays: ${String(error)}`),
+        log(`cleanup failed, data of the deleted project ${project} stays: ${String(error)}`),
       );
     }
   }

@@ -1,10 +1,10 @@
-/** What a person may mean by a `commit_ref`, and where to look for it in a mirror, best first. */
+/** The possible meanings of a `commit_ref`, and where to look for them in a mirror, best first. */
 export interface WantedRef {
   asked: string;
-  /** A full SHA names one commit for ever: if the mirror has it, nobody needs to be asked. */
+  /** A full SHA always names the same commit: if the mirror has it, the remote is not asked. */
   fullSha: string | undefined;
   places: readonly Place[];
-  /** Outside branches and tags, such as `refs/pull/7/head`: it has to be asked for by itself. */
+  /** Outside branches and tags, such as `refs/pull/7/head`: it is requested separately. */
   special?: string;
 }
 
@@ -12,19 +12,19 @@ export type RefKind = 'branch' | 'tag' | 'sha' | 'other';
 
 export interface Place {
   kind: RefKind;
-  /** What git calls it inside the mirror. */
+  /** Its name inside the mirror. */
   name: string;
 }
 
-/** Where the mirror keeps what the remote's HEAD points to, that is, the tip of its default branch. */
+/** Where the mirror stores the commit of the remote's HEAD, that is, the tip of its default branch. */
 export const remoteHead = 'refs/headrace/remote/HEAD';
-/** Where it keeps what was last asked for outside branches and tags. */
+/** Where it stores the last requested commit outside branches and tags. */
 export const specialRef = 'refs/headrace/special';
 
 const longest = 512;
-const shortestSha = 7; // what git itself prints; less is a name mistyped more often than a commit
+const shortestSha = 7; // as git prints it; a shorter text is more often a mistyped name than a commit
 
-/** Undefined for what cannot name a branch, a tag or a commit, among it git's own expressions like `main~3`. */
+/** Undefined for a text that cannot name a branch, a tag or a commit, such as git's own expressions like `main~3`. */
 export function parseCommitRef(asked: string): WantedRef | undefined {
   const fullSha = /^[0-9a-f]{40}$/i.test(asked) ? asked.toLowerCase() : undefined;
   if (fullSha !== undefined) return { asked, fullSha, places: [{ kind: 'sha', name: fullSha }] };
