@@ -196,9 +196,9 @@ export class Clusters {
     const all: Matches['matches'] = [];
     for (let from: number | null = first; from !== null && from <= last;) {
       const wanted = { q, from, to: last, limit: clusterSize };
-      const { matches, next }: Matches = await this.#source.matches(wanted).catch(() => nothing);
-      all.push(...matches);
-      from = next;
+      const found: Matches = await this.#source.matches(wanted).catch((): Matches => nothing);
+      all.push(...found.matches);
+      from = found.next;
     }
     return all;
   }
