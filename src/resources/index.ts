@@ -1,7 +1,9 @@
 import type { Route } from '../api/route.ts';
 import * as audit from './audit.ts';
+import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
+import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
 import * as connectionChecks from './connection-checks.ts';
@@ -34,6 +36,8 @@ import * as users from './users.ts';
 export const routes: readonly Route[] = [
   service,
   projects,
+  badges,
+  cctray,
   collaborators,
   connectionChecks,
   polling,
