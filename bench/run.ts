@@ -11,6 +11,7 @@ import { writes } from './writes.ts';
 import { software } from './software.ts';
 import { start } from './start.ts';
 import { uploads } from './uploads.ts';
+import { triggers } from './triggers.ts';
 import { web } from './web.ts';
 import { webhooks } from './webhooks.ts';
 
@@ -28,6 +29,7 @@ const benchmarks: Benchmark[] = [
   software,
   web,
   webhooks,
+  triggers,
 ];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.
