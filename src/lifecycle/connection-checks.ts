@@ -71,7 +71,13 @@ export async function settleCheck({ db, trx }: WriteContext, id: bigint, seen: C
   await db.announce(trx, subjectTopic(id));
 }
 
-/** Nobody looked in time: the job is called off, and this is the answer to all who wait. */
+/** Whether a runner has begun to look. */
+export async function isLookedAt(db: Queries, id: bigint): Promise<boolean> {
+  const taken = db.selectFrom('jobs').select('id').where('subject_id', '=', id).where('claim', 'is not', null);
+  return (await taken.executeTakeFirst()) !== undefined;
+}
+
+/** Nobody has looked in time: the job is called off, and this is the answer to all who wait. */
 export async function giveUpCheck(context: WriteContext, id: bigint, seen: ConnectionCheck): Promise<void> {
   const { db, trx } = context;
   await drop(db, trx, trx.selectFrom('connection_checks').select('id').where('id', '=', id) as never);

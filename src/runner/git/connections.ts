@@ -11,25 +11,25 @@ import { MasterError } from './ssh-master.ts';
 /*
  * SSH connections, shared while they last.
  *
- * The handshake is by far the dearest part of a small fetch. So one ssh process connects and authenticates
- * (the master), and git's own ssh processes go through it. A master belongs to one project, one key and one
- * destination, because whoever goes through it is taken for the holder of that key.
+ * The handshake is by far the most expensive part of a small fetch. So one ssh process connects and authenticates (the
+ * master), and git's own ssh processes use it. A master belongs to one project, one key and one destination, because
+ * the host takes all its users for the holder of that key.
  *
- *   first use     a key agent is opened in this process, the master started; it says when it is through, and the
- *                 agent is closed with the key: nothing that goes through the master later needs it
- *   further uses  join it, also while it is still connecting; all hear what it says
- *   `connectionMs` after its start nobody joins any more, and it is ended when nobody uses it: a key that was taken away
- *                 at the host must not go on opening it through us
- *   it dies       whoever joined it late and fails for it tries once more, over a new one
- *   we die        the kernel ends it (git ends with its sandbox)
+ *   first use     opens a key agent in this process and starts the master; when the master is connected, the agent is
+ *                 closed with the key, because later uses do not need it
+ *   further uses  join the master, also while it is still connecting; all get its output
+ *   `connectionMs` after its start no process joins any more, and it is ended when it is unused: a key that was removed
+ *                 at the host must not keep access through this master
+ *   master dies   a process that joined late and fails because of it tries once more, over a new master
+ *   runner dies   the kernel ends the master (git ends with its sandbox)
  */
 
 export interface ConnectionOptions {
-  /** Where the known host keys are. */
+  /** The folder of the known host keys. */
   dir: string;
-  /** For sockets and what belongs to them; see run-folder.ts. */
+  /** For sockets and their files; see run-folder.ts. */
   folder: string;
-  /** Path of an OpenSSH client configuration that holds for every connection. */
+  /** Path of an OpenSSH client configuration for every connection. */
   sshConfig?: string | undefined;
   connectSeconds: number;
   /** How long others may join a connection after its start. */
@@ -63,7 +63,7 @@ export interface Connections {
 
 export async function openConnections(options: ConnectionOptions): Promise<Connections> {
   const { folder } = options;
-  const knownHosts = join(folder, 'known_hosts'); // a link, so that no blank in the real path meets ssh's parser
+  const knownHosts = join(folder, 'known_hosts'); // a link, because ssh's parser cannot handle a blank in the real path
   await symlink(join(resolve(options.dir), 'known_hosts'), knownHosts);
   const connections = new Map<string, Connection>();
   let count = 0;
@@ -91,7 +91,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     const connection = joined ?? startFor(request, key, name);
     clearTimeout(connection.ending);
     connection.users.add(narrator);
-    let joinableUntil = 0; // after a failure the connection may be to blame; the next one starts afresh
+    let joinableUntil = 0; // after a failure the connection may be the cause; the next one is new
     try {
       if (connection.isConnecting()) await orAborted(narrator.output(connection.words.bytes()), signal);
       await orAborted(connection.ready, signal);
