@@ -37,16 +37,14 @@ function isOnBranch(branch: string) {
 async function commitsOf(db: Queries, projectId: bigint, branch: string, page: ListPage) {
   const commits = db
     .selectFrom('commits as c')
-    .leftJoin('build_requests as r', (join) =>
-      join.on('r.id', '=', (newest) =>
-        newest
-          .selectFrom('build_requests as n')
-          .select((of) => of.fn.max('n.id').as('id'))
-          .whereRef('n.commit_id', '=', 'c.id'),
-      ),
-    )
     .select(['c.id', 'c.ref', 'c.build_state', 'c.message', 'c.scm_author_name', 'c.branch'])
-    .select(['r.id as request_id', 'r.created_at as requested_at'])
+    .select((of) => {
+      const newest = of.selectFrom('build_requests as r').whereRef('r.commit_id', '=', 'c.id').orderBy('r.id', 'desc');
+      return [
+        newest.select('r.id').limit(1).as('request_id'),
+        newest.select('r.created_at').limit(1).as('requested_at'),
+      ];
+    })
     .where('c.project_id', '=', projectId);
   const wanted = branch === '' ? commits : commits.where(isOnBranch(branch));
   const rows = await onPage(wanted, 'c.id', page).execute();

@@ -195,10 +195,10 @@ export class Clusters {
   async #matchesIn(q: string, first: number, last: number): Promise<Matches['matches']> {
     const all: Matches['matches'] = [];
     for (let from: number | null = first; from !== null && from <= last;) {
-      const wanted = { q, from, to: last, limit: clusterSize };
-      const { matches, next }: Matches = await this.#source.matches(wanted).catch(() => nothing);
-      all.push(...matches);
-      from = next;
+      const wanted: Record<string, string | number> = { q, from, to: last, limit: clusterSize };
+      const found: Matches = await this.#source.matches(wanted).catch(() => nothing);
+      all.push(...found.matches);
+      from = found.next;
     }
     return all;
   }
