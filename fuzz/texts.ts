@@ -239,6 +239,9 @@ export const rules = pure(
         committerEmail: text,
         ref: '0'.repeat(40),
         files: [text, 'x'],
+        event: 'push',
+        targetBranch: text,
+        isFromFork: false,
       };
       const start = performance.now();
       assert.equal(typeof applies([{ subject, operator, value }], facts), 'boolean');

@@ -5,8 +5,8 @@ import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 
 /**
- * One table of every setting. A value comes from a flag, else from the environment, else from headrace.toml in the
- * data folder, else it is the default. What is unknown or wrong stops the start and is named.
+ * One table of every setting. A value comes from a flag, else from the environment, else from headrace.toml in the data
+ * folder, else it is the default. An unknown or wrong setting stops the start, and the message names it.
  */
 export class ConfigError extends Error {
   constructor(message: string) {
@@ -16,7 +16,7 @@ export class ConfigError extends Error {
 }
 
 interface Setting<T> {
-  /** What the value must be, for the message when it is not. */
+  /** Describes a valid value, for the error message. */
   expects: string;
   read(text: string): T | undefined;
   fallback: T;
@@ -45,8 +45,8 @@ const choice = <const C extends string>(fallback: C, choices: readonly C[]): Set
 const megabyte = 1024 * 1024;
 
 /**
- * Each connection is an open file, of which a process may have so many. Three in five are left to them: what is asked on
- * one can open another, and so do the database and the socket for the runner.
+ * Each connection is an open file, and a process has a limited number of those. Three fifths are for connections: a
+ * request can open another file, and the database and the runner's socket need some too.
  */
 function roomForConnections(): number {
   return Math.max(16, Math.min(10_000, Math.floor((mostOpenFiles() * 3) / 5)));
@@ -107,7 +107,7 @@ function readRanges(value: string): string[] | undefined {
   return ranges.every(isRange) ? ranges : undefined;
 }
 
-/** Builds have no way out over IPv6. */
+/** Builds have no IPv6 network. */
 function readIPv4Ranges(value: string): string[] | undefined {
   const ranges = readRanges(value);
   return ranges?.every((range) => !range.includes(':')) ? ranges : undefined;
@@ -119,13 +119,13 @@ function readPaths(value: string): string[] | undefined {
   return named.every((path) => isAbsolute(path) && normalize(path) === path) ? [...new Set(named)] : undefined;
 }
 
-/** What a sandbox has itself. A directory of the machine can stand neither there, nor below, nor above. */
+/** Directories that the sandbox provides. A directory of the machine can stand neither there, nor below, nor above. */
 const sandboxPlaces =
   '/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /proc /sys /dev /tmp /run /build /home/build /var/run /var/tmp'.split(
     ' ',
   );
 
-/** Why builds cannot be shown a directory; undefined when they can. By its name and by where that leads. */
+/** Why builds cannot see a directory; undefined when they can. Checks its path and the target of links. */
 function whyNotShown(path: string, config: Config): string | undefined {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'there is no such directory';
   if (/["\\]/.test(path)) return 'its name has a quote or a backslash in it';
@@ -133,14 +133,14 @@ function whyNotShown(path: string, config: Config): string | undefined {
   const taken = sandboxPlaces.find((place) =>
     [path, meant].some((one) => isWithin(one, place) || isWithin(place, one)),
   );
-  if (taken !== undefined) return `builds have ${taken} of their own, or see it anyway`;
+  if (taken !== undefined) return `builds have their own ${taken}, or see it anyway`;
   const blobs = config.blob_url?.replace(/^file:\/\//, '');
   for (const secret of [config.data_dir, blobs, config.master_key_file, config.tls_key, config.ssh_config]) {
     if (secret === undefined) continue;
     const place = resolve(secret);
     const real = existsSync(place) ? realpathSync(place) : place;
     if ([place, real].some((one) => isWithin(one, meant) || isWithin(one, path) || isWithin(meant, one)))
-      return `${secret} lies there, which builds must not see`;
+      return `it holds ${secret}, or lies in it, which builds must not see`;
   }
   return undefined;
 }
@@ -155,14 +155,14 @@ function isRange(range: string): boolean {
   return more.length === 0 && !address.includes('%') && /^[0-9]{1,3}$/.test(prefix) && Number(prefix) <= bits;
 }
 
-/** What a build finds in its environment. A Headrace that is tested inside a build must not take it for settings. */
+/** The environment of a build. A Headrace that is tested inside a build must not take these for settings. */
 const buildVariables = new Set(
   ['', '_PROJECT_ID', '_BUILD_ID', '_SUITE', '_COMMIT', '_REF', '_BRANCH', '_DEPENDENCY_ID', '_PREFIX'].map(
     (name) => `HEADRACE${name}`,
   ),
 );
 
-/** Where a setting was found, for the message when it is wrong. */
+/** Where a setting was found, for the error message. */
 interface Source {
   label: string;
   value: string;

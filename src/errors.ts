@@ -1,4 +1,4 @@
-/** Every error that the API can answer with, and the status it carries. */
+/** Every error code of the API, with its HTTP status. */
 export const errorStatus = {
   api_does_not_exists: 400,
   unauthorized: 401,
@@ -14,13 +14,13 @@ export const errorStatus = {
 
 export type ErrorCode = keyof typeof errorStatus;
 
-/** Codes by field name; `generic` stands for the request as a whole. */
+/** Error codes by field name; `generic` stands for the whole request. */
 export type FieldErrors = Record<string, ErrorCode[]>;
 
 export class ApiError extends Error {
   readonly status: number;
   readonly fields: FieldErrors;
-  /** What the answer says beside it. */
+  /** Additional headers of the answer. */
   readonly headers: Readonly<Record<string, string>> = {};
 
   constructor(code: ErrorCode, field = 'generic') {
@@ -30,7 +30,7 @@ export class ApiError extends Error {
     this.status = errorStatus[code];
   }
 
-  /** Something is wrong with the request as HTTP has it, where HTTP has a status of its own for that. */
+  /** An error of the HTTP request itself, with its own HTTP status. */
   static ofHttp(status: number, code: ErrorCode, field = 'generic', headers: Record<string, string> = {}): ApiError {
     return Object.assign(new ApiError(code, field), { status, headers });
   }
@@ -38,7 +38,7 @@ export class ApiError extends Error {
   /** Several fields are wrong at once. */
   static ofFields(fields: FieldErrors): ApiError {
     const codes = Object.values(fields).flat();
-    // A missing thing beside a malformed one: the request has to be mended first, so 403 leads.
+    // For a missing record beside a malformed field, the request must be corrected first, so 403 comes first.
     const leading = codes.find((code) => errorStatus[code] === 403) ?? codes[0] ?? 'invalid_format';
     const error = new ApiError(leading);
     Object.assign(error, { fields, message: JSON.stringify(fields) });

@@ -1,6 +1,6 @@
 import { failWith, runCommand, usageOf, type Command } from './cli/commands.ts';
 
-/** By their first word, each loaded when it is asked for: a server need not hold in memory what only a runner does. */
+/** Commands by their first word, loaded on demand: a server need not hold the runner's code in memory. */
 const commands: Record<string, () => Promise<Command[]>> = {
   serve: async () => [(await import('./cli/serve.ts')).serve],
   runner: async () => [(await import('./cli/runner.ts')).runner],
@@ -21,8 +21,8 @@ async function allCommands(): Promise<Command[]> {
   return (await Promise.all(Object.values(commands).map((load) => load()))).flat();
 }
 
-// What this program makes is for its owner alone, whatever the shell it was started from says. Where builds, which are
-// somebody else, have to get at something, the runner says so.
+// Files of this program are for its owner only, whatever the shell's umask. Where builds, which run as another user,
+// need access, the runner changes that.
 process.umask(0o077);
 
 const [first, ...rest] = process.argv.slice(2);

@@ -31,29 +31,35 @@ import { addBareRoutes } from './http/bare-routes.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { hasOwnName } from './http/strict-transport.ts';
+import { boundedBodies } from './hooks/bodies.ts';
+import { hookEndpoint } from './hooks/endpoint.ts';
+import { countRefusals } from './hooks/refusals.ts';
+import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
+import { startScheduleClock } from './lifecycle/schedule-clock.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { pageRoutes, routes } from './resources/index.ts';
+import { publicAddress } from './lib/public-address.ts';
 import { addressJudge } from './lib/public-addresses.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
-import { forgetOldDeliveries } from './webhooks/retention.ts';
+import { forgetOldDeliveries, keptDays } from './webhooks/retention.ts';
 import { retryPolicy, type RetryPolicy } from './webhooks/retry-policy.ts';
 import { createResolve, type Resolve } from './lib/resolve.ts';
 import { addPages } from './ui/index.ts';
 
 export interface RunningServer {
-  /** As the line `listening on …` names it. */
+  /** The address as in `listening on …`. */
   address: string;
-  /** The runner on this machine has died: what it did is lost, and need not be waited for. Another one is started. */
+  /** The runner on this machine has died: its work is lost at once. Another one is started. */
   localRunnerGone(): void;
-  /** It does not start, and this is why. */
+  /** The local runner does not start, for this reason. */
   localRunnerFails(trouble: string): void;
-  /** It was stopped, and none is started any more. */
+  /** The local runner was stopped, and no other is started. */
   localRunnerStopped(): Promise<void>;
   close(): Promise<void>;
 }
@@ -62,22 +68,23 @@ export interface ServerParts {
   config: Config;
   store: Services & { proveWritable(): Promise<void>; proveReadable(): Promise<void> };
   log: FastifyBaseLogger;
-  /** How often it is asked whether those who listen to a stream may go on. */
+  /** The pause between two checks whether the listeners of streams are still authorized. */
   streamPauseMs?: number;
-  /** How long may be taken over what, where it is not as usual. */
+  /** Time limits of connections that differ from the defaults. */
   connectionTimes?: Partial<ConnectionTimes>;
-  /** How webhooks are sent, where it is not as usual: tests do not have a day. */
-  /** Whether answers may be kept while nothing changes, or each is made anew. */
+  /** Whether answers may be cached until the next commit. */
   answers?: 'kept' | 'made';
+  /** What time it is for schedules, where that is not as usual. */
+  now?: () => number;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
 const hour = 60 * 60 * 1000;
 const removeEvery = 2000;
-/** What the database, the socket for the runner and what is being read and written need at the least. */
+/** The least number of open files for the database, the runner's socket and files under way. */
 const filesApart = 128;
 
-/** Puts the service together and starts to listen. */
+/** Assembles the service and starts to listen. */
 export async function startServer({
   config,
   store,
@@ -85,16 +92,17 @@ export async function startServer({
   streamPauseMs,
   connectionTimes,
   webhooks = {},
+  now = Date.now,
   answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
-  // What is opened until something fails is closed again, the last first.
+  // If the start fails, everything that was opened is closed, the last first.
   await using opened = new AsyncDisposableStack();
   const metrics = createMetrics();
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy, answerCache }),
+    endpoints: endpointsOf(routes, { ...store, isBehindProxy, baseUrl: config.base_url, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -121,8 +129,14 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy });
+  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy, baseUrl: config.base_url });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
+  const refusals = countRefusals({
+    ...store,
+    onTrouble: (error) => log.error({ err: error }, 'counting refused calls of hooks failed'),
+  });
+  opened.defer(() => refusals.close());
+  addBareRoutes(server, hookEndpoint({ ...store, refusals, readBody: boundedBodies() }));
   const dispatch = await createDispatch({
     ...store,
     log,
@@ -135,19 +149,27 @@ export async function startServer({
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
+  const socket = await openServerSocket(config, { dispatch, note }, log);
+  opened.defer(() => socket.close());
+  opened.defer(() => server.close());
+  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  const address = addressOf(config, server.server.address());
   const sender = await startSender({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
     callRules: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
+    origin: publicAddress(config.base_url, address),
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
   opened.defer(() => sender.close());
-  const socket = await openServerSocket(config, { dispatch, note }, log);
-  opened.defer(() => socket.close());
-  opened.defer(() => server.close());
-  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  const schedules = startScheduleClock({
+    ...store,
+    now,
+    trouble: (error) => log.error({ err: error }, 'running schedules failed'),
+  });
+  opened.defer(() => schedules.close());
   const sweep = setInterval(() => {
     tidy(store, config.log_days).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
   }, hour);
@@ -163,7 +185,7 @@ export async function startServer({
   const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
   return {
-    address: addressOf(config, server.server.address()),
+    address,
     localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
     localRunnerStopped: () => local.stopped().catch(unnoted),
     localRunnerGone: () => {
@@ -176,7 +198,7 @@ export async function startServer({
   };
 }
 
-/** Does something now and then, one after the other; who stops it waits for what is under way. */
+/** Repeats work with a pause, one run at a time; stopping waits for the current run. */
 function repeatedly(everyMs: number, work: () => Promise<unknown>, onTrouble: (error: unknown) => void) {
   let working: Promise<unknown> | undefined;
   const timer = setInterval(() => {
@@ -192,12 +214,12 @@ function repeatedly(everyMs: number, work: () => Promise<unknown>, onTrouble: (e
   };
 }
 
-/** Servers that share a database each have a runner of their own; the next server on the same folder takes it over. */
+/** Each server on a shared database has its own runner; the next server on the same folder takes it over. */
 function localHolder({ data_dir: dataDir }: Config): string {
   return `local ${hostname()} ${dataDir}`;
 }
 
-/** Removes what nobody needs any more. Other servers do the same; twice does no harm. */
+/** Removes expired records. Other servers do the same, which is harmless. */
 async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetOldKeys(db);
   await forgetOldCodes(db);
@@ -206,11 +228,12 @@ async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetOldVisits(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
+  await forgetOldHookDeliveries(db, keptDays);
   await forgetOldLogs(db, logDays);
   await collectBlobs(db, blobs);
 }
 
-/** The socket for the runner on this machine: whoever may enter the data folder may use it. */
+/** The socket for the runner on this machine; access to the data folder is access to it. */
 async function openServerSocket(
   config: Config,
   { dispatch, note }: Pick<RunnerRoutes, 'dispatch' | 'note'>,
@@ -220,12 +243,12 @@ async function openServerSocket(
   const identify = async () => ({ holder: localHolder(config) });
   addBareRoutes(socket, runnerRoutes({ dispatch, note, identify }));
   const path = socketPath(config.data_dir, 'server.sock');
-  await rm(path, { force: true }); // a server that died could not take it down
+  await rm(path, { force: true }); // a server that died could not remove it
   await socket.listen({ path });
   return socket;
 }
 
-/** A quarter for one network: a house behind one address has room, and no house has all of it. */
+/** A quarter for one network: many clients behind one address have room, and no network can use it all. */
 function connectionLimits({ connections: most }: Config): ConnectionLimits {
   if (most > mostOpenFiles() - filesApart) {
     throw new ConfigError(
@@ -251,7 +274,7 @@ function unpackLimitsOf(config: Config): UnpackLimits {
 const renewedCertificate =
   'the certificate in the data folder was made anew: whoever was given a copy of tls/cert.pem, such as runners elsewhere, needs the new one';
 
-/** What the server is called, beside the names of its machine. */
+/** The names of the server, in addition to those of its machine. */
 function namesOf({ base_url: baseUrl, host }: Config): string[] {
   const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];
   return baseUrl === undefined ? own : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, ''), ...own];
@@ -266,10 +289,10 @@ async function tlsFor(config: Config, log: FastifyBaseLogger): Promise<TlsFiles 
   return { key: readFileSync(config.tls_key, 'utf8'), cert: readFileSync(config.tls_cert, 'utf8') };
 }
 
-/** What a lower layer means for a caller. */
+/** Turns errors of lower layers into API errors. */
 function translateWith(log: FastifyBaseLogger): (error: unknown) => ApiError | undefined {
   return (error) => {
-    // The thing that a new one was to belong to was deleted in between.
+    // The record that a new one belongs to was deleted in between.
     if (isForeignKeyViolation(error)) return new ApiError('not_found');
     if (error instanceof LeaseLapsedError || isUnavailable(error))
       return new ApiError('resource_temporary_unavailable');

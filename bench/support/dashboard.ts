@@ -77,6 +77,17 @@ async function fill(service: Service): Promise<void> {
   }
 }
 
+const byAPerson = {
+  trigger: '',
+  event: '',
+  pull_request: null,
+  target_branch: '',
+  from_fork: 0,
+  sender: '',
+  fetch_ref: '',
+  concurrency_group: '',
+};
+
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {
   let number = from;
   const next = (): bigint => (number += 1n);
@@ -118,7 +129,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
       builds.push({ ...common, id: next(), ...parts, ...result, ...times });
     }
     const asked = { commit_ref: 'main', created_by: owner.id, created_at: at, fetch: 'done', branch: 'main' };
-    return { ...common, id: request, commit_id: commit, ...asked };
+    return { ...common, id: request, commit_id: commit, ...asked, ...byAPerson };
   });
   await db.transaction(async (trx) => {
     await trx.insertInto('suites').values(suites).execute();

@@ -6,7 +6,7 @@ import type { Incoming } from '../http/route.ts';
 import { parseId } from '../lib/ids.ts';
 import type { Route } from './route.ts';
 
-/** Who calls, and what they were admitted to. */
+/** The caller, and the account or project that the caller was admitted to. */
 export interface Admitted {
   params: Record<string, bigint>;
   caller: Caller | undefined;
@@ -15,12 +15,17 @@ export interface Admitted {
 
 export const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
-/** Finds out who calls, and whether they may. */
+/** What needs no credentials may name something in its path. */
+export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promise<Admitted> {
+  return { ...anybody, params: readParams(params) };
+}
+
+/** Authenticates the caller and checks its access. */
 export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
   return admitCaller(route, db, await authenticate(request, db), request.params);
 }
 
-/** What somebody who is known already is admitted to. */
+/** Checks the access of a caller that is authenticated already. */
 export async function admitCaller(
   route: Route,
   db: Database,

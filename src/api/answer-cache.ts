@@ -8,39 +8,42 @@ import type { Admitted } from './admission.ts';
 import type { Route } from './route.ts';
 
 /**
- * Keeps who was admitted to what, and what they were answered, as long as nothing is committed to the store: the same
- * question of the same caller has the same answer then. Everything that depends on it goes through here, so that a server
- * can do without; its answers are the same.
+ * Caches admissions and answers until the next commit to the store: until then the same request of the same caller has
+ * the same answer. The whole cache is behind this interface, so that a server can run without it and give the same
+ * answers.
  */
 export interface AnswerCache {
-  /** What `judge` finds, or found the last time. */
+  /** The result of `judge`, or the cached one. */
   admitted(route: Route, request: Incoming, judge: () => Promise<Admitted>): Admitted | Promise<Admitted>;
-  /** The text that was answered to the same question. */
+  /** The cached answer to the same request. */
   answer(route: Route, request: Incoming, admitted: Admitted): string | undefined;
   keep(route: Route, request: Incoming, admitted: Admitted, text: string): void;
 }
 
-/** Finds out everything anew. */
+/** Caches nothing. */
 export const noAnswerCache: AnswerCache = {
   admitted: (_route, _request, judge) => judge(),
   answer: () => undefined,
   keep: () => {},
 };
 
-/** Longer answers are made each time: what is kept must stay small. */
+/** Longer answers are not cached, to keep the cache small. */
 const longestKept = 4096;
 const mostKept = 4;
 
-/** A judgement, and the hour in which it was made: each hour begins anew, so that the use of a token is noted also where nobody writes. */
+/**
+ * An admission, and the hour in which it was made. It is valid in that hour only, so that the use of a token is noted
+ * even without any commits.
+ */
 interface Kept {
   admitted: Admitted;
   hour: number;
 }
 
 export function createAnswerCache(db: Database): AnswerCache {
-  /** Those who come with the same credentials for the same thing at the same time are judged together. */
+  /** Concurrent requests with the same credentials for the same path share one admission. */
   const judgements = new SharedWork<Admitted>();
-  /** By judgement and address: had anything been committed since, neither would be found again. */
+  /** By admission and URL: after a commit the admission is not found again, and so neither are its answers. */
   const answersTo = new WeakMap<Admitted, Map<string, string>>();
 
   const recall = (name: string, cache: SnapshotCache, judge: () => Promise<Admitted>): Admitted | Promise<Admitted> => {
@@ -59,7 +62,7 @@ export function createAnswerCache(db: Database): AnswerCache {
     admitted(route, request, judge) {
       const name = nameOf(route, request);
       const together = (): Promise<Admitted> => judgements.do(name, judge);
-      // What is about to be written changes what is known: there is nothing to be remembered for it.
+      // A write is followed by a commit, so its admission is not worth caching.
       if (!db.inTurns && route.method !== 'GET') return together();
       const cache = db.cache();
       return cache instanceof Promise
@@ -74,13 +77,13 @@ export function createAnswerCache(db: Database): AnswerCache {
   };
 }
 
-/** Pages come with a header, streams have no end, and what is open to anybody costs nothing. */
+/** Pages have a header, streams have no end, and public routes need no admission. */
 function isKept(route: Route): boolean {
   const isFixed = !route.paged && !route.streams && route.goesByTheClock !== true;
   return route.method === 'GET' && isFixed && route.concerns !== 'nobody';
 }
 
-/** Everything that the judgement depends on beside the store and the hour. */
+/** Everything that the admission depends on, except the store and the hour. */
 function nameOf({ method }: Route, request: Incoming): string {
   const { url } = request;
   const queryAt = url.indexOf('?');

@@ -6,7 +6,7 @@ import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Audit, Route, Subject } from './route.ts';
 
-/** What was done, by whom, from where. */
+/** What was done, by which caller, from which address. */
 interface Done {
   trx: Transaction;
   ids: IdSource;
@@ -16,7 +16,7 @@ interface Done {
   answer: unknown;
 }
 
-/** Writes down what a route has done, in the transaction in which it did it. */
+/** Records the action of a route, in the same transaction. */
 export async function noteDone(route: Route, done: Done): Promise<void> {
   const { audit } = route;
   const { caller, project, input } = done.call;
@@ -40,16 +40,17 @@ function doerOf(caller: Caller, { request, isBehindProxy }: Done): Doer {
   return { actor: { id, email }, via, application, address: addressOf(request.raw, isBehindProxy) };
 }
 
-/** What was made is called by its name, and a person by their address. */
+/** A created record is named by its name, a person by the e-mail address. */
 function subjectIn(answer: unknown): Subject {
   const { id, name, email } = answer as { id: bigint; name?: string; email?: string };
   return { id, name: name ?? email ?? '' };
 }
 
-/** Those of the fields that differ from the record as it was; of `options[url]` the column is `url`. */
+/** Those of the fields that differ from the record as it was; of `options[url]` the column is `url`, of a list its text. */
 function changedFields(input: object, before: object): string[] {
   const columns = before as Record<string, unknown>;
   return Object.entries(input)
+    .map(([field, value]) => [field.replace(/\[\]$/, ''), Array.isArray(value) ? value.join(',') : value] as const)
     .filter(([field, value]) => columns[field.replace(/^\w+\[(\w+)\]$/, '$1')] !== value)
     .map(([field]) => field);
 }

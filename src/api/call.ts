@@ -12,38 +12,38 @@ import type { Vault } from '../lib/vault.ts';
 import type { SearchThreads } from '../lib/search-threads.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 
-/** What every handler can rely on being there. */
+/** The services that every handler gets. */
 export interface Services {
   db: Database;
   ids: IdSource;
   vault: Vault;
-  /** Waits for what others commit. */
+  /** Waits for commits of other transactions. */
   subscriptions: Subscriptions;
-  /** What many follow together at the moment. */
+  /** The broadcasts that are running. */
   broadcasts: Broadcasts;
   blobs: Blobs;
-  /** Whether there is room for what may be large, where the store lies. */
+  /** The free space for large data on the store's disk. */
   disk: DiskReserve;
-  /** Where logs are searched. */
+  /** The thread that searches logs. */
   searches: SearchThreads;
 }
 
 type Method = RouteDescription['method'];
 
-/** Routes that write get a transaction, and are answered once it is durable. */
+/** Routes that write get a transaction; the answer is sent when it is durable. */
 export type Store<M extends Method> = M extends 'GET' ? Queries : Transaction;
 
-/** A change holds only what was sent. */
+/** A change holds only the fields that were sent. */
 export type Input<M extends Method, Body extends FieldSet> = M extends 'PUT' ? Partial<ValuesOf<Body>> : ValuesOf<Body>;
 
-/** The names behind the colons of a path. */
+/** The parameter names of a path. */
 export type ParamNames<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
   ? Name | ParamNames<Rest>
   : Path extends `${string}:${infer Name}`
     ? Name
     : never;
 
-/** What a handler is given. */
+/** The arguments of a handler. */
 export interface Call<
   M extends Method = Method,
   Path extends string = string,
@@ -51,7 +51,7 @@ export interface Call<
   Query extends FieldSet = FieldSet,
 > {
   db: Store<M>;
-  /** The database as a whole, for what announces or goes on after the answer has begun. */
+  /** The database itself, for announcements and for work after the answer has begun. */
   database: Database;
   ids: IdSource;
   vault: Vault;
@@ -61,6 +61,8 @@ export interface Call<
   searches: SearchThreads;
   disk: DiskReserve;
   headers: Incoming['headers'];
+  /** Where callers find this server, without a slash at the end. */
+  origin: string;
   /** Says that nobody waits for the answer any more. */
   signal: AbortSignal;
   params: Record<ParamNames<Path>, bigint>;
@@ -78,8 +80,8 @@ export interface WithProject extends WithCaller {
 }
 
 export interface WithUpload {
-  /** The body, as it arrives. It breaks off when the caller does. */
+  /** The body as it arrives. It throws when the caller disconnects. */
   upload: AsyncIterable<Buffer>;
-  /** The transaction in which it is taken once it is there. */
+  /** Runs the transaction that stores the upload, once it is complete. */
   take: <T>(work: (trx: Transaction) => Promise<T>) => Promise<T>;
 }

@@ -1,38 +1,42 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
+import { originOf } from '../http/origin.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
-import { anybody, judge, type Admitted } from './admission.ts';
+import { admitAnybody, anybody, judge, type Admitted } from './admission.ts';
 import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import type { Route } from './route.ts';
 
-/** What endpoints have beside what they hand to handlers. */
+/** The services of endpoints, in addition to those of handlers. */
 export interface EndpointServices extends Services {
-  /** Whether a proxy on this machine says where requests come from. */
+  /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
+  /** Where callers find this server; by default the host they named. */
+  baseUrl?: string | undefined;
   /** What is kept of earlier requests. */
   answerCache: AnswerCache;
 }
 
-/** Makes routes ready to serve: who may call, what was sent, one transaction around what writes. */
+/** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, answerCache, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, answerCache, ...services }: EndpointServices,
 ): Endpoint[] {
   return routes.map((route) => ({
     ...route,
-    admit: (request: Incoming) =>
-      route.concerns === 'nobody'
-        ? anybody
-        : answerCache.admitted(route, request, () => judge(route, services.db, request)),
+    admit(request: Incoming) {
+      if (route.concerns !== 'nobody')
+        return answerCache.admitted(route, request, () => judge(route, services.db, request));
+      return route.path.includes(':') ? admitAnybody(request) : anybody;
+    },
     async perform(request: Incoming, admitted: unknown, signal?: AbortSignal) {
-      const answer = await perform(route, services, { request, signal, isBehindProxy }, admitted as Admitted);
+      const answer = await perform(route, services, { request, signal, isBehindProxy, baseUrl }, admitted as Admitted);
       if (!('record' in answer)) return answer;
       return { ...answer, keep: (text: string) => answerCache.keep(route, request, admitted as Admitted, text) };
     },
@@ -40,23 +44,24 @@ export function endpointsOf(
   }));
 }
 
-/** Answers that are made at once are made whole, whether the caller is still there or not. */
+/** Answers that are not streamed are completed even if the caller has gone. */
 const waitsForEver = new AbortController().signal;
 
 const noFields: FieldSet = {};
 
-/** A request that is performed. */
+/** One request to a route. */
 interface Performed {
   request: Incoming;
   signal?: AbortSignal | undefined;
-  /** Whether a proxy on this machine says where requests come from. */
+  /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
+  baseUrl?: string | undefined;
 }
 
 export async function perform(
   route: Route,
   services: Services,
-  { request, signal = waitsForEver, isBehindProxy }: Performed,
+  { request, signal = waitsForEver, isBehindProxy, baseUrl }: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
   const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
@@ -71,6 +76,9 @@ export async function perform(
     database: services.db,
     ...admitted,
     headers: request.headers,
+    get origin() {
+      return originOf(request.raw, baseUrl, !isBehindProxy);
+    },
     signal,
     db,
     input,
@@ -122,13 +130,14 @@ interface AnyCall extends Admitted {
   db: Queries;
   database: Services['db'];
   headers: Incoming['headers'];
+  origin: string;
   signal: AbortSignal;
   input: unknown;
   query: unknown;
   page: Partial<Page>;
 }
 
-/** Most routes neither load nor verify anything: they are spared the detours. */
+/** Most routes neither load nor verify anything, and skip those steps. */
 async function handle(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
   if (route.load) await loaded(route, call);
   if (route.verify) {

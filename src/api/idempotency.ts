@@ -8,10 +8,10 @@ import { exactJson } from '../lib/exact-json.ts';
 import type { Services } from './call.ts';
 
 /**
- * A request that creates something can carry an Idempotency-Key. The first one with a key reserves it in the
- * transaction that creates, and leaves its answer there; whoever repeats the request gets that answer and nothing
- * is made twice, also when both run at the same time (the second waits for the first at the unique key). A request
- * that failed leaves nothing behind and may be tried again. Answers can hold secrets, so they are sealed.
+ * A request that creates a record can carry an Idempotency-Key. The first request with a key stores the key and its
+ * answer in the transaction that creates the record. A repeated request gets that answer, and no second record is
+ * created, also when both run at the same time (the second waits for the first at the unique key). A failed request
+ * leaves nothing behind and may be repeated. Answers can hold secrets, so they are sealed.
  */
 const lifetime = 24 * 60 * 60 * 1000;
 
@@ -28,7 +28,7 @@ export function readIdempotencyKey(headers: Incoming['headers']): string | undef
 interface Attempt {
   userId: bigint;
   key: string;
-  /** What was asked for, all of it: the same key for something else is a mistake. */
+  /** The whole request: the same key for another request is an error. */
   asked: unknown;
   status: number;
 }
@@ -76,7 +76,7 @@ export async function onlyOnce(
   }
 
   const answer = await work();
-  if (!('record' in answer)) throw new Error('what creates answers with a record');
+  if (!('record' in answer)) throw new Error('a route that creates must answer with a record');
   const json = exactJson({ response: answer.record });
   await trx
     .updateTable('idempotency_keys')
@@ -86,7 +86,7 @@ export async function onlyOnce(
   return { json };
 }
 
-/** Forgets the keys whose day has passed. */
+/** Deletes keys that are older than a day. */
 export async function forgetOldKeys(db: Database): Promise<void> {
   const limit = BigInt(Date.now() - lifetime);
   await db.transaction((trx) => trx.deleteFrom('idempotency_keys').where('created_at', '<', limit).execute());

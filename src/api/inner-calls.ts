@@ -5,9 +5,8 @@ import { perform, type EndpointServices } from './endpoints.ts';
 import type { Route } from './route.ts';
 
 /**
- * Calls of the API's routes from inside, for somebody who is known already. A page does nothing by itself: it calls the
- * route that a program would call, and so has the same admission, the same checks of every field, the same transaction
- * and the same entry in the audit log.
+ * Calls of API routes from inside, for a caller that is authenticated already. A page has no logic of its own: it calls
+ * the same route as a program, and so has the same admission, field checks, transaction and audit entry.
  */
 
 /** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
@@ -15,15 +14,15 @@ export type RouteName = `${Route['method']} /${string}`;
 
 export interface InnerCalls {
   routes: readonly Route[];
-  /** Throws the `ApiError` that a program would be answered with. */
+  /** Throws the same `ApiError` that a program would get. */
   call(name: RouteName, caller: Caller, request: Incoming, signal?: AbortSignal): Promise<Answer>;
-  /** Only finds out whether the caller may. */
+  /** Only checks whether the caller has access. */
   admit(name: RouteName, caller: Caller, params: Incoming['params']): Promise<void>;
 }
 
 export function innerCalls(
   routes: readonly Route[],
-  { isBehindProxy, ...services }: Omit<EndpointServices, 'answerCache'>,
+  { isBehindProxy, baseUrl, ...services }: Omit<EndpointServices, 'answerCache'>,
 ): InnerCalls {
   const byName = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   const find = (name: RouteName): Route => {
@@ -36,7 +35,7 @@ export function innerCalls(
     async call(name, caller, request, signal) {
       const route = find(name);
       const admitted = await admitCaller(route, services.db, caller, request.params);
-      return perform(route, services, { request, signal, isBehindProxy }, admitted);
+      return perform(route, services, { request, signal, isBehindProxy, baseUrl }, admitted);
     },
     async admit(name, caller, params) {
       await admitCaller(find(name), services.db, caller, params);

@@ -1,7 +1,7 @@
 import type { ReferenceExpression, SelectQueryBuilder } from 'kysely';
 import { readsUpwards, rowsToAsk, type Page } from '../http/paging.ts';
 
-/** Cuts a query to one page by its identifier, so that the index finds the first row and nothing is counted. */
+/** Limits a query to one page by identifier, so that the index finds the first row and no rows are counted. */
 export function onPage<DB, Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
   id: ReferenceExpression<DB, Tables> & string,

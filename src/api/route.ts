@@ -5,41 +5,41 @@ import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
 import type { RouteDescription } from '../http/route.ts';
 import type { Call, WithCaller, WithProject, WithUpload } from './call.ts';
 
-/** A route of the API. Plain data: what it needs to work comes with each call. */
+/** A route of the API. Plain data: the services it needs come with each call. */
 export interface Route extends RouteDescription {
-  /** What the caller is admitted to before the handler runs. */
+  /** The caller is admitted to this before the handler runs. */
   concerns: 'nobody' | 'account' | 'project';
-  /** A POST that makes something: answered with 201, and safe to repeat under an Idempotency-Key. */
+  /** A POST that creates a record: answered with 201, and safe to repeat with an Idempotency-Key. */
   creates: boolean;
-  /** Whether every account is admitted to what the path names, whatever `access` says. */
+  /** Whether every account is admitted to the record in the path, whatever `access` says. */
   isForEverybody?(call: never): Promise<boolean>;
-  /** A GET whose answer changes while nothing is written: it is worked out each time. */
+  /** A GET whose answer changes without a commit: it is not cached. */
   goesByTheClock?: boolean;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
   handle(call: never): Promise<unknown>;
   follow?(call: never, made: never): Promise<unknown>;
-  /** What the audit log is told; only what reads has nothing to say here. */
+  /** The audit entry; only GET routes may leave it out. */
   audit?: Audit<never> | 'nothing';
 }
 
-/** What a change was made to: for a PUT, the record as it was. */
+/** The subject of a change: for a PUT, the record before the change. */
 export interface Subject {
   id: bigint;
   name: string;
 }
 
-/** What the audit log says of a change. */
+/** The audit entry of a change. */
 export interface Audit<Context> {
   action: Action;
-  /** By default what the answer shows. Where nothing changed it answers nothing, and nothing is written down. */
+  /** By default the answered record. Where nothing changed it returns undefined, and no entry is written. */
   subject?: (call: Context) => Subject | undefined;
-  /** Beside the names of the fields that a PUT changed, which are always there. */
+  /** In addition to the names of the fields that a PUT changed. */
   details?: (call: Context) => Facts;
 }
 
-/** What changes something says what is written down about it, or that it is nothing. */
+/** A route that changes data declares its audit entry, or that there is none. */
 type Audited<M extends Method, Context> = M extends 'GET' ? object : { audit: Audit<Context> | 'nothing' };
 
 type Method = RouteDescription['method'];
@@ -59,23 +59,23 @@ interface Definition<
   creates?: M extends 'POST' ? boolean : never;
   isForEverybody?(call: Pick<Call<M, Path>, 'params'> & { db: Queries } & Context): Promise<boolean>;
   goesByTheClock?: M extends 'GET' ? boolean : never;
-  /** Finds what the path names below the project or account; what it answers is added to the call. */
+  /** Loads the record in the path below the project or account; the result is added to the call. */
   load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
-  /** Looks in the store for what is wrong with the values that could be read. */
+  /** Checks the readable values against the store. */
   verify?(call: Call<M, Path, Body, Query> & Context & Loaded, values: Partial<ValuesOf<Body>>): Promise<FieldErrors>;
   /**
-   * Reports names that are taken, when something else is wrong already: so that a caller hears of everything at once.
-   * When nothing is, the handler need not look first: the store refuses a name that is taken.
+   * Reports names that are taken, when there are other errors already, so that the caller gets all errors at once.
+   * Without other errors this check is not needed: the store refuses a taken name.
    */
   verifyNames?(
     call: Call<M, Path, Body, Query> & Context & Loaded,
     values: Partial<ValuesOf<Body>>,
   ): Promise<FieldErrors>;
-  /** Answers the record or list; a page where the route is paged. */
+  /** Returns the record or list; a page where the route is paged. */
   handle(call: Call<M, Path, Body, Query> & Context & Loaded): Promise<unknown>;
   /**
-   * For what is not over with the transaction: waits, once that is durable, for what came of it, and answers that. It is
-   * given what `handle` answered, and no transaction: to wait in one would hold up everybody else.
+   * For work that continues after the transaction: waits, once the transaction is durable, for its outcome, and returns
+   * that. It gets the result of `handle`, and no transaction: waiting in a transaction would block others.
    */
   follow?(
     call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded,
@@ -83,7 +83,7 @@ interface Definition<
   ): Promise<unknown>;
 }
 
-/** Makes routes whose handlers are given `Context` beside the call itself. */
+/** Makes routes whose handlers get `Context` in addition to the call. */
 interface RouteConstructor<Context> {
   <
     M extends Method,
@@ -105,8 +105,8 @@ export const accountRoute: RouteConstructor<WithCaller> = (definition) => comple
 export const projectRoute: RouteConstructor<WithProject> = (definition) => complete(definition, 'project');
 
 /**
- * Takes a body of any length, as it arrives, for the caller's own account. That may take hours, so the handler is given
- * no transaction around it: it opens its own once everything is there.
+ * Takes a body of any length, as it arrives, for the caller's own account. That may take hours, so the handler gets no
+ * transaction: it opens its own once the body is complete.
  */
 export function uploadRoute<Path extends string, Loaded extends object = object>(
   definition: Omit<Definition<'GET', Path, NoFields, NoFields, WithCaller & WithUpload, Loaded>, 'method'> & {

@@ -5,30 +5,30 @@ import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
 
 /**
- * The audit log: who did what to what, when, and from where. An entry is written in the transaction of the change it
- * tells of, so neither is there without the other. Nothing here changes or removes entries, and the database refuses
- * to. No secret goes into one: names of fields that changed, never what they hold.
+ * The audit log: who did what to which subject, when, and from where. An entry is written in the transaction of the
+ * change, so neither exists without the other. Entries are never changed or removed; the database refuses it. An entry
+ * holds no secret: it has the names of changed fields, never their values.
  */
 
-/** How somebody proved who they are. */
+/** How an actor was authenticated. */
 export type Via = 'api_key' | 'token' | 'session' | 'command_line';
 
-/** Who does something, and from where. */
+/** Who acts, and from where. */
 export interface Doer {
-  /** null for an operator on the machine, and where nobody proved to be anybody. */
+  /** null for an operator on the machine, and for callers that were not authenticated. */
   actor: { id: bigint; email: string } | null;
   via: Via;
-  /** The one that acts for the person. */
+  /** The application that acts for the person. */
   application: string | null;
   address: string | null;
-  /** As whom an operator on the machine runs the command. */
+  /** The Unix user of an operator who runs a command on the machine. */
   unixUser?: string;
 }
 
 /** Plain facts about a change: no identifiers beyond 53 bits, no secrets. */
 export type Facts = Record<string, unknown>;
 
-/** The kind of thing, a dot, and what was done to it. */
+/** The kind of subject, a dot, and the action. */
 export type Action = `${string}.${string}`;
 
 export interface Deed {
@@ -59,12 +59,12 @@ export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, dee
   });
 }
 
-/** Somebody in a browser. */
+/** A person in a browser. */
 export function inBrowser(actor: { id: bigint; email: string } | null, address: string): Doer {
   return { actor: actor && { id: actor.id, email: actor.email }, via: 'session', application: null, address };
 }
 
-/** As the API and the command line show it. */
+/** The form that the API and the command line show. */
 export function entryView(entry: AuditEntryRow) {
   const { id, action, actor_id: actorId, subject_id: subjectId, project_id: projectId } = entry;
   const [type = ''] = action.split('.', 1);
@@ -90,7 +90,7 @@ function textOf(id: bigint | null): string {
 
 const entriesAtATime = 1000;
 
-/** Every entry since a moment, oldest first, a few at a time. */
+/** Every entry since a moment, oldest first, in small batches. */
 export async function* entriesSince(db: Queries, since: bigint): AsyncGenerator<AuditEntryRow> {
   for (let last = -1n; ;) {
     const rows = await db

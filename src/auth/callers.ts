@@ -8,22 +8,22 @@ import { authorizationOf } from './authorization.ts';
 import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
 import { findUserByEmail, normalizeEmail } from './users.ts';
 
-/** Who is calling, and what the credentials they used allow. */
+/** The caller, and what its credentials allow. */
 export interface Caller {
   readonly id: bigint;
   readonly email: string;
   readonly kind: 'user' | 'collaborator';
-  /** Trial ended or invoices overdue: nothing owned can be used, what is shared with them can. */
+  /** Trial ended or invoices overdue: owned projects cannot be used, shared ones can. */
   readonly unpaid: boolean;
-  /** May see what concerns the whole installation. */
+  /** May see data of the whole installation. */
   readonly isOperator: boolean;
   readonly scopes: 'all' | ReadonlySet<Scope>;
   readonly via: Via;
-  /** The name of the application that acts for them. */
+  /** The name of the application that acts for the caller. */
   readonly application: string | null;
 }
 
-/** Finds out who calls. Whatever is wrong with the credentials themselves is one and the same answer. */
+/** Authenticates the caller. All invalid credentials get the same answer. */
 export async function authenticate(request: Incoming, db: Database): Promise<Caller> {
   const token = sentToken(request);
   return token === undefined ? byApiKey(request, db) : byToken(token, db);
@@ -45,12 +45,12 @@ async function byToken(token: unknown, db: Database): Promise<Caller> {
   return caller;
 }
 
-/** Somebody who is signed in, in a browser. Nothing of the API's own takes a session for credentials. */
+/** A person who is signed in to a browser. The API itself does not accept a session as credentials. */
 export function callerInBrowser(person: UserRow): Caller {
   return callerFor(person, { scopes: 'all', via: 'session', application: null });
 }
 
-/** Only someone who proved who they are learns that their account is suspended. */
+/** Only an authenticated caller learns that the account is suspended. */
 function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'application'>): Caller {
   if (user.suspended) throw new ApiError('account_suspended');
   return {
@@ -63,7 +63,7 @@ function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'applic
   };
 }
 
-/** Neither did a trial end without more, nor are invoices overdue. */
+/** False when the trial has ended or invoices are overdue. */
 export function isPaying({ billing }: Pick<UserRow, 'billing'>): boolean {
   return billing === 'ok';
 }

@@ -5,8 +5,8 @@ import type { ProjectRow, UserRow } from '../db/schema.ts';
 import type { Access } from '../http/route.ts';
 import { isPaying, type Caller } from './callers.ts';
 
-/** A project that the caller may see. Its private key is for the work that needs it alone. */
-export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key' | 'last_event'> {
+/** A project that the caller may see. Its private key is only for the jobs that need it. */
+export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key' | 'last_event' | 'trunk_commit_id'> {
   owned: boolean;
 }
 
@@ -19,21 +19,22 @@ const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db
       join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
     )
     .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
+    .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')
     .select(['p.ssh_public_key', 'c.id as collaborating', 'o.billing', 'o.suspended'])
     .where('p.id', '=', value('id')),
 );
 
-/** What a route wants of a project. */
+/** What a route does with a project. */
 interface Wanted {
   access: Access;
-  /** Whether it has work done that the owner pays for. */
+  /** Whether it starts work that the owner pays for. */
   startsWork?: boolean;
 }
 
 /**
- * The project, if the caller may do with it what is wanted. To a stranger it does not exist; to a collaborator, what is
- * the owner's alone is refused; an owner who does not pay is told so, and so is whoever would have them pay for more.
+ * The project, if the caller may use it in this way. For other accounts it does not exist. A collaborator is refused
+ * what only the owner may do. If the owner does not pay, the owner is refused, and so is a caller who would start work.
  */
 export async function admitToProject(
   db: Queries,
@@ -52,7 +53,9 @@ export async function admitToProject(
   return { ...project, owned };
 }
 
-/** What belongs to an account and not to a project: for users alone, and for those who pay. Operators see what is nobody's. */
+/**
+ * For routes that belong to an account and not to a project: `users` are for paying users, `operators` for operators.
+ */
 export function admitToAccount(caller: Caller, access: Access): void {
   if (access === 'operators' && !caller.isOperator) throw new ApiError('unauthorized');
   if (access !== 'users') return;

@@ -4,14 +4,14 @@ import { prepared } from '../db/prepared.ts';
 import { allRunners, type Runner } from './runners.ts';
 
 /**
- * Which runners are there. Each that comes to a server is written down, those on servers' own machines too, so that every
- * server can say whether anybody takes the work that waits, and if not, why. A server also writes down that its own
- * runner does not start: it is nowhere else to be seen.
+ * Which runners are present. Every runner that contacts a server is recorded, also those on the servers' own machines,
+ * so that every server can say whether a runner takes the waiting work, and if not, why. A server also records that its
+ * own runner does not start, because that shows nowhere else.
  */
 
-/** An idle runner comes every five seconds, and so does one that works: who has not come for so long is not there. */
+/** Idle and busy runners call every five seconds: a runner that has not called for this long is away. */
 const awayAfterMs = 20_000n;
-/** To write each time would be too dear. */
+/** Recording every call would cost too much. */
 const noteEveryMs = 5000;
 
 type Visitor = Pick<Runner, 'holder' | 'id'>;
@@ -21,7 +21,7 @@ interface Visit {
   trouble: string;
 }
 
-/** Writes down who comes. The answer to a runner does not depend on it: on a full disk it is left. */
+/** Records the calls of runners. The answer to a runner does not depend on it: on a full disk it is skipped. */
 export function noteVisits(db: Database): (visitor: Visitor, visit: Visit) => Promise<void> {
   const noted = new Map<string, Visit & { at: number }>();
   return async (visitor, visit) => {
@@ -44,12 +44,12 @@ async function noteVisit(db: Database, { holder, id }: Visitor, visit: Visit): P
   );
 }
 
-/** What a server knows of the runner on its own machine. */
+/** Records the state of the runner on the server's own machine. */
 export interface LocalVisits {
-  /** It is being started: until it comes, or does not for too long, it counts as one that is there. */
+  /** It is being started: until it calls, or is away for too long, it counts as present. */
   starting(): Promise<void>;
   failing(trouble: string): Promise<void>;
-  /** It was stopped, and nobody expects it. */
+  /** It was stopped on purpose. */
   stopped(): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ export function localVisits(db: Database, holder: string): LocalVisits {
         trx
           .insertInto('runner_visits')
           .values(row)
-          // One that has failed is not believed before it has come.
+          // A runner that failed stays failed until it calls.
           .onConflict((known) =>
             known.column('holder').doUpdateSet({ seen_at: db.clock }).where('runner_visits.trouble', '=', ''),
           )
@@ -75,19 +75,19 @@ export function localVisits(db: Database, holder: string): LocalVisits {
   };
 }
 
-/** Servers that were killed and never came back leave what they wrote of their own runners. */
+/** Servers that were killed and did not return leave records of their own runners. */
 export async function forgetOldVisits(db: Database): Promise<void> {
   const old = sql<SqlBool>`seen_at < ${db.clock} - ${24n * 60n * 60n * 1000n}`;
   await db.transaction((trx) => trx.deleteFrom('runner_visits').where('runner_id', 'is', null).where(old).execute());
 }
 
-/** Who came later than now came before the clock was set back. */
+/** A visit in the future was recorded before the clock was set back. */
 const isThere = ({ clock }: Pick<Database, 'clock'>) =>
   sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and visit.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
 const findTakers = new Map<Database['kind'], ReturnType<typeof makeFindTakers>>();
 
-/** A runner that is there and works for the account. */
+/** A runner that is present and works for the account. */
 function makeFindTakers(db: Database) {
   return prepared<{ account: bigint }, { holder: string }>((queries, value) =>
     queries
@@ -111,7 +111,7 @@ function makeFindTakers(db: Database) {
   );
 }
 
-/** Why work of an account that waits is taken by nobody, in words for anybody; undefined when somebody may take it. */
+/** Why no runner takes an account's waiting work, in words for any reader; undefined when one may take it. */
 export async function whyNobodyTakes(db: Database, account: bigint): Promise<string | undefined> {
   const find = findTakers.get(db.kind) ?? makeFindTakers(db);
   findTakers.set(db.kind, find);
@@ -119,7 +119,7 @@ export async function whyNobodyTakes(db: Database, account: bigint): Promise<str
   return takers.length > 0 ? undefined : whyNobody(await runnersNow(db));
 }
 
-/** For accounts that no runner is bound to. */
+/** For accounts without a runner that works for them. */
 export function whyNobody(runners: readonly RunnerNow[]): string {
   if (runners.some(({ state }) => state === 'idle' || state === 'busy'))
     return 'none of the runners that are connected works for this account';
@@ -132,7 +132,7 @@ export interface RunnerNow {
   name: string;
   isLocal: boolean;
   state: 'idle' | 'busy' | 'away' | 'failing';
-  /** Why it is failing. */
+  /** Why it fails. */
   trouble: string;
   version: string;
   seenAt: bigint | null;
@@ -141,7 +141,7 @@ export interface RunnerNow {
   work: { kind: string; subjectId: bigint; account: string }[];
 }
 
-/** Every runner that may come, and those on servers' own machines, with what each of them does. */
+/** Every registered runner, and those on the servers' own machines, with their current work. */
 export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<RunnerNow[]> {
   const registered = (await allRunners(db.read)).filter(({ revoked_at: revoked }) => revoked === null);
   const visits = await db.read

@@ -8,24 +8,24 @@ import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
 
 /**
- * Runners elsewhere and the tokens they come with. A token is good until it is replaced or the runner is revoked, and
- * then for nothing: whoever answers a runner looks it up for every call, again while a call is held, and once more in
- * the transaction that gives work away.
+ * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make
+ * that immediate, a server checks it for every call, again while a call is held, and once more in the transaction that
+ * assigns work.
  */
 export interface Runner {
-  /** What its claims are held under. One that is created again under the same name is another holder. */
+  /** The holder of its claims. A runner that is created again under the same name is another holder. */
   holder: string;
-  /** None for the runner on this machine. */
+  /** Undefined for the runner on this machine. */
   id?: bigint;
-  /** Of the token that it came with; none for the runner on this machine, which comes through the data folder. */
+  /** The hash of its token; undefined for the runner on this machine, which connects through the data folder. */
   tokenHash?: string;
-  /** Its identifier, where it works for some accounts alone. */
+  /** Its identifier, if it works for certain accounts only. */
   boundAs?: bigint;
 }
 
-/** What an operator is told about a runner; never its token, nor a hash of it. */
+/** The operator's view of a runner; never its token or the token's hash. */
 export interface RegisteredRunner extends Pick<RunnerRow, 'id' | 'name' | 'created_at' | 'revoked_at'> {
-  /** To a few seconds; null until it has come for the first time. */
+  /** To a few seconds; null until its first call. */
   last_seen_at: bigint | null;
   /** E-mail addresses; none means all. */
   accounts: string[];
@@ -36,7 +36,7 @@ export interface RunnerToken {
   token: string;
 }
 
-/** Gives a runner elsewhere a token, shown once. With accounts it gets the work of those alone. */
+/** Creates a runner and its token, which is shown once. With accounts it gets only their work. */
 export async function insertRunner(
   trx: Transaction,
   ids: IdSource,
@@ -59,12 +59,12 @@ export async function insertRunner(
   return { name, token };
 }
 
-/** Answers whom it was the holder of claims as; undefined when there is no such runner. */
+/** Returns the holder of its claims; undefined when there is no such runner. */
 export async function revokeRunner(trx: Transaction, name: string): Promise<string | undefined> {
   return change(trx, name, { revoked_at: BigInt(Date.now()) });
 }
 
-/** Gives a runner another token: the one before opens nothing any more. */
+/** Replaces a runner's token: the old one is invalid at once. */
 export async function rotateRunner(
   trx: Transaction,
   name: string,
@@ -74,7 +74,7 @@ export async function rotateRunner(
   return holder === undefined ? undefined : { holder, token };
 }
 
-/** Waits for those who are giving work to this runner at the moment: see `holdRunner`. */
+/** Waits for transactions that assign work to this runner: see `holdRunner`. */
 async function change(trx: Transaction, name: string, values: Partial<RunnerRow>): Promise<string | undefined> {
   const changed = trx.updateTable('runners').set(values).where('name', '=', name).where('revoked_at', 'is', null);
   const runner = await changed.returning(['id', 'name']).executeTakeFirst();
@@ -115,7 +115,7 @@ const findByHash = prepared<{ hash: string }, Pick<RunnerRow, 'id' | 'name'> & {
     .where('revoked_at', 'is', null),
 );
 
-/** Which runner knocks. */
+/** Authenticates a runner. */
 export async function authenticateRunner(db: Database, headers: Incoming['headers']): Promise<Runner> {
   const [, token] = /^Bearer +(hrr_[\w-]{43})$/i.exec(String(headers.authorization)) ?? [];
   if (token === undefined) throw new ApiError('unauthorized');
@@ -125,14 +125,14 @@ export async function authenticateRunner(db: Database, headers: Incoming['header
   return { holder: holderOf(found), id: found.id, tokenHash, ...(found.is_bound ? { boundAs: found.id } : {}) };
 }
 
-/** Refuses a runner whose token has stopped working since it came. */
+/** Refuses a runner whose token became invalid during the call. */
 export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<void> {
   if (tokenHash === undefined) return;
   const [found] = await findByHash(db, { hash: tokenHash });
   if (!found) throw new ApiError('unauthorized');
 }
 
-/** The same, and until the transaction is over the token cannot stop working. */
+/** The same, and keeps the token valid until the transaction is over. */
 export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: Runner): Promise<void> {
   if (tokenHash === undefined) return;
   const runners = trx.selectFrom('runners').select('id').where('token_hash', '=', tokenHash);

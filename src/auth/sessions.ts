@@ -5,8 +5,8 @@ import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
 
 /**
- * Somebody is signed in, in one browser, which holds the session's token in a cookie. A session ends when the person
- * signs out, two weeks after they signed in, when their password changes, and rests while they are suspended.
+ * A person is signed in to one browser, which holds the session's token in a cookie. A session ends when the person
+ * signs out, two weeks after the sign-in, or when the password changes. It is inactive while the person is suspended.
  */
 export const sessionSeconds = 14 * 24 * 60 * 60;
 
@@ -27,19 +27,19 @@ const findByHash = prepared<{ hash: string }, UserRow & { expires_at: bigint }>(
     .where('s.token_hash', '=', value('hash')),
 );
 
-/** Who is signed in with this token. */
+/** The person who is signed in with this token. */
 export async function personOf(db: Queries, token: string): Promise<Readonly<UserRow> | undefined> {
   const [found] = await findByHash(db, { hash: hashSecret(token) });
   return found && found.expires_at > BigInt(Date.now()) && found.suspended === 0 ? found : undefined;
 }
 
-/** Whether it was there. */
+/** Returns whether there was such a session. */
 export async function endSession(trx: Transaction, token: string): Promise<boolean> {
   const ended = await trx.deleteFrom('sessions').where('token_hash', '=', hashSecret(token)).executeTakeFirst();
   return ended.numDeletedRows === 1n;
 }
 
-/** In every browser. */
+/** Ends the sessions in every browser. */
 export async function endSessionsOf(trx: Transaction, userId: bigint): Promise<void> {
   await trx.deleteFrom('sessions').where('user_id', '=', userId).execute();
 }

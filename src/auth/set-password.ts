@@ -12,7 +12,7 @@ import { updateUser } from './users.ts';
 const shortest = 12;
 const longest = 1024;
 
-/** What is wrong with a password that somebody chose, in words for them. Length is what makes it hard to guess. */
+/** Why a chosen password is refused, in words for the person. Length makes a password hard to guess. */
 export function weaknessOf(password: string, email: string): string | undefined {
   if (password.length < shortest) return `A password has at least ${shortest} characters.`;
   if (password.length > longest) return `A password has at most ${longest} characters.`;
@@ -28,11 +28,11 @@ function passwordSet({ id, email }: Readonly<UserRow>, how: string): Deed {
 interface Setting {
   token: string;
   password: string;
-  /** Where the request comes from. */
+  /** The client's address. */
   address: string;
 }
 
-/** Sets the password of the person that the link is for; false when the link works no more. */
+/** Sets the password of the link's owner; false when the link is invalid. */
 export async function setPasswordByLink(
   { db, ids }: { db: Database; ids: IdSource },
   { token, password, address }: Setting,
@@ -42,7 +42,7 @@ export async function setPasswordByLink(
   const hashed = await hashPassword(password);
   return db.transaction(async (trx) => {
     if (!(await useUpLink(trx, token))) return false;
-    // Whoever has the link acts, and need not be the one it was made for.
+    // The actor holds the link, and need not be the person it was made for.
     await recordAudit(trx, ids, inBrowser(null, address), passwordSet(owner, 'link'));
     return updateUser(trx, owner.email, { password_hash: hashed });
   });
@@ -51,13 +51,13 @@ export async function setPasswordByLink(
 interface Change {
   current: string;
   password: string;
-  /** Where the request comes from. */
+  /** The client's address. */
   address: string;
 }
 
 /**
- * Changes the password of somebody who is signed in and knows the old one: a browser that was left open is not enough.
- * Every session ends, and a new one begins for the browser that asked.
+ * Changes the password of a signed-in person who knows the old one: access to an open browser is not enough. Every
+ * session ends, and a new one begins for the requesting browser.
  */
 export async function changePassword(
   { db, ids }: { db: Database; ids: IdSource },

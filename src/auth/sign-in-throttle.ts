@@ -5,14 +5,14 @@ import { networkOf } from '../lib/networks.ts';
 import { inBrowser, recordAudit, type Action } from './audit.ts';
 
 /**
- * Slows down who guesses passwords: for one account, from wherever, and from one address, for whichever account. Some
- * failures are free; after them each one doubles the wait, up to a limit. The wait for an account stays short, or
- * anybody could keep its owner out; the wait for an address may become long. With time, failures are forgiven one by
- * one: many people can share an address, and all of them mistype.
+ * Slows down password guessing: for one account from any address, and from one address for any account. Some failures
+ * are free; each further one doubles the wait, up to a limit. The wait for an account stays short, because otherwise an
+ * attacker could lock its owner out; the wait for an address may become long. Failures expire one by one over time:
+ * many people can share an address, and all of them mistype.
  *
- * An attempt counts as failed before the password is looked at, so that many at once do not all slip through; one that
- * then succeeds is taken back. What is counted stands in the store, where every server on it sees the same. An account
- * is counted under a hash of what was typed, whether there is such an account or not.
+ * An attempt counts as failed before the password is checked, so that many concurrent attempts do not all pass; a
+ * success is subtracted again. The counts are in the store, so all servers share them. An account is counted under a
+ * hash of the typed name, whether the account exists or not.
  */
 const limits = {
   account: { free: 5, longestWait: 30_000, forgiveness: 10 * 60_000 },
@@ -20,10 +20,10 @@ const limits = {
 };
 
 type Kind = keyof typeof limits;
-/** After this nothing is left to forgive that would matter. */
+/** After this time the remaining failures do not matter. */
 const memory = 24 * 60 * 60 * 1000;
 
-/** How long to wait after so many failures, in milliseconds. */
+/** How long to wait after this many failures, in milliseconds. */
 function waitAfter(kind: Kind, failures: number): number {
   const { free, longestWait } = limits[kind];
   return failures <= free ? 0 : Math.min(longestWait, 1000 * 2 ** Math.min(failures - free - 1, 20));
@@ -41,14 +41,14 @@ function subjectsOf({ email, address }: SignInAttempt): [Kind, string][] {
   ];
 }
 
-/** Counts an attempt; answers how many seconds to wait before one may be made, 0 when it may be made now. */
+/** Counts an attempt; returns the seconds to wait before an attempt is allowed, 0 when it is allowed now. */
 export async function beginAttempt(db: Database, ids: IdSource, attempt: SignInAttempt): Promise<number> {
   const refused = new Refused();
   try {
     await db.transaction(async (trx) => {
       for (const [kind, subject] of subjectsOf(attempt)) {
         const wait = await count(trx, ids, kind, subject);
-        if (wait > 0) throw Object.assign(refused, { wait }); // and what was counted is not
+        if (wait > 0) throw Object.assign(refused, { wait }); // rolls the count back
       }
     });
     return 0;
@@ -72,10 +72,10 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
     )
     .returning(['failures', 'last_at', 'refused_until'])
     .executeTakeFirstOrThrow();
-  // Only now: who waited for another's attempt to be counted would come from before it.
+  // Read after the insert, which may have waited for a concurrent attempt: an earlier reading would be before it.
   const now = BigInt(Date.now());
   const left = Number(counted.refused_until - now);
-  // More than anybody has to wait means that the clock was set back since.
+  // A wait above the limit means that the clock was set back since.
   if (left > 0 && left <= limits[kind].longestWait) return left;
   const sinceLast = Math.max(0, Number(now - counted.last_at));
   const failures = Math.max(1, counted.failures - Math.floor(sinceLast / limits[kind].forgiveness));
@@ -89,7 +89,7 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
   return 0;
 }
 
-/** The password was right: the account begins anew, and the address gets this attempt back. */
+/** The password was right: the account's failures are deleted, and the address gets this attempt back. */
 export async function forgive(trx: Transaction, attempt: SignInAttempt): Promise<void> {
   for (const [kind, subject] of subjectsOf(attempt)) {
     if (kind === 'account') await trx.deleteFrom('sign_in_failures').where('subject', '=', subject).execute();
@@ -106,9 +106,9 @@ export async function forgive(trx: Transaction, attempt: SignInAttempt): Promise
 const hour = 60 * 60 * 1000;
 
 interface Refusal {
-  /** Whose account it is, if it is anybody's. */
+  /** The owner of the account, if it exists. */
   user: Person | undefined;
-  /** Who is signed in already. */
+  /** The person who is signed in already. */
   actor?: Person | null;
   action: Action;
   reason: string;
@@ -117,9 +117,9 @@ interface Refusal {
 type Person = { id: bigint; email: string };
 
 /**
- * Writes a refusal down for whoever reads the audit log: once an hour for an account and once an hour for an address, or
- * who guesses could fill the disk. What was typed is not written down where it names nobody: it may be a password in the
- * wrong field.
+ * Records a refusal in the audit log: at most once an hour for an account and once for an address, because otherwise
+ * guessing could fill the disk. A typed name without an account is not recorded: it may be a password in the wrong
+ * field.
  */
 export async function noteRefusal(
   db: Database,
@@ -130,7 +130,7 @@ export async function noteRefusal(
   await db.transaction(async (trx) => {
     const news = new Set<Kind>();
     for (const [kind, subject] of subjectsOf(attempt)) if (await isNews(trx, subject)) news.add(kind);
-    // The same work whether there is such an account or not.
+    // The same work whether the account exists or not.
     if (!news.has('address') && !(news.has('account') && user)) return;
     const subject = { id: user?.id ?? null, name: user?.email ?? '' };
     await recordAudit(trx, ids, inBrowser(actor, attempt.address), { action, subject, details: { reason } });
@@ -138,7 +138,7 @@ export async function noteRefusal(
 }
 
 /**
- * Nothing was noted within an hour of now. It may have been noted later than now: by somebody whose transaction this one
+ * Whether nothing was noted within an hour of now. A note may be later than now: from a transaction that this one
  * waited for, or because the clock was set back since.
  */
 async function isNews(trx: Transaction, subject: string): Promise<boolean> {

@@ -9,9 +9,9 @@ import { findUser, normalizeEmail } from './users.ts';
 export interface Credentials {
   email: string;
   password: string;
-  /** Where it comes from. */
+  /** The client's address. */
   address: string;
-  /** The session that the browser has already, if any: it ends with this one's beginning. */
+  /** The session that the browser has already, if any: it ends when the new one begins. */
   session: string | undefined;
 }
 
@@ -19,9 +19,9 @@ export type SignedIn =
   { session: string } | { refused: 'wrong' } | { refused: 'suspended' } | { refused: 'wait'; seconds: number };
 
 /**
- * Signs somebody in with e-mail and password. An address that nobody has, and an account without a password, cost the
- * same work and get the same answer as a wrong password, so nobody learns who has an account here. A new session
- * begins each time: one that somebody else planted in the browser is never taken over.
+ * Signs a person in with e-mail and password. An unknown address, and an account without a password, cost the same work
+ * and get the same answer as a wrong password, so callers cannot find out who has an account. Each sign-in begins a new
+ * session, so that a session planted in the browser is never used.
  */
 export async function signIn({ db, ids }: { db: Database; ids: IdSource }, entered: Credentials): Promise<SignedIn> {
   const { address, session } = entered;

@@ -8,8 +8,8 @@ import { hashSecret, randomSecret } from '../lib/passwords.ts';
 import { authorizationOf } from './authorization.ts';
 
 /**
- * Tokens with which an application acts for a person. They have no end of their own: they go when the person revokes
- * them, when the application is deleted, or when the code they were given for turns up a second time.
+ * Tokens with which an application acts for a person. They do not expire: they are deleted when the person revokes
+ * them, when the application is deleted, or when their code is used a second time.
  */
 export interface Grant {
   clientId: bigint;
@@ -19,7 +19,7 @@ export interface Grant {
 
 const tokenForm = /^hrt_[\w-]{43}$/;
 
-/** The token that a request comes with. What stands in the query counts where there is no header that says otherwise. */
+/** The token of a request. The query counts only where no header has credentials. */
 export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown {
   const authorization = authorizationOf(request);
   if (authorization === undefined) return request.query.oauth_token;
@@ -28,8 +28,8 @@ export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown
 }
 
 /**
- * Tells requests with different tokens apart, for what is kept in memory. What could not be a token has one name for
- * all, because nothing good is ever kept about it.
+ * A name for the request's token, for keys of caches. Values that cannot be a token share one name, because no success
+ * is ever cached for them.
  */
 export function tokenName({ query }: Pick<Incoming, 'query'>): string {
   const { oauth_token: sent } = query;
@@ -57,7 +57,7 @@ export interface TokenHolder {
   token: Pick<AccessTokenRow, 'id' | 'last_used_at'>;
 }
 
-/** The person behind a token, and what they allowed. */
+/** The person behind a token, and the granted scopes. */
 export async function findTokenHolder(db: Queries, token: unknown): Promise<TokenHolder> {
   if (typeof token !== 'string' || !tokenForm.test(token)) throw new ApiError('unauthorized');
   const [found] = await findByHash(db, { hash: hashSecret(token) });
@@ -70,7 +70,7 @@ export async function findTokenHolder(db: Queries, token: unknown): Promise<Toke
   };
 }
 
-/** A person wants to know roughly when an application was last active; a write with each request would be too dear. */
+/** The last use of a token is recorded roughly; a write with each request would cost too much. */
 export const useResolution = 60 * 60 * 1000;
 
 export async function noteUse(db: Database, { id, last_used_at: last }: TokenHolder['token']): Promise<void> {
@@ -87,7 +87,7 @@ export async function noteUse(db: Database, { id, last_used_at: last }: TokenHol
   );
 }
 
-/** The token itself is in the answer alone. */
+/** The returned value is the only copy of the token. */
 export async function insertToken(
   trx: Transaction,
   ids: IdSource,
@@ -109,7 +109,7 @@ export async function insertToken(
   return { id: row.id, token };
 }
 
-/** A code that comes again has been in the wrong hands: what it gave is worth nothing any more. Answers what that was. */
+/** A code that is used again may be stolen, so its token is revoked. Returns the token that was deleted. */
 export async function revokeTokenOfCode(
   trx: Transaction,
   codeHash: string,
@@ -123,13 +123,13 @@ export async function revokeTokenOfCode(
     .executeTakeFirst();
 }
 
-/** Answers how many there were. */
+/** Returns how many there were. */
 export async function revokeTokensOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
   const tokens = trx.deleteFrom('access_tokens').where('user_id', '=', userId).where('client_id', '=', clientId);
   return Number((await tokens.executeTakeFirst()).numDeletedRows);
 }
 
-/** Those that this program knows: one that a newer program had is not granted by an older one. */
+/** The scopes that this program knows: it does not grant those of a newer program. */
 export function splitScopes(text: string): Scope[] {
   return text.split(' ').filter((name): name is Scope => Object.hasOwn(scopes, name));
 }

@@ -7,7 +7,7 @@ import { hashPassword, hashSecret, randomPassword, randomSecret } from '../lib/p
 import { dropLinkOf } from './password-links.ts';
 import { endSessionsOf } from './sessions.ts';
 
-/** An account of its own, or one that only works on what others own. */
+/** An account that can own projects, or one that only works on the projects of others. */
 export type UserKind = 'user' | 'collaborator';
 export const billingStates = ['ok', 'trial_ended', 'overdue'] as const;
 
@@ -17,11 +17,11 @@ export interface Credentials {
   api_key: string;
 }
 
-/** As strict as an address has to be to be one: the rest is for the mail server of its domain to say. */
+/** The minimal form of an address: the rest is up to the mail server of its domain. */
 const emailForm = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 export const longestEmail = 254;
 
-/** Addresses are kept in lower case: nobody means two accounts by two spellings. */
+/** Addresses are stored in lower case: two spellings never mean two accounts. */
 export function normalizeEmail(text: string): string | undefined {
   const email = text.trim().toLowerCase();
   return email.length <= longestEmail && emailForm.test(email) ? email : undefined;
@@ -40,7 +40,7 @@ export async function findUserById(db: Queries, id: bigint): Promise<Readonly<Us
   return db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** Fresh secrets and what of them is stored. The slow hash is computed before any transaction begins. */
+/** New secrets and their stored form. The slow hash is computed before any transaction begins. */
 export async function makeCredentials(email: string): Promise<{ credentials: Credentials; stored: StoredSecrets }> {
   const password = randomPassword();
   const apiKey = randomSecret('hrk');
@@ -77,15 +77,15 @@ export async function insertUser(trx: Transaction, ids: IdSource, { email, kind,
   return id;
 }
 
-/** Who comes first runs the place. */
+/** The first user becomes an operator. */
 async function isFirstUser(trx: Transaction): Promise<boolean> {
   const users = trx.selectFrom('users').select('id').where('kind', '=', 'user');
   return (await users.limit(1).executeTakeFirst()) === undefined;
 }
 
 /**
- * Gives an account of its own to somebody who was only invited to projects of others so far; those stay. Answers their
- * identifier, or nothing when there is nobody like that.
+ * Gives a full account to a person who was only invited to other accounts' projects; those invitations stay. Returns
+ * the person's identifier, or undefined when there is no such person.
  */
 export async function promoteInvited(
   trx: Transaction,
@@ -105,7 +105,7 @@ export async function updateUser(
   change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'operator' | 'password_hash' | 'api_key_hash'>>,
 ): Promise<boolean> {
   const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
-  // Whoever got in with the old password is out again.
+  // Sessions that were opened with the old password end.
   for (const { id } of 'password_hash' in change ? changed : []) {
     await endSessionsOf(trx, id);
     await dropLinkOf(trx, id);
@@ -113,7 +113,7 @@ export async function updateUser(
   return changed.length === 1;
 }
 
-/** The key itself is in the answer alone; the old one stops working. */
+/** The returned value is the only copy of the key; the old key is invalid. */
 export async function renewApiKey(trx: Transaction, email: string): Promise<string> {
   const key = randomSecret('hrk');
   await updateUser(trx, email, { api_key_hash: hashSecret(key) });

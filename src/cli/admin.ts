@@ -17,7 +17,7 @@ import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
 import { openStore, type Store } from './store.ts';
 
-/** What an operator does to accounts. Each prints one JSON object, and works beside a running server. */
+/** Account commands for operators. Each prints one JSON object, and works while a server runs. */
 export const admin: Command[] = [
   {
     usage: 'admin user create EMAIL [--collaborator]',
@@ -98,7 +98,7 @@ export const admin: Command[] = [
   },
 ];
 
-/** Opens the store, prints what was done as one line of JSON, and closes it. */
+/** Opens the store, prints the result as one line of JSON, and closes the store. */
 export async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {
   const store = await openStore(config, (error) => console.error(error));
   try {
@@ -110,7 +110,7 @@ export async function print(config: Config, work: (store: Store) => Promise<obje
 
 type Change = Parameters<typeof updateUser>[2];
 
-/** Changes an account and writes it down, if that makes a difference. */
+/** Changes an account and records it in the audit log, if anything differs. */
 async function change(
   { db, ids }: Store,
   email: string,

@@ -15,7 +15,7 @@ import { onTheMachine } from './machine.ts';
 
 const usage = 'admin app create --user EMAIL --name N --redirect-uri R... [--public]';
 
-/** What an operator does about applications; people do the same for themselves on the applications page. */
+/** Application commands for operators; people do the same on the applications page. */
 export const appAdmin: Command[] = [
   {
     usage,

@@ -13,7 +13,7 @@ import { dirname, join, sep } from 'node:path';
 import type { Config } from '../config.ts';
 import { masterKeyFile } from './store.ts';
 
-/** The files that belong to a Headrace beside its database, by the names they have in a backup. */
+/** The files of an installation besides its database, by their names in a backup. */
 export const masterKeyName = 'master.key';
 export const settingsName = 'headrace.toml';
 const tlsNames = ['tls/key.pem', 'tls/cert.pem'];
@@ -21,7 +21,7 @@ const blobs = 'blobs/';
 
 export interface FilesToKeep {
   config: Config;
-  /** The file that the settings came from. */
+  /** The file with the settings. */
   settingsFile: string;
   withKeys: boolean;
 }
@@ -46,7 +46,7 @@ function blobFiles(config: Config): [string, string][] {
     });
 }
 
-/** Lines for the files: an object that names one, then its bytes in pieces. */
+/** Lines for the files: an object that names a file, then its bytes in pieces. */
 export async function* fileLines(files: Map<string, string>, onFile: () => void): AsyncGenerator<string> {
   for (const [name, path] of files) {
     yield JSON.stringify({ file: name });
@@ -57,7 +57,7 @@ export async function* fileLines(files: Map<string, string>, onFile: () => void)
   }
 }
 
-/** Where a file of a backup goes. A name that is none of ours could lead anywhere, and leads nowhere. */
+/** The path for a file of a backup; undefined for an unknown name, which could be any path. */
 export function placeOf(name: string, config: Config): string | undefined {
   if (name === masterKeyName) return masterKeyFile(config);
   if (name === settingsName || tlsNames.includes(name)) return join(config.data_dir, name);
@@ -65,7 +65,7 @@ export function placeOf(name: string, config: Config): string | undefined {
   return inside && !name.includes('\0') ? join(config.data_dir, name) : undefined;
 }
 
-/** Puts files in place, never over one that is there, and can take back what it put. */
+/** Writes files, never over an existing one, and can undo it. */
 export class FilePlacer {
   readonly #placed: string[] = [];
   #open: number | undefined;

@@ -21,7 +21,7 @@ export interface BackupHeader {
   headrace_backup: number;
   program: string;
   created_at: string;
-  /** How far the database had been migrated: what it takes to restore it. */
+  /** The migrations of the database, which a restore needs. */
   migrations: string[];
   with_keys: boolean;
 }
@@ -37,7 +37,7 @@ export const backup: Command = {
     const withKeys = flags.without_keys === undefined;
     const settingsFile = flags.config ?? join(config.data_dir, 'headrace.toml');
     const counts = { tables: 0, rows: 0, files: 0 };
-    // First the lock: the keys that are read last must still open the rows that are read first.
+    // The lock comes first: the keys, which are read last, must still open the rows, which are read first.
     const lock = await lockUpkeep(url);
     try {
       if (withKeys) await refuseForeignKey(url, masterKeyFile(config));
@@ -55,7 +55,7 @@ export const backup: Command = {
     async function* lines(snapshot: Snapshot): AsyncGenerator<string> {
       yield JSON.stringify(await headerOf(snapshot, withKeys));
       yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
-      // The files come after the view of the database is fixed: whatever a row refers to is there by now.
+      // The files are read after the database snapshot is fixed: every file that a row refers to exists by now.
       yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
       counts.tables = snapshot.tables.length;
       lock.check();
@@ -64,11 +64,11 @@ export const backup: Command = {
     console.log(`wrote ${file} (${readableSize(statSync(file).size)})`);
     console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
     console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
-    if (config.blob_url !== undefined) console.log('What is stored at blob_url is not in it.');
+    if (config.blob_url !== undefined) console.log('The blobs at blob_url are not in the backup.');
   },
 };
 
-/** A backup whose key does not open its rows would be found out when it is needed. */
+/** Otherwise a backup whose key does not open its rows would be noticed only when it is needed. */
 async function refuseForeignKey(url: string, file: string): Promise<void> {
   const db = await openDatabase({ url });
   try {
@@ -78,7 +78,7 @@ async function refuseForeignKey(url: string, file: string): Promise<void> {
   }
 }
 
-/** A copy of everything was made, so it is written down; a database from before there was a log is left as it is. */
+/** Records the backup in the audit log; a database from before there was one is left unchanged. */
 async function noteBackup(url: string, file: string, withKeys: boolean): Promise<void> {
   const db = await openDatabase({ url });
   try {
@@ -97,7 +97,7 @@ async function noteBackup(url: string, file: string, withKeys: boolean): Promise
   }
 }
 
-/** A backup beside the data must not take the room that the server lives on; one on another disk may fill it. */
+/** A backup on the data's disk must not use the server's reserve; a backup on another disk may fill it. */
 function roomFor(file: string, config: Config): DiskReserve | undefined {
   const folder = dirname(file);
   const isBeside = existsSync(folder) && statSync(folder).dev === statSync(config.data_dir).dev;

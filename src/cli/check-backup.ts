@@ -4,7 +4,7 @@ import { ArchiveError, readArchive } from '../lib/archive.ts';
 import { backupFormat, type BackupHeader } from './backup.ts';
 import { placeOf, settingsName } from './backup-files.ts';
 
-/** What a backup holds, once all of it has been read. */
+/** The contents of a backup, after it was read completely. */
 export interface BackupContents {
   header: BackupHeader;
   rows: number;
@@ -13,14 +13,14 @@ export interface BackupContents {
   settings: string;
 }
 
-/** A line of a backup that is no row. */
+/** A line of a backup that is not a row. */
 export type BackupRecord = { table: string; columns: string[] } | { file: string } | { bytes: string };
 
 export function isRow(line: string): boolean {
   return line.startsWith('[');
 }
 
-/** Reads a backup from its first to its last byte and changes nothing. What is wrong with it is an error. */
+/** Reads a backup completely without changing anything. Any defect is an error. */
 export async function checkBackup(file: string, config: Config): Promise<BackupContents> {
   let header: BackupHeader | undefined;
   let rows = 0;
@@ -61,11 +61,11 @@ function readHeader(line: string, file: string): BackupHeader {
   return header as BackupHeader;
 }
 
-/** Damage in the middle is met here, before the end of the file could tell of it. */
+/** Damage in the middle is found here, before the checksum at the end. */
 function parseObject(line: string, file: string): object {
   try {
     return Object(JSON.parse(line)) as object;
   } catch {
-    throw new ArchiveError(file, 'is not a whole backup: it has a line that makes no sense');
+    throw new ArchiveError(file, 'is not a complete backup: one of its lines cannot be read');
   }
 }

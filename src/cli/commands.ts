@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util';
 import { readConfig, type Config } from '../config.ts';
 
-/** A command of the command line, as data: its words, what follows them, and what it does. */
+/** A command of the command line, as data: its words, its arguments, and its action. */
 export interface Command {
-  /** As a person types it: capitals are values, brackets are optional, dots say that a flag may be given again. */
+  /** As a person types it: capitals are values, brackets are optional, dots mean that a flag may be repeated. */
   usage: string;
   about: string;
   run(call: CommandCall): Promise<void>;
@@ -11,31 +11,31 @@ export interface Command {
 
 export interface CommandCall {
   config: Config;
-  /** The values in place of the words in capitals. */
+  /** The values of the words in capitals. */
   values: string[];
-  /** Flags of this command alone, without their dashes. */
+  /** Flags of this command only, without their dashes. */
   flags: Record<string, string | undefined>;
-  /** Those that may be given several times, with every value. */
+  /** Flags that may be repeated, with all their values. */
   lists: Record<string, string[]>;
 }
 
-/** The command line was wrong; the message and the usage are for the person who typed it. */
+/** The command line was wrong; the message and the usage are shown to the person. */
 export class UsageError extends Error {}
 
-/** Says why on standard error and ends, whatever is still open. */
+/** Prints the error on standard error and exits, whatever is still open. */
 export function failWith(error: unknown): never {
   const { status, complaint } = failureOf(error);
   console.error(complaint);
   process.exit(status);
 }
 
-/** What a command that failed tells whoever typed it. */
+/** The exit status and the message of a failed command. */
 export function failureOf(error: unknown): { status: number; complaint: string } {
   const complaint = `headrace: ${error instanceof Error ? error.message : String(error)}`;
   return { status: error instanceof UsageError ? 2 : 1, complaint };
 }
 
-/** Where every command finds the store. */
+/** The flags by which every command finds the store. */
 const common = ['--data-dir D', '--config F'];
 
 export async function runCommand(commands: readonly Command[], argv: string[], env: NodeJS.ProcessEnv): Promise<void> {

@@ -3,22 +3,21 @@ import { join } from 'node:path';
 import { tryLockFile } from '../lib/file-lock.ts';
 
 export interface FolderLock {
-  /** Lets other commands on this folder know where its server listens. */
+  /** Lets other commands on this folder find the server's address. */
   noteAddress(address: string): void;
   release(): Promise<void>;
 }
 
 /**
- * One server at a time for a data folder: two would take each other's socket and runner away. The kernel takes the lock
- * back from a process that dies, however it does. Nothing is changed before it is held. The file says whose it is, and
- * where that process listens.
+ * One server at a time for a data folder: two would replace each other's socket and runner. The kernel releases the
+ * lock of a process that dies. Nothing is changed before the lock is held. The file names the process and its address.
  */
 export async function lockDataFolder(folder: string): Promise<FolderLock> {
   const path = placeOf(folder);
   const lock = await tryLockFile(path, 'exclusive');
   if (!lock) {
     const { pid } = read(path);
-    const holder = pid === undefined ? '' : `, process ${pid}`; // it has just taken the lock, if it is not named yet
+    const holder = pid === undefined ? '' : `, process ${pid}`; // a process that just took the lock is not named yet
     throw new Error(`${folder} is the data folder of a server that is running already${holder}`);
   }
   const write = (...lines: (string | number)[]): void => {
@@ -32,7 +31,7 @@ export async function lockDataFolder(folder: string): Promise<FolderLock> {
   };
 }
 
-/** As `listening on …` names it; undefined when no server runs on this folder. */
+/** The address as in `listening on …`; undefined when no server runs on this folder. */
 export function addressOfServer(folder: string): string | undefined {
   const { pid, address } = read(placeOf(folder));
   return pid !== undefined && isAlive(pid) ? address : undefined;
@@ -51,7 +50,7 @@ function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return ''; // no server was ever started here
+    return ''; // no server was started here before
   }
 }
 

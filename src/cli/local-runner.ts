@@ -10,11 +10,11 @@ import { socketPath } from '../lib/sockets.ts';
 
 export interface RunnerPlaces {
   folder: string;
-  /** Where the server lets it in. */
+  /** The socket of the server for this runner. */
   serverSocket: string;
-  /** Where it shows that it lives. */
+  /** The socket by which the server sees that the runner is alive. */
   alive: string;
-  /** What it has to say: it may outlive the terminal that the server was started in. */
+  /** The runner's own log: it may outlive the server's terminal. */
   log: string;
 }
 
@@ -32,22 +32,24 @@ export interface LocalRunner {
 }
 
 export interface Watcher {
-  /** There is none: what the last one did is lost. */
+  /** There is no runner: the last one's work is lost. */
   onGone: () => void;
-  /** It does not start, and this is why. */
+  /** The runner does not start, for this reason. */
   onTrouble: (error: Error) => void;
 }
 
 /**
- * The runner that comes with a server. It is a process of its own and not the server's child in spirit: it outlives a
- * server that dies, and the next one finds it by the socket on which it shows that it lives. Only a server that is
- * stopped on purpose stops it. One that ends by itself is replaced.
+ * The runner that comes with a server. It is a separate process: it outlives a server that dies, and the next server
+ * finds it by its socket. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
  */
 export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher): LocalRunner {
   const places = runnerPlaces(config);
   const stopping = new AbortController();
   const { signal } = stopping;
-  /** Those that were started here and have not ended: one that nobody can reach yet is told to stop all the same. */
+  /**
+   * Runners that were started here and are still running: on stop they get a signal, even if their socket is not open
+   * yet.
+   */
   const started = new Set<ChildProcess>();
 
   const keep = async (): Promise<void> => {
@@ -55,7 +57,7 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
       try {
         let link = await knock(places.alive);
         if (!link && !signal.aborted) {
-          onGone(); // also what one did that died together with an earlier server
+          onGone(); // also covers a runner that died together with an earlier server
           link = await reach(start(config, places, started), places, signal);
         }
         if (link) await untilGone(link, signal);
@@ -77,7 +79,7 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
   };
 }
 
-/** For as long as the runner lives; one that is found while we are to stop is told to, like one that was there before. */
+/** Waits while the runner is alive, and tells it to stop on the signal, also if the signal came earlier. */
 async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
   const tell = (): void => void (link.destroyed || link.write('stop\n'));
   if (signal.aborted) tell();
@@ -95,20 +97,20 @@ async function ended(child: ChildProcess): Promise<void> {
 }
 
 /**
- * What a runner makes is short-lived: all of it fits into a little memory that is swept often. Node would let that grow to
- * many times as much before it looks. bin/headrace says the same for runners that are started by hand.
+ * A runner's objects are short-lived: they fit into a small heap that is collected often. Node would let it grow to
+ * many times the size first. bin/headrace sets the same for runners that are started by hand.
  */
 const runnerMemory = '--max-semi-space-size=1';
 
 function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>): ChildProcess {
   const main = join(import.meta.dirname, '..', 'main.ts');
-  // Here once, so that the runner need not see to it before every build.
+  // Done once here, so that the runner need not do it before every build.
   const [program, ...args] = withoutStrays(
     [process.execPath, ...process.execArgv, runnerMemory, main, 'runner', '--local', '--data-dir', config.data_dir],
     2,
   );
   const output = openSync(places.log, 'w', 0o600);
-  // Its own session: what is typed at the server's terminal, and the server's end, do not reach it.
+  // Its own session: keys typed at the server's terminal, and the server's exit, do not reach it.
   const stdio = ['ignore' as const, output, output];
   const child = spawn(program, args, { detached: true, stdio, env: environmentOf(config) });
   started.add(child);
@@ -118,7 +120,7 @@ function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>)
   return child;
 }
 
-/** Waits until it shows that it lives; undefined when it is to stop, which it has been told. */
+/** Waits until the runner's socket is open; undefined when it was told to stop meanwhile. */
 async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSignal): Promise<Socket | undefined> {
   const failed = Promise.withResolvers<never>();
   child.once('error', failed.reject);
@@ -128,14 +130,14 @@ async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSig
     if (socket) return socket;
     if (child.exitCode !== null || child.signalCode !== null) {
       const said = readFileSync(places.log, 'utf8').trim().slice(-2000);
-      throw new Error(said || `it ended by ${child.signalCode ?? child.exitCode}, without a word`);
+      throw new Error(said || `the process exited by ${child.signalCode ?? child.exitCode} without any output`);
     }
     await Promise.race([pause(30), failed.promise]);
   }
   return undefined;
 }
 
-/** Of the server's settings the runner gets its own alone: the address of a database, for one, holds a password. */
+/** The runner gets only its own settings: the database's address, for example, holds a password. */
 function environmentOf(config: Config): NodeJS.ProcessEnv {
   const plain = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE'));
   return {
@@ -154,7 +156,7 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
   };
 }
 
-/** A connection to the runner that is there, if there is one. */
+/** A connection to the running runner, if there is one. */
 async function knock(path: string): Promise<Socket | undefined> {
   const socket = connect(path);
   const open = Promise.withResolvers<boolean>();

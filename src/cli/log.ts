@@ -1,10 +1,10 @@
 import { pino, type Logger } from 'pino';
 
-/** Lines of JSON on standard error: standard output belongs to what commands answer. */
+/** Lines of JSON on standard error: standard output is for the results of commands. */
 export function createLog(level: string): Logger {
   const redact = ['*.authorization', '*.oauth_token', '*.password', '*.api_key'];
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 });
-  destination.on('error', () => {}); // where it goes may be full, and that must not end the program
+  destination.on('error', () => {}); // the disk may be full, which must not end the program
   return pino({ level, base: null, redact, serializers: { err: inWords } }, destination);
 }
 
@@ -19,12 +19,12 @@ interface WrittenError {
 const longestCauses = 5;
 
 /**
- * What is written down of an error: its words, its code and where it came from. What else an error carries are objects
- * of whoever threw it, with requests, connections and the keys to them.
+ * The logged form of an error: its message, its code and its stack. Other properties are objects of the library that
+ * threw it, with requests, connections and credentials.
  */
 export function inWords(error: unknown, causes = longestCauses): WrittenError | string {
   if (!(error instanceof Error))
-    return typeof error === 'string' ? error : `something else than an error was thrown: ${typeof error}`;
+    return typeof error === 'string' ? error : `a value that is not an error was thrown: ${typeof error}`;
   const { name, message, stack, cause } = error;
   const code = 'code' in error && (typeof error.code === 'string' || typeof error.code === 'number') ? error.code : '';
   const why = error instanceof AggregateError ? error.errors[0] : cause;

@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os';
 import type { Doer } from '../auth/audit.ts';
 
-/** Whoever runs a command on this machine, for the audit log. */
+/** The user who runs a command on this machine, for the audit log. */
 export function onTheMachine(): Doer {
   return { actor: null, via: 'command_line', application: null, address: null, unixUser: unixUser() };
 }

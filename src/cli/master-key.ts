@@ -44,11 +44,11 @@ interface Rotation {
 }
 
 /**
- * Can be interrupted anywhere: until the last step the file holds every key that any value is sealed with, and a file
- * with more than one key is a rotation to be finished, not a reason to add another.
+ * It can be interrupted at any point: until the last step the file holds every key that seals a value, and a file with
+ * more than one key means an unfinished rotation, which is continued without adding another key.
  */
 async function rotate({ db, ids, lock }: Rotation, file: string): Promise<object> {
-  const vault = await openVaultOf(db, file); // a key that is not this database's must not be followed by another
+  const vault = await openVaultOf(db, file); // a key of another database must not get a successor
   if (masterKeyNumbers(file).length === 1) addMasterKey(file);
   const [current, ...old] = masterKeyNumbers(file);
   await olderTransactionsEnded(db);

@@ -34,7 +34,7 @@ export const restore: Command = {
     console.log(`restored ${file} into ${config.data_dir}`);
     console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
     if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
-      console.log(`The settings of the backup do not apply as they are; they were put beside, in ${settingsPath}`);
+      console.log(`The settings of the backup were not applied; they are in ${settingsPath}`);
     }
   },
 };
@@ -63,8 +63,8 @@ async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
 }
 
 /**
- * Settings that are there already stay. Those that name another database or key than the ones being restored into would
- * lead the next start away from what was restored.
+ * Existing settings stay. Restored settings that name another database or key would lead the next start away from the
+ * restored data.
  */
 function placeOfSettings(config: Config, { settings }: BackupContents, configFlag: string | undefined): string {
   const path = join(config.data_dir, settingsName);
@@ -81,12 +81,12 @@ interface Plan {
   settingsPath: string;
 }
 
-/** The files are in place before the rows are committed: a database is never there without the key that opens it. */
+/** The files are written before the rows are committed: a database never exists without the key that opens it. */
 async function apply(db: Database, plan: Plan): Promise<void> {
   const placer = new FilePlacer();
   try {
     await db.transaction(async (trx) => {
-      placer.undo(); // of an attempt that the database asked to repeat
+      placer.undo(); // undoes an attempt that the database asked to repeat
       const loader = await startLoading(trx, db.kind, plan.contents.header.migrations);
       let first = true;
       for await (const line of readArchive(plan.file)) {
@@ -96,7 +96,7 @@ async function apply(db: Database, plan: Plan): Promise<void> {
       }
       placer.end();
       await loader.finish();
-      // A key that belongs to other data is noticed now and not in a month.
+      // A key of other data is noticed now and not in a month.
       await checkMasterKey(trx, masterKeyFile(plan.config));
       await noteRestore(trx, plan);
     });
@@ -106,7 +106,7 @@ async function apply(db: Database, plan: Plan): Promise<void> {
   }
 }
 
-/** Nobody else can have this database yet, so the identifier need only be above all that came with the backup. */
+/** No other process can use this database yet, so the identifier only has to be above all those in the backup. */
 async function noteRestore(trx: Transaction, { file, contents }: Plan): Promise<void> {
   const newest = trx.selectFrom('audit_entries').select('id').orderBy('id', 'desc').limit(1);
   const { id = -1n } = (await newest.executeTakeFirst()) ?? {};

@@ -10,10 +10,10 @@ import { runnerPlaces } from './local-runner.ts';
 import { blobFolder } from './store.ts';
 
 /**
- * A full disk must not keep a server from starting: without it nobody could see what is wrong, or delete anything. To
- * open the database takes a little room. So before that, what is rubbish goes: uploads that were broken off, and what a
- * killed runner left. Where that is not enough, the ballast goes: a file that takes up room on the disk for nothing but
- * this, laid there while there was enough.
+ * A full disk must not keep a server from starting: without the server, users could neither see the cause nor delete
+ * anything. Opening the database needs a little room. So useless files are removed first: cut-off uploads, and the
+ * files of a killed runner. If that is not enough, the ballast is removed: a file that only reserves room for this
+ * case, written while there was enough.
  */
 const megabyte = 1024 * 1024;
 const ballastSize = 8 * megabyte;
@@ -23,23 +23,23 @@ const layEveryMs = 60_000;
 export async function makeRoomToStart(config: Config, log: (message: string) => void): Promise<void> {
   const isRoomy = async (): Promise<boolean> => (await freeAt(config.data_dir)) >= enough;
   if (await isRoomy()) return;
-  log('the disk is full: what is left over from earlier is removed before the start');
+  log('the disk is full: leftover files are removed before the start');
   await sweepIncoming(incomingFolder(blobFolder(config))).catch((error: unknown) => log(String(error)));
   await sweepRunner(runnerPlaces(config).folder, log).catch((error: unknown) => log(String(error)));
   if (!(await isRoomy())) await rm(ballastOf(config), { force: true });
 }
 
-/** A runner outlives its server; what one uses that lives is left alone. */
+/** A runner outlives its server; the files of a running one are left alone. */
 async function sweepRunner(folder: string, log: (message: string) => void): Promise<void> {
   if (!existsSync(folder)) return;
-  const { holdFolder, sweepForRoom } = await import('../runner/leftovers.ts'); // as a rule a server does without
+  const { holdFolder, sweepForRoom } = await import('../runner/leftovers.ts'); // loaded only when needed
   const lock = await holdFolder(folder);
   if (!lock) return;
   await sweepForRoom(folder, log);
   await lock.release();
 }
 
-/** A folder that is not there yet has all the room that it needs. */
+/** A missing folder counts as having enough room. */
 async function freeAt(folder: string): Promise<number> {
   const found = await statfs(folder).catch(() => undefined);
   return found ? found.bavail * found.bsize : Infinity;
@@ -49,13 +49,13 @@ function ballastOf(config: Config): string {
   return join(config.data_dir, 'ballast');
 }
 
-/** Lays the ballast as soon as there is room for it. */
+/** Writes the ballast as soon as there is room for it. */
 export function keepBallast(config: Config, disk: DiskReserve): { close(): void } {
   const path = ballastOf(config);
   const lay = async (): Promise<void> => {
     if (existsSync(path) || !(await disk.allows(ballastSize))) return;
     const part = `${path}.part`;
-    // Not zeros: some file systems would not give them any room.
+    // Not zeros: some file systems would not allocate room for them.
     await writeFile(part, randomBytes(ballastSize), { mode: 0o600 });
     await rename(part, path);
   };

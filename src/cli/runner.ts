@@ -11,7 +11,7 @@ import { createLog } from './log.ts';
 import { runnerPlaces } from './local-runner.ts';
 import { stopSignal } from './stopping.ts';
 
-/** Work trees and unpacked software are read by builds, and on this machine a build is somebody else. */
+/** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
 
 export const runner: Command = {
@@ -58,7 +58,7 @@ export const runner: Command = {
       log: say,
       once: flags.once !== undefined,
     });
-    const stop = (): void => void running.stop().catch(() => {}); // how it ended is heard below
+    const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
     stopping.addEventListener('abort', stop);
     if (stopping.aborted) stop();
     if (isLocal) notePid(places.folder, say);
@@ -75,7 +75,7 @@ export const runner: Command = {
   },
 };
 
-/** For people who look after the machine; a full disk is no reason to do without a runner. */
+/** For administrators of the machine; a full disk must not stop the runner. */
 function notePid(folder: string, log: (message: string) => void): void {
   try {
     writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
@@ -90,7 +90,7 @@ function elsewhere(flags: Record<string, string | undefined>): ServerPlace {
   return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
 }
 
-/** Whoever connects sees by that that the runner lives, for as long as the connection stands; and may tell it to stop. */
+/** An open connection shows that the runner is alive; a byte on it tells the runner to stop. */
 function showLife(path: string, stop: () => void, log: (message: string) => void): Server {
   rmSync(path, { force: true });
   const server = createServer((socket) => {
@@ -98,11 +98,11 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
     socket.on('error', () => {});
   });
   server.on('error', (error) => {
-    log(`nobody can see that the runner lives, so it ends: ${error.message}`);
+    log(`the socket of the runner failed, so the runner stops: ${error.message}`);
     stop();
   });
   process.umask(0o077);
-  server.listen(path); // makes the socket before it comes back
+  server.listen(path); // creates the socket before it returns
   process.umask(forBuilds);
   server.unref();
   return server;
@@ -110,7 +110,7 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
 
 const forgottenAfter = 60_000;
 
-/** A server that died and does not come back leaves its runner alone: without work and without a server, it goes too. */
+/** An idle runner whose server does not return ends by itself. */
 function endWhenForgotten(config: Config, running: Runner, stop: () => void): void {
   const timer = setInterval(() => {
     const isForgotten = !running.isBusy() && performance.now() - running.heardAt() > forgottenAfter;

@@ -9,8 +9,8 @@ import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
 
 /**
- * What an operator does about runners elsewhere. A runner that is revoked or gets another token loses what it works on
- * with the same transaction: the server hears of it or looks within a second, and others do that work again.
+ * Runner commands for operators. A runner that is revoked or gets another token loses its claims in the same
+ * transaction: the server learns of it within a second, and other runners repeat the work.
  */
 export const runnerAdmin: Command[] = [
   {

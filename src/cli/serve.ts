@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
-import { publicAddress } from './addresses.ts';
+import { publicAddress } from '../lib/public-address.ts';
 import { failWith, type Command } from './commands.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner } from './local-runner.ts';
@@ -14,9 +14,9 @@ import { keepBallast, makeRoomToStart } from './room.ts';
 import { stopSignal, untilAborted, type Stopped } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
 
-/** How long a request may still take once the server has been asked to stop. */
+/** How long requests may still take after the server was asked to stop. */
 const drainTime = 10_000;
-/** How long what a failed start has opened may take to close. */
+/** How long the cleanup after a failed start may take. */
 const undoTime = 5000;
 
 export const serve: Command = {
@@ -51,7 +51,7 @@ interface Wanted {
   hasRunner: boolean;
 }
 
-/** What is opened is put on the stack at once: at every moment it can be undone, the last first. */
+/** Everything that is opened is put on the stack at once, so that it can be closed at any moment, the last first. */
 async function start(
   { config, log, hasRunner }: Wanted,
   opened: AsyncDisposableStack,
@@ -67,9 +67,9 @@ async function start(
   const server = await startServer({ config, store, log });
   opened.defer(() => server.close());
   stopping.throwIfAborted();
-  // Only now: credentials that a failed start had made, nobody would ever see.
+  // Only after the start: credentials of a failed start would never be shown.
   const first = await firstUser(store);
-  if (first) introduce(publicAddress(config, server.address), first);
+  if (first) introduce(publicAddress(config.base_url, server.address), first);
   lock.noteAddress(server.address);
   console.log(`listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);
@@ -88,7 +88,7 @@ async function start(
   });
 }
 
-/** A service that nobody can use yet gets its first user. */
+/** Creates the first user of an empty installation. */
 async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
   const anybody = await db.read.selectFrom('users').select('id').limit(1).executeTakeFirst();
   if (anybody) return undefined;
@@ -101,7 +101,7 @@ async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
       await recordAudit(trx, ids, onTheMachine(), deed);
     });
   } catch (error) {
-    if (error instanceof ApiError) return undefined; // a server that started beside this one was first
+    if (error instanceof ApiError) return undefined; // another server that started at the same time was first
     throw error;
   }
   return credentials;

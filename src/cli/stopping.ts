@@ -1,4 +1,4 @@
-/** Somebody asked this process to stop. */
+/** This process was asked to stop. */
 export class Stopped extends Error {
   override name = 'Stopped';
   readonly signal: NodeJS.Signals;
@@ -10,9 +10,9 @@ export class Stopped extends Error {
 }
 
 /**
- * Aborted with `Stopped` when this process is asked to stop: by an operator, at its terminal, or because that terminal is
- * closed. To be called before anything is opened: from then on nothing ends this process but itself, and asking again
- * changes nothing, so that whatever was begun is undone whenever the signal comes.
+ * Aborted with `Stopped` when this process is asked to stop: by an operator, at its terminal, or because the terminal
+ * is closed. It must be called before anything is opened: from then on signals do not end the process, and repeated
+ * signals change nothing, so that a start is always undone completely.
  */
 export function stopSignal(): AbortSignal {
   const asked = new AbortController();
@@ -22,7 +22,7 @@ export function stopSignal(): AbortSignal {
   return asked.signal;
 }
 
-/** Comes back when the signal is aborted. */
+/** Resolves when the signal is aborted. */
 export async function untilAborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
   const { promise, resolve } = Promise.withResolvers<void>();

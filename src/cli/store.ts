@@ -14,14 +14,14 @@ import { createSearchThreads } from '../lib/search-threads.ts';
 import { searchProgram } from '../streams/search.ts';
 
 export interface Store extends Services {
-  /** Writes something small to the database; rejects when that is not possible. */
+  /** Writes a small value to the database; rejects when that is not possible. */
   proveWritable(): Promise<void>;
-  /** Rejects when the master key does not open any more what the database holds. */
+  /** Rejects when the master key does not open the sealed values of the database any more. */
   proveReadable(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Everything that outlives a process: the data folder, the master key, the database, the blobs. Made where it is missing. */
+/** All persistent state: the data folder, the master key, the database, the blobs. Created where it is missing. */
 export async function openStore(config: Config, onTrouble: (error: unknown) => void): Promise<Store> {
   const db = await openMigrated(config, onTrouble);
   try {
@@ -31,7 +31,7 @@ export async function openStore(config: Config, onTrouble: (error: unknown) => v
     const lease = await leaseNode(db, onTrouble);
     const subscriptions = createSubscriptions(db);
     const searches = createSearchThreads(searchProgram);
-    // While the database was away the lease may have lapsed, and without one nothing can be made.
+    // While the database was unreachable the lease may have expired, and without one no record can be created.
     const stopListening = db.listen(
       () => {},
       () => void lease.renew().catch(onTrouble),
@@ -88,7 +88,7 @@ export function masterKeyFile(config: Config): string {
   return config.master_key_file ?? join(config.data_dir, 'master.key');
 }
 
-/** Nobody else on the machine has any business in it, nor in what earlier versions left readable there. */
+/** Other users of the machine get no access to it, nor to files that earlier versions left readable there. */
 export function makeDataFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);
@@ -101,6 +101,6 @@ function keepPrivate(path: string): void {
   try {
     chmodSync(path, 0o600);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // whoever used the database last took it away
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // the last user of the database removed it
   }
 }

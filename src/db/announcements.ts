@@ -1,15 +1,15 @@
 import type { Transaction } from './open.ts';
 
-/** How servers hear of each other's commits. The topics of a transaction go out when it is durable, each once. */
+/** How servers hear of each other's commits. The topics of a transaction are sent when it is durable, each once. */
 export interface Announcements {
   announce(trx: Transaction, topic: string): void;
   /** Called when the transaction is durable. */
   committed(trx: Transaction): void;
-  /** `missed` is called when announcements may have been lost: whoever relies on them looks for itself then. */
+  /** `missed` is called when announcements may have been lost: the listener must then look in the store itself. */
   listen(heard: (topic: string) => void, missed?: () => void): () => void;
   /**
-   * Calls back while the transaction is still going on. Where transactions take turns, whoever begins one then gets the
-   * next turn, sees what was written, and shares the commit. Elsewhere there is nothing to be heard early.
+   * Calls back while the transaction is still running. Where transactions take turns, a transaction begun in the
+   * callback gets the next turn, sees the writes, and shares the commit. On other databases it never calls back.
    */
   listenEarly(heard: (topic: string) => void): () => void;
   close(): Promise<void>;
@@ -34,7 +34,7 @@ export class Listeners {
   }
 }
 
-/** The topics of transactions that are going on. */
+/** The topics of transactions that are still running. */
 export class Pending {
   readonly #topics = new WeakMap<Transaction, Set<string>>();
 
@@ -48,7 +48,7 @@ export class Pending {
   }
 }
 
-/** For SQLite, where all who listen are in this process. */
+/** For SQLite, where all listeners are in this process. */
 export function localAnnouncements(): Announcements {
   const listeners = new Listeners();
   const early = new Listeners();

@@ -4,20 +4,21 @@ import { dirname, join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import { openIncoming, type Incoming } from './incoming.ts';
 
-/** Large things, named by the SHA-256 of what they hold. A name is there whole or not at all. */
+/** Large files, named by the SHA-256 of their content. A blob is complete or missing. */
 export interface Blobs {
-  /** Stores what comes and answers its name. Throws a DiskFullError when there is no room for it. */
+  /** Stores the content and returns its name. Throws a DiskFullError when there is no room for it. */
   put(content: AsyncIterable<Uint8Array>): Promise<{ digest: string; size: number }>;
   open(digest: string): Promise<Blob>;
   /**
-   * Removes what nobody refers to: asks about the blobs that have lain here for longer than `age`, some at a time, and
-   * removes those that are not among the answer. A blob is stored before anything refers to it, so `age` must be longer
-   * than that ever takes. Answers how many were removed.
+   * Removes blobs without a reference: passes the digests of blobs older than `age` to `referredTo`, some at a time,
+   * and removes those that it does not return. A blob is stored before a row refers to it, so `age` must be longer than
+   * that takes. Returns how many were removed.
    */
   collect(age: number, referredTo: (digests: string[]) => Promise<Set<string>>): Promise<number>;
   /**
-   * Removes one blob at once, unless it is wanted. It is out of the way before the last look: what is stored under the
-   * same name from then on is another file. So whoever stores one has to be among those who want it by then.
+   * Removes one blob at once, unless it is wanted. The file is moved away before the last check, so content that is
+   * stored under the same name after that is another file. A caller that stores a blob must count as wanting it by
+   * then.
    */
   remove(digest: string, isWanted: () => Promise<boolean>): Promise<'removed' | 'missing' | 'wanted'>;
   close(): Promise<void>;
@@ -33,7 +34,9 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
   const incoming = openIncoming(incomingFolder(folder));
   await mkdir(incomingFolder(folder), { recursive: true, mode: 0o700 });
   await incoming.sweep();
-  /** What this process stored, and when by its own clock: the files' own times are by one that may be set. */
+  /**
+   * When this process stored its blobs, by its own clock: the machine's clock, by which files are dated, may be set.
+   */
   const stored = new Map<string, number>();
   const pathOf = (digest: string): string => {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
@@ -107,8 +110,8 @@ async function isOlder(path: string, moment: number): Promise<boolean> {
 }
 
 /**
- * The same content may be stored anew at this very moment, and must not be removed then. So it is put aside first:
- * what was put aside can be looked at without anybody changing it, and put back.
+ * The same content may be stored again at this moment, and must not be removed then. So the file is moved aside first:
+ * there no other process changes it, and it can be checked and put back.
  */
 async function removeOld(path: string, incoming: Incoming, moment: number): Promise<boolean> {
   const aside = await incoming.file();
@@ -124,18 +127,18 @@ async function removeOld(path: string, incoming: Incoming, moment: number): Prom
   return isOld;
 }
 
-/** Where blobs lie until they are whole. */
+/** The folder of blobs that are not complete yet. */
 export function incomingFolder(folder: string): string {
   return join(folder, 'incoming');
 }
 
-/** So much is gathered for one write: many small ones cost more than the disk does. */
+/** This much is gathered for one write: many small writes cost more than the disk does. */
 const batchSize = 1024 * 1024;
 const mostParts = 512;
-/** So much is written before the disk is asked to take it: all at the end would make the sender wait for the disk. */
+/** After this much the disk is told to flush: a single flush at the end would make the sender wait for the disk. */
 const flushSize = 32 * 1024 * 1024;
 
-/** While one batch is written and flushed, the next arrives and is hashed. No more than these two are held. */
+/** While one batch is written and flushed, the next arrives and is hashed. Only these two are held in memory. */
 async function write(
   path: string,
   content: AsyncIterable<Uint8Array>,
@@ -157,12 +160,12 @@ async function write(
     await disk.take(length);
     await writing;
     writing = writeParts(file, parts, length);
-    writing.catch(() => {}); // whoever waits for it next is told
+    writing.catch(() => {}); // the next await gets the error
     unflushed += length;
     if (unflushed < flushSize || flushing) return;
     unflushed = 0;
     flushing = file.datasync().finally(() => (flushing = undefined));
-    flushing.catch(() => {}); // the last flush meets the same trouble
+    flushing.catch(() => {}); // the last flush fails in the same way
   };
   try {
     for await (const chunk of content) {
@@ -194,7 +197,7 @@ async function readAt(file: FileHandle, offset: number, length: number): Promise
   return buffer.subarray(0, bytesRead);
 }
 
-/** A new name survives a power cut only once its folder is on the disk too. */
+/** A new name survives a power cut only when its folder is on the disk too. */
 async function flushFolder(folder: string): Promise<void> {
   await using handle = await open(folder, 'r');
   await handle.sync();

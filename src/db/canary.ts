@@ -5,12 +5,13 @@ import type { Database, Queries } from './open.ts';
 import { sealedColumns, sealedPlace } from './schema.ts';
 
 /**
- * Whether a master key belongs to a database. Each database holds one value that is sealed for nothing but this, the
- * canary: a key that does not open it is refused before anything is sealed with it. Otherwise a lost key file would be
- * followed by a new one, and what either of them sealed could not be read with the other.
+ * Whether a master key belongs to a database. Each database holds one value that is sealed for this check alone, the
+ * canary: a key that does not open it is refused before it seals anything. Otherwise a lost key file would be replaced
+ * by a new one, and neither key could open the values of the other.
  *
- * Who finds no canary holds its table until one is there, so of several servers that start together on an empty database
- * one makes the key. A database from before there were canaries is known by the values that it holds.
+ * A server that finds no canary locks its table until there is one, so of several servers that start together on an
+ * empty database one creates the key. In a database from before there were canaries, its sealed values are tried
+ * instead.
  */
 export class MasterKeyError extends Error {
   override name = 'MasterKeyError';
@@ -25,14 +26,14 @@ interface Sample {
   sealed: string;
 }
 
-/** The vault of a database. A key is made where the database holds nothing that another one could have sealed. */
+/** The vault of a database. A key is created only where the database holds no sealed values. */
 export async function openVaultOf(db: Database, file: string): Promise<Vault> {
   const known = await canaryOf(db.read);
   if (known.length > 0) return vaultThatOpens(file, known);
   return db.transaction(async (trx) => {
     await db.holdTable(trx, canary.table);
     const samples = await samplesOf(trx);
-    if (samples.length === 0) createMasterKey(file); // and it stays, whatever becomes of this transaction: it may be in use
+    if (samples.length === 0) createMasterKey(file); // the key stays even if this transaction fails: it may be in use
     const vault = vaultThatOpens(file, samples);
     if ((await canaryOf(trx)).length === 0) {
       const sealed = vault.seal(canaryText, sealedPlace(canary, canaryId));
@@ -42,13 +43,13 @@ export async function openVaultOf(db: Database, file: string): Promise<Vault> {
   });
 }
 
-/** Rejects when the key file has been taken away or exchanged since it was opened, or the database sealed anew without it. */
+/** Rejects when the key file was removed or replaced since it was opened, or the database was resealed without it. */
 export async function proveMasterKey(db: Database, vault: Vault): Promise<void> {
-  vault.currentPrefix(); // looks at the file
+  vault.currentPrefix(); // reads the file again if it changed
   for (const { sealed, place } of await canaryOf(db.read)) vault.open(sealed, place);
 }
 
-/** Refuses a key file that does not open what the database holds, in a database of any age. */
+/** Refuses a key file that does not open the values of the database, in a database of any age. */
 export async function checkMasterKey(db: Queries, file: string): Promise<void> {
   const samples = await samplesOf(db);
   if (samples.length > 0) vaultThatOpens(file, samples);
@@ -82,7 +83,7 @@ async function canaryOf(db: Queries): Promise<Sample[]> {
   return rows.map(({ id, sealed }) => ({ sealed, place: sealedPlace(canary, id) }));
 }
 
-/** The oldest value of every sealed column, as far as the database has that table already. */
+/** The oldest value of every sealed column, for the tables that the database has already. */
 async function samplesOf(db: Queries): Promise<Sample[]> {
   const tables = new Set((await db.introspection.getTables()).map(({ name }) => name));
   const samples: Sample[] = [];

@@ -1,8 +1,8 @@
 import type { Transaction } from './open.ts';
 
 /*
- * Blobs whose reason is gone. They are noted in the transaction that takes it away, so that they are removed soon and not
- * only when all blobs are looked through; who removes them asks whether something else refers to them.
+ * Blobs that lost a reference. They are noted in the transaction that deletes the referring row, so that they are
+ * removed soon and not only at the next full collection. The removal checks whether another row refers to them.
  */
 
 export async function doomBlob(trx: Transaction, digest: string): Promise<void> {
@@ -13,7 +13,7 @@ export async function doomBlob(trx: Transaction, digest: string): Promise<void> 
     .execute();
 }
 
-/** Those of all logs of a project. */
+/** Notes the blobs of all logs of a project. */
 export async function doomLogsOf(trx: Transaction, projectId: bigint): Promise<void> {
   const logs = trx.selectFrom('logs').select('blob').distinct().where('project_id', '=', projectId);
   await trx
@@ -24,7 +24,7 @@ export async function doomLogsOf(trx: Transaction, projectId: bigint): Promise<v
     .execute();
 }
 
-/** It is gone, or something else refers to it. */
+/** The blob was removed, or another row refers to it. */
 export async function spareBlob(trx: Transaction, digest: string): Promise<void> {
   await trx.deleteFrom('doomed_blobs').where('digest', '=', digest).execute();
 }

@@ -4,13 +4,13 @@ import { isUnavailable } from './unavailable.ts';
 
 export interface HealthParts {
   disk: Pick<DiskReserve, 'shortage'>;
-  /** Whether the database cannot be reached, as far as is known. */
+  /** Whether the database is known to be unreachable. */
   isAway: () => boolean;
-  /** Writes something small to the database. */
+  /** Writes a small value to the database. */
   write: () => Promise<void>;
-  /** Opens something that is sealed with the master key. */
+  /** Opens a value that is sealed with the master key. */
   unseal: () => Promise<void>;
-  /** Hears when it changes. */
+  /** Called when the answer changes. */
   onChange: (reason: string | undefined) => void;
 }
 
@@ -19,9 +19,9 @@ const longestWriteMs = 5000;
 const unreachable = 'the database cannot be reached';
 
 /**
- * Whether the service can do its work: the disk has more than its reserve, the database takes what is written,
- * and the master key opens what is sealed in it.
- * Answers what is wrong, in words for anybody, or undefined. However often it is asked, it looks once a second.
+ * Whether the service can do its work: the disk has more than its reserve, the database accepts writes, and the master
+ * key opens the sealed values. Returns what is wrong, in words for any reader, or undefined. It looks at most once a
+ * second.
  */
 export function watchHealth(parts: HealthParts): () => Promise<string | undefined> {
   const { disk, isAway, write, unseal, onChange } = parts;
@@ -34,7 +34,7 @@ export function watchHealth(parts: HealthParts): () => Promise<string | undefine
       (await disk.shortage()) ??
       (isAway() ? unreachable : undefined) ??
       (await troubleWith(write, 'the database cannot be written to')) ??
-      (await troubleWith(unseal, 'the master key does not open what the database holds'));
+      (await troubleWith(unseal, 'the master key does not open the sealed values of the database'));
     if (reason !== known) onChange(reason);
     known = reason;
     lookedAt = performance.now();
@@ -50,7 +50,7 @@ export function watchHealth(parts: HealthParts): () => Promise<string | undefine
 async function troubleWith(work: () => Promise<void>, whenItFails: string): Promise<string | undefined> {
   const waiting = new AbortController();
   const late = pause(longestWriteMs, 'the database does not answer', { signal: waiting.signal });
-  late.catch(() => {}); // it answered
+  late.catch(() => {}); // it answered in time
   const done = work().then(
     () => undefined,
     (error: unknown) => (isUnavailable(error) ? unreachable : whenItFails),

@@ -5,9 +5,9 @@ import { tryLockFolder, type FileLock } from '../lib/file-lock.ts';
 import { removeTree } from '../lib/remove-tree.ts';
 
 /**
- * Where blobs lie until they are whole. Each process has a folder of its own there, and holds a lock on it for as long
- * as it lives: so what a server left that was killed is known by its lock, and removed by the next that starts, however
- * many servers share the place. Where folders cannot be locked, age tells.
+ * The folder of blobs that are not complete yet. Each process has its own folder in it, and holds a lock on that folder
+ * while it lives. So the next server that starts recognizes the files of a killed server by the missing lock and
+ * removes them, however many servers share the place. Where folders cannot be locked, their age decides.
  */
 export interface Incoming {
   /** The path for a new file. */
@@ -25,7 +25,7 @@ export function openIncoming(folder: string): Incoming {
   let opening: Promise<Own> | undefined;
   return {
     async file() {
-      // Made with the first file: to read blobs takes no room on the disk.
+      // Created with the first file: reading blobs needs no room on the disk.
       opening ??= makeOwn(folder);
       opening.catch(() => (opening = undefined));
       return join((await opening).path, randomUUID());
@@ -50,7 +50,7 @@ async function makeOwn(folder: string): Promise<Own> {
     } catch {
       if (await isThere(path)) return { path, lock: undefined };
     }
-    // A sweeper was faster, and has taken the empty folder away.
+    // Another server's sweep has removed the empty folder.
   }
 }
 
@@ -58,15 +58,15 @@ async function isThere(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => undefined)) !== undefined;
 }
 
-/** What nobody has written to for this long, nobody writes to. */
+/** A file that was not written to for this long is abandoned. */
 const abandonedAfter = 24 * 60 * 60 * 1000;
 
-/** What dead processes left half-written goes; what another writes at this moment stays. */
+/** Removes the unfinished files of dead processes; files that a living process writes stay. */
 export async function sweepIncoming(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names) {
     const path = join(folder, name);
-    const found = await lstat(path).catch(() => undefined); // gone in between
+    const found = await lstat(path).catch(() => undefined); // removed in between
     if (!found) continue;
     const lock = found.isDirectory() ? await tryLockFolder(path).catch(() => 'unknown' as const) : 'unknown';
     const isAbandoned = lock === 'unknown' ? found.mtimeMs < Date.now() - abandonedAfter : lock !== undefined;

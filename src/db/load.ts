@@ -4,15 +4,15 @@ import type { Database, Transaction } from './open.ts';
 import { migrateWithin } from './migrate.ts';
 import type { TableShape } from './snapshot.ts';
 
-/** Takes in the rows of a dump, inside one transaction, into a database that has no tables yet. */
+/** Loads the rows of a dump, inside one transaction, into a database that has no tables yet. */
 export interface Loader {
   begin(table: TableShape): Promise<void>;
   add(row: SqlValue[]): Promise<void>;
-  /** Everything is in: brings the tables up to this program and holds the rows to their references. */
+  /** After the last row: applies the remaining migrations and checks all references. */
   finish(): Promise<void>;
 }
 
-/** Together they bound what one statement carries. */
+/** Together they limit the size of one statement. */
 const mostValues = 2_000;
 const mostBytes = 1024 * 1024;
 
@@ -40,7 +40,7 @@ export async function startLoading(
     async begin(next) {
       await flush();
       table = next;
-      await sql`delete from ${sql.table(next.name)}`.execute(trx); // what migrations put there is in the dump too
+      await sql`delete from ${sql.table(next.name)}`.execute(trx); // rows that migrations inserted are in the dump too
     },
     async add(row) {
       rows.push(row);
@@ -60,9 +60,9 @@ function sizeOf(value: SqlValue): number {
 }
 
 /**
- * Tables come in no particular order and may refer to each other in circles. SQLite counts broken references until the
- * commit. PostgreSQL would keep a note for every row in memory, so there the constraints go and come back, checked as a
- * whole: what its own dumps do.
+ * Tables come in any order and may refer to each other in circles. SQLite counts broken references until the commit.
+ * PostgreSQL would keep a note for every row in memory, so there the constraints are dropped and added again, which
+ * checks them as a whole, as its own dumps do.
  */
 async function releaseReferences(trx: Transaction, kind: Database['kind']): Promise<() => Promise<void>> {
   if (kind === 'sqlite') {
@@ -81,7 +81,7 @@ async function releaseReferences(trx: Transaction, kind: Database['kind']): Prom
   };
 }
 
-/** The tables that a database has, whoever made them. */
+/** The tables that the database has, including foreign ones. */
 export async function tablesOf(db: Database): Promise<string[]> {
   return (await db.read.introspection.getTables()).map((table) => table.name);
 }

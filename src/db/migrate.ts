@@ -7,20 +7,20 @@ export interface MigrationStep {
   apply(trx: Transaction, types: ColumnTypes, kind: Database['kind']): Promise<void>;
 }
 
-/** The only column type that the two databases do not spell alike. */
+/** The only column type that has a different name in each database. */
 export interface ColumnTypes {
   bytes: 'blob' | 'bytea';
 }
 
 /**
- * Brings the tables up to this program, in one transaction: either all steps are applied or none.
- * Servers that start together wait for each other here. Answers what was applied.
+ * Brings the tables up to this program, in one transaction: all steps are applied or none. Servers that start together
+ * wait for each other here. Returns the steps that were applied.
  */
 export async function migrate(db: Database): Promise<string[]> {
   return db.transaction((trx) => migrateWithin(trx, db.kind));
 }
 
-/** The same inside a transaction that does more; `wanted` stops at the steps that an older program had. */
+/** The same inside a larger transaction; `wanted` limits it to the steps that an older program had. */
 export async function migrateWithin(
   trx: Transaction,
   kind: Database['kind'],
@@ -50,7 +50,7 @@ export async function migrateWithin(
   return missing.map((step) => step.name);
 }
 
-/** Those that only a newer program knows. */
+/** The migrations that only a newer program knows. */
 export function unknownMigrations(names: readonly string[]): string[] {
   return names.filter((name) => !migrations.some((step) => step.name === name));
 }

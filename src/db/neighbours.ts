@@ -1,30 +1,31 @@
 /**
- * Which other servers listen on the same database. Each says so when it begins to listen and every few seconds from then
- * on, and a new one is answered at once. Who has nobody to tell anything need not speak: most servers are alone.
+ * Which other servers listen on the same database. Each server announces itself when it begins to listen and every few
+ * seconds after that; the others answer a new server at once. A server that is alone, as most are, sends no
+ * announcements.
  *
- * Somebody may be missed for a moment, and then misses what is said in it. That costs no more than a lost announcement:
- * whoever listens also looks now and then.
+ * A server may be overlooked for a moment and then misses announcements. That is no worse than a lost announcement:
+ * listeners also look in the store now and then.
  */
 export const sayEveryMs = 10_000;
 const goneAfterMs = 3 * sayEveryMs;
-/** Whoever is there answers within this. */
+/** Other servers answer within this time. */
 const answeredWithinMs = 1000;
 
 export class Neighbours {
   readonly #heardAt = new Map<string, number>();
   #listensSince = Infinity;
 
-  /** Notes that this server listens from now on. */
+  /** This server listens from now on. */
   listens(now = performance.now()): void {
     this.#listensSince = now;
   }
 
-  /** Notes that it does not any more: nobody can be heard. */
+  /** This server does not listen any more, and hears no other server. */
   isDeaf(): void {
     this.#listensSince = Infinity;
   }
 
-  /** Notes who spoke; answers whether that one is new. */
+  /** Notes a message of a server; returns whether that server is new. */
   hear(speaker: string, now = performance.now()): boolean {
     const isNew = !this.#heardAt.has(speaker);
     this.#heardAt.set(speaker, now);

@@ -10,28 +10,30 @@ import { transactionsOn } from './session.ts';
 import { sqliteDialect } from './sqlite.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
-/** Something that queries can be run on: the database outside a transaction, or a transaction. */
+/** Queries run on it: the database outside a transaction, or a transaction. */
 export type Queries = Kysely<Schema>;
 export type Transaction = KyselyTransaction<Schema>;
 
 export interface Database {
   readonly kind: 'sqlite' | 'postgres';
-  /** For reading. Everything that writes is a transaction: on SQLite this side is read-only. */
+  /** For reading. All writes are transactions: on SQLite this side is read-only. */
   readonly read: Queries;
-  /** Resolves once what `work` wrote is durable. */
+  /** Resolves when the writes of `work` are durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
-  /** Whether transactions are done one after the other, in the order in which they were begun. */
+  /** Whether transactions run one after the other, in the order in which they began. */
   readonly inTurns: boolean;
-  /** What was worked out from the store and still holds. */
+  /** Cached results that are valid for the current state of the store. */
   cache(): SnapshotCache | Promise<SnapshotCache>;
-  /** The database's own clock in milliseconds: the one that servers who share it agree on. */
+  /** The database's own clock in milliseconds: the one that all servers on it share. */
   readonly clock: RawBuilder<bigint>;
-  /** Locks the rows that a query of a transaction finds and passes over those that others hold. One writer needs no locks. */
+  /** Locks the rows that a query of a transaction finds and skips rows that others hold. One writer needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** Locks the rows that a query of a transaction finds, and waits for those that others hold. One writer needs no locks. */
+  /**
+   * Locks the rows that a query of a transaction finds, and waits for rows that others hold. One writer needs no locks.
+   */
   locked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
@@ -41,24 +43,29 @@ export interface Database {
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** Nobody else holds the number until the transaction is over. One writer needs no locks. */
+  /** Locks the number until the transaction is over. One writer needs no locks. */
   holdNumber(trx: Transaction, number: bigint): Promise<void>;
-  /** Nobody else writes to the table until the transaction is over. One writer needs no locks. */
+  /** Locks the table against other writers until the transaction is over. One writer needs no locks. */
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
-  /** Does something when the rest of the transaction is done, and before it is committed. */
+  /** Runs `work` after the rest of the transaction and before its commit. */
   atEnd(trx: Transaction, work: () => Promise<void>): void;
   /**
-   * Says, once the transaction is durable, that something about `topic` has changed, to every server on this
-   * database. A hint that saves waiting: it can be lost, so whoever listens also looks by itself now and then.
+   * Tells every server on this database, once the transaction is durable, that something about `topic` has changed. It
+   * is a hint that saves waiting and can be lost, so listeners also look in the store now and then.
    */
   announce(trx: Transaction, topic: string): Promise<void>;
-  /** Calls back on every announcement until the answer is called, and on `missed` when some may have been lost. */
+  /**
+   * Calls `heard` on every announcement, and `missed` when some may have been lost, until the returned function is
+   * called.
+   */
   listen(heard: (topic: string) => void, missed?: () => void): () => void;
-  /** The same, but before the transaction is over, where others can still join its commit; see db/announcements.ts. */
+  /** The same, but before the transaction is over, while others can still join its commit; see db/announcements.ts. */
   listenEarly(heard: (topic: string) => void): () => void;
-  /** Whether announcements are heard at the moment. */
+  /** Whether announcements are received at the moment. */
   hears(): boolean;
-  /** Whether it cannot be reached at the moment. What is asked then waits for a while, and fails with `UnavailableError`. */
+  /**
+   * Whether the database is unreachable at the moment. Queries then wait for a while, and fail with `UnavailableError`.
+   */
   isAway(): boolean;
   close(): Promise<void>;
 }
@@ -66,17 +73,17 @@ export interface Database {
 export interface DatabaseOptions {
   /** A postgres:// address, or the path of an SQLite file. */
   url: string;
-  /** Hears when it goes away, or is too busy. */
+  /** Called when the database becomes unreachable, or is too busy. */
   onLost?: (error: Error) => void;
-  /** How long somebody waits for a database that is away or too busy. */
+  /** How long a query waits for a database that is unreachable or too busy. */
   waitLimitMs?: number;
 }
 
-/** Longer than a restart takes as a rule, and shorter than callers wait. */
+/** Longer than a usual restart, and shorter than callers wait. */
 const usualWaitLimitMs = 5000;
 
-/** PostgreSQL ended these to break a tie; running them again is what it asks for. */
-const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: a statement was planned before tables were changed
+/** PostgreSQL rolled these transactions back because of a conflict, and expects the client to run them again. */
+const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: the tables changed after a statement was planned
 const longestTiePause = 200;
 
 export async function openDatabase({
@@ -119,7 +126,7 @@ export async function openDatabase({
           const isTie = tieBreaks.has(codeOf(error));
           if (!isTie && !(isUnavailable(error) && !error.mayBeDone)) throw error;
           if (performance.now() > giveUpAt) throw isTie ? tooBusy(error, onLost) : error;
-          if (isTie) await pause(Math.random() * wait); // those who were in each other's way do not meet again
+          if (isTie) await pause(Math.random() * wait); // so that the same transactions do not collide again
         }
       }
     },
@@ -152,16 +159,16 @@ export async function openDatabase({
 
 function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableError {
   const why = error instanceof Error ? error.message : String(error);
-  const busy = new UnavailableError(`a transaction was undone again and again: ${why}`);
+  const busy = new UnavailableError(`a transaction was rolled back repeatedly: ${why}`);
   onLost(busy);
   return busy;
 }
 
 function unreachable(): never {
-  throw new Error('there is one database or the other');
+  throw new Error('no database was opened');
 }
 
-/** Everything that is no PostgreSQL address is the path of an SQLite file. */
+/** Any other text is the path of an SQLite file. */
 export function isPostgresUrl(url: string): boolean {
   return /^postgres(ql)?:/.test(url);
 }
@@ -171,22 +178,22 @@ export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505' || /UNIQUE constraint failed/.test(sqliteMessage(error));
 }
 
-/** The row that a new one belongs to is gone, or one that must stay is still referred to. */
+/** The row that a new row refers to is gone, or a row to be deleted is still referred to. */
 export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === '23503' || /FOREIGN KEY constraint failed/.test(sqliteMessage(error));
 }
 
-/** Somebody else has what was to be held. */
+/** Another transaction holds the lock. */
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03';
 }
 
-/** There is no room for what was to be written. */
+/** The database has no room for the write. */
 export function isDatabaseFull(error: unknown): boolean {
   return codeOf(error) === '53100' || (sqliteMessage(error) !== '' && sqliteFull.has(sqliteCode(error)));
 }
 
-/** The database has no room, or what it shares with its readers has none (SQLITE_FULL, SQLITE_IOERR_SHMSIZE). */
+/** The database is full, or the memory that it shares with its readers is (SQLITE_FULL, SQLITE_IOERR_SHMSIZE). */
 const sqliteFull = new Set([13, 4874]);
 
 function sqliteCode(error: unknown): number {

@@ -1,23 +1,23 @@
 import { Query as PgQuery } from 'pg';
 import { MessageWriter } from './postgres-messages.ts';
 
-/** A statement, and the name under which a connection keeps it where it comes again. */
+/** A statement, and the name under which a connection keeps it if it is used again. */
 export interface Statement {
   text: string;
   values: readonly unknown[];
   name: string | undefined;
 }
 
-/** What came of a statement: the word for what was done, and how many rows that concerned. */
+/** The result of a statement: PostgreSQL's command word, and the number of rows. */
 export interface Answer {
   command: string;
   count: number;
   rows: Record<string, unknown>[];
 }
 
-/** One of the statements failed, and with it all after it. */
+/** One of the statements failed, and with it all later ones. */
 export interface Failure {
-  /** Which one; where it is the number of all of them, the commit. */
+  /** The index of the failed statement; the number of statements means the commit. */
   at: number;
   error: Error;
 }
@@ -30,12 +30,12 @@ interface Column {
 /** The part of pg's connection that is used here. */
 interface Connection {
   readonly stream: { readonly writable: boolean; write(bytes: Buffer): void; cork(): void; uncork(): void };
-  /** What PostgreSQL has said it keeps, and what it was asked to and has not answered yet: names, and their texts. */
+  /** Prepared statements by name: those that PostgreSQL confirmed, and those that were sent and not confirmed yet. */
   readonly parsedStatements: Record<string, string>;
   readonly submittedNamedStatements: Record<string, string>;
 }
 
-/** What pg's client asks of a query; it tells each of them what is answered to it. */
+/** The interface that pg's client expects of a query; it passes each query its answers. */
 const Query = PgQuery as unknown as new (options: { text: string }) => { name: string | undefined; text: string };
 
 interface Client {
@@ -44,13 +44,13 @@ interface Client {
 }
 
 const writer = new MessageWriter();
-/** What the answers to prepared statements are made of, by connection and name: then it need not be told each time. */
+/** The columns of prepared statements, by connection and name, so that PostgreSQL need not describe them each time. */
 const known = new WeakMap<object, Map<string, Column[]>>();
 
 /**
- * Several statements that are sent together and answered together. PostgreSQL does them in their order. When one fails,
- * it skips the rest. Where no transaction was begun before, they are one: all of it is committed when it is answered, or
- * nothing of it.
+ * Sends several statements together; they are answered together. PostgreSQL runs them in order. When one fails, it
+ * skips the rest. Outside a transaction they form one transaction: all of it is committed when it is answered, or none
+ * of it.
  */
 export function ask(client: Client, statements: readonly Statement[]): Promise<Answer[] | Failure> {
   const { promise, resolve } = Promise.withResolvers<Answer[] | Failure>();
@@ -63,7 +63,7 @@ class Batch extends Query {
   readonly #statements: readonly Statement[];
   readonly #done: (outcome: Answer[] | Failure) => void;
   readonly #answers: Answer[] = [];
-  /** Those that are parsed with this batch, by their places. */
+  /** The indexes of the statements that are parsed with this batch. */
   readonly #parsed = new Set<number>();
   #connection: Connection | undefined;
   #columns: Column[] | undefined;
@@ -93,8 +93,8 @@ class Batch extends Query {
   }
 
   /**
-   * A name that another batch has just brought along may still come to nothing, when something before it fails there. So
-   * what is under way is not relied on, and the statement is sent without a name.
+   * A name that another batch has just sent may never be parsed, when an earlier statement of that batch fails. So a
+   * name that is not confirmed is not used, and the statement is sent without a name.
    */
   #write(connection: Connection, at: number, { name, text, values }: Statement): void {
     const isParsed = name !== undefined && connection.parsedStatements[name] === text;
@@ -116,7 +116,7 @@ class Batch extends Query {
     return this.#connection && known.get(this.#connection)?.get(name);
   }
 
-  /** The client notes under `name` that a statement was parsed, and its text. */
+  /** The client notes by `name` and `text` that a statement was parsed. */
   #expect(at: number): void {
     const statement = this.#statements[at];
     this.name = this.#parsed.has(at) ? statement?.name : undefined;
@@ -172,7 +172,7 @@ class Batch extends Query {
     else this.#done(this.#answers);
   }
 
-  /** What comes after a failure was skipped: nothing of it is known under its name. */
+  /** Statements after a failure were skipped, so their names were not parsed. */
   #giveUpParsing(): void {
     for (const at of this.#parsed) {
       const { name } = this.#statements[at] ?? {};
@@ -183,9 +183,9 @@ class Batch extends Query {
 
 const corked = new WeakSet<object>();
 
-/** What is asked on a connection within one turn goes out at once. */
+/** Everything that is sent on a connection within one turn goes out at once. */
 function send(stream: Connection['stream'], bytes: Buffer): void {
-  if (!stream.writable) return; // that it broke is told by the connection itself
+  if (!stream.writable) return; // the connection itself reports that it broke
   if (!corked.has(stream)) {
     corked.add(stream);
     stream.cork();

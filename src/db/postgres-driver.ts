@@ -11,16 +11,16 @@ import { isUnavailable, UnavailableError } from './unavailable.ts';
 type Ask = typeof ask;
 
 /**
- * PostgreSQL for Kysely, over connections that may break at any moment: somebody restarts it, or a network in between.
- * What was not begun yet is simply done on another connection; it waits for one for `waitLimitMs`. What was lost in the
- * middle of a transaction is undone, and who began the transaction may begin it again. Only of a commit nobody knows.
+ * PostgreSQL for Kysely, over connections that may break at any moment, because the database or the network restarts. A
+ * query that was not begun runs on another connection; it waits for one for `waitLimitMs`. A transaction that lost its
+ * connection is rolled back, and its caller may begin it again. Only a commit that was cut off has an unknown result.
  *
- * A transaction takes as few round trips as it can do with. What nobody waits for is kept back and sent with what
- * somebody does wait for: its beginning, and changes whose outcome is not asked about (`later`). PostgreSQL does them in
- * the order in which they were asked for, so whatever comes after finds them done. When one of them fails, everything
- * after it in the transaction fails as well, and what is thrown is why the first one did.
+ * A transaction uses as few round trips as possible. Statements without an awaited result are kept back and sent with
+ * the next awaited one: the beginning of the transaction, and changes whose result is not read (`later`). PostgreSQL
+ * runs them in the order of the calls, so later statements see them. When one of them fails, everything after it in the
+ * transaction fails as well, with the error of the first.
  *
- * The driver's errors hold the driver: the client, with the keys to its connection. Nothing of that leaves this file.
+ * The driver's errors refer to the client, with the credentials of its connection. None of that leaves this file.
  */
 export class PostgresDriver implements Driver {
   readonly #pool: Pool;
@@ -47,7 +47,7 @@ export class PostgresDriver implements Driver {
     return new PostgresConnection((until) => this.#connect(until), giveUpAt, this.#statements, this.#ask);
   }
 
-  /** Outside a transaction. */
+  /** Runs a query outside a transaction. */
   async read<R>(query: Query): Promise<QueryResult<R>> {
     const connection = this.open();
     try {
@@ -87,7 +87,7 @@ export class PostgresDriver implements Driver {
 
 type Query = Pick<CompiledQuery, 'sql' | 'parameters'>;
 
-/** A change that nobody waits for, and what its failure is called where the database's word for it says too little. */
+/** A change whose result is not awaited, and how to explain its failure where the database's error says too little. */
 interface Change {
   query: Query;
   explain?: Explain | undefined;
@@ -99,12 +99,12 @@ const rollback: Change = { query: comesAgain({ sql: 'rollback', parameters: [] }
 
 /** An earlier statement of the transaction has failed. */
 const alreadyFailed = '25P02';
-/** A statement was prepared before somebody changed the tables that it reads. */
+/** The tables changed after a statement was prepared. */
 const changedTables = '0A000';
-/** So many changes at the most are kept back: PostgreSQL begins with those while we make more. */
+/** At most this many changes are kept back, so that PostgreSQL begins while more are made. */
 const mostUnsent = 32;
 
-/** A connection, from when it is taken out of the pool until it is given back. It is taken when something is asked on it. */
+/** A connection between taking it from the pool and giving it back. It is taken with the first query. */
 export class PostgresConnection implements DatabaseConnection, DirectWay {
   readonly #connect: (giveUpAt: number) => Promise<PoolClient>;
   readonly #giveUpAt: () => number;
@@ -113,11 +113,11 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
   #client: PoolClient | undefined;
   #taking: Promise<PoolClient> | undefined;
   #isTransaction = false;
-  /** Whether PostgreSQL was told of the transaction. */
+  /** Whether the beginning of the transaction was sent. */
   #isBegun = false;
   #isLost = false;
   #unsent: Change[] = [];
-  /** Why the first thing failed that nobody waited for. */
+  /** The first error of a change that was not awaited. */
   #failure: Error | undefined;
 
   constructor(
@@ -137,8 +137,8 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
   }
 
   /**
-   * What was only changed, and never asked about, is sent as a whole: PostgreSQL makes one transaction of what comes
-   * together, and commits it when it has done all of it.
+   * A transaction of changes whose results were not read is sent as a whole: PostgreSQL makes one transaction of
+   * statements that come together, and commits it when all are done.
    */
   async commit(): Promise<void> {
     const changes = this.#isBegun ? this.#takeUnsent(commit) : this.#unsent;
@@ -151,7 +151,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
     try {
       const answers = await this.#send(client, changes);
       this.#isTransaction = false;
-      // A transaction that has failed is undone by its commit.
+      // PostgreSQL answers the commit of a failed transaction with a rollback.
       if (answers.at(-1)?.command === 'ROLLBACK')
         throw this.#failure ?? new QueryError('the transaction had failed', alreadyFailed);
     } catch (error) {
@@ -160,7 +160,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
     }
   }
 
-  /** With the connection its transaction is gone: there is nothing left to be undone. */
+  /** A lost connection has already lost its transaction: nothing is left to roll back. */
   async rollback(): Promise<void> {
     this.#unsent = [];
     const client = this.#client;
@@ -185,7 +185,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
         if (codeOf(error) !== changedTables && !(isUnavailable(error) && this.#isLost)) throw error;
       }
       giveUpAt ??= this.#giveUpAt();
-      if (performance.now() > giveUpAt) throw new UnavailableError('the connection was lost again and again');
+      if (performance.now() > giveUpAt) throw new UnavailableError('the connection was lost repeatedly');
       this.release();
     }
   }
@@ -194,7 +194,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
     return this.executeQuery<R>(query);
   }
 
-  /** Sends it with what is asked next, or with the commit. In a transaction only, which it ends when it fails. */
+  /** Sends the change with the next query, or with the commit. Only in a transaction, which fails with the change. */
   later(query: Query, explain?: Explain): void {
     this.#unsent.push({ query, explain });
     if (this.#unsent.length < mostUnsent) return;
@@ -210,7 +210,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
     throw new Error('rows are read a page at a time');
   }
 
-  /** Gives back what was taken. */
+  /** Gives the connection back to the pool. */
   release(): void {
     const client = this.#client;
     if (!client) return;
@@ -220,7 +220,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
     this.#isLost = false;
   }
 
-  /** Those who ask at the same time are given it in the order in which they asked. */
+  /** Concurrent callers get the connection in the order in which they asked. */
   #taken(giveUpAt = this.#giveUpAt()): Promise<PoolClient> {
     this.#taking ??= this.#connect(giveUpAt).then((client) => (this.#client = client));
     return this.#taking;
@@ -233,7 +233,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
     return changes;
   }
 
-  /** Everything that is thrown here is an `UnavailableError`, a `QueryError`, or what a change's own words made of that. */
+  /** Throws only an `UnavailableError`, a `QueryError`, or the explanation that a change gives for one of these. */
   async #send(client: PoolClient, changes: readonly Change[]): Promise<Answer[]> {
     const statements = changes.map(({ query }) => this.#statementOf(query));
     const outcome = await this.#ask(client, statements);
@@ -251,7 +251,9 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
     throw explained;
   }
 
-  /** Others are planned for their values: of a list, whether its project has ten rows or a million makes the plan. */
+  /**
+   * Other queries are planned for their values: whether a project has ten rows or a million decides the plan of a list.
+   */
   #statementOf(query: Query): Statement {
     const { sql: text, parameters: values } = query;
     return { text, values, name: isPrepared(query) ? this.#statements.nameOf(text) : undefined };
@@ -268,8 +270,8 @@ function resultOf<R>(answer: Answer | undefined): QueryResult<R> {
 const broken = new WeakSet<object>();
 
 /**
- * Notes when a connection breaks. Also one that somebody uses: without a listener that would end the process, and who
- * uses it hears of it from the next query.
+ * Notes when a connection breaks, also while it is in use: without a listener the error would end the process. The user
+ * of the connection gets the error with the next query.
  */
 export function watchBreaking(client: Pick<Client, 'on'>): void {
   client.on('error', () => void broken.add(client));
@@ -279,14 +281,14 @@ function isBroken(client: object): boolean {
   return broken.has(client);
 }
 
-/** The last words of a server that ends a connection: trouble with it, an end on somebody's order, a crash, a time limit. */
+/** PostgreSQL ends the connection: connection trouble, an administrator's order, a crash, a time limit. */
 const lastWords = /^(08...|57P0.|25P03)$/;
 
 function isEndOfConnection(error: unknown): boolean {
   return lastWords.test(codeOf(error));
 }
 
-/** An error of the database in its own words: what it refused and why, by a code. */
+/** An error of the database: what it refused and why, with its code. */
 export class QueryError extends Error {
   readonly code: string;
 
@@ -297,12 +299,12 @@ export class QueryError extends Error {
   }
 }
 
-/** What the driver threw, without the driver, and without the rows that the database may have put into its details. */
+/** The error without the driver's objects, and without the rows that the database may have put into its details. */
 export function plain(error: unknown): Error {
   return new QueryError(messageOf(error), codeOf(error));
 }
 
-/** Where a host has several addresses, the one error of all of them has no words of its own. */
+/** Where a host has several addresses, the combined error has no message. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') return messageOf(error.errors[0]);
   return error instanceof Error ? error.message : String(error);

@@ -1,17 +1,17 @@
 /**
- * Writes what is asked of PostgreSQL in its protocol (version 3, the extended query messages), several statements after
- * each other into one piece of memory: so they go out in one packet, and are answered in one.
+ * Writes queries in PostgreSQL's protocol (version 3, the extended query messages). Several statements go into one
+ * piece of memory, so that they are sent in one packet and answered in one.
  */
 export class MessageWriter {
   #bytes = Buffer.allocUnsafe(4096);
   #length = 0;
 
-  /** Under a name it stays known to the connection; without one, until the next without one. */
+  /** A named statement stays known to the connection; an unnamed one until the next unnamed one. */
   parse(name: string, text: string): void {
     const start = this.#begin('P');
     this.#cString(name);
     this.#cString(text);
-    this.#int16(0); // the types of parameters are PostgreSQL's to find out
+    this.#int16(0); // PostgreSQL finds out the types of the parameters
     this.#end(start);
   }
 
@@ -23,15 +23,15 @@ export class MessageWriter {
       this.#int16(values.length);
       for (const value of values) this.#int16(isBytes(value) ? 1 : 0);
     } else {
-      this.#int16(0); // all are text
+      this.#int16(0); // all parameters are text
     }
     this.#int16(values.length);
     for (const value of values) this.#value(value);
-    this.#int16(0); // and so is all that is answered
+    this.#int16(0); // all results are text
     this.#end(start);
   }
 
-  /** Asks what columns the answer has. */
+  /** Asks for the columns of the result. */
   describe(): void {
     const start = this.#begin('D');
     this.#room(1);
@@ -47,12 +47,12 @@ export class MessageWriter {
     this.#end(start);
   }
 
-  /** Ends what belongs together. Where no transaction was begun, it is committed here. */
+  /** Ends a batch. Outside a transaction it is committed here. */
   sync(): void {
     this.#end(this.#begin('S'));
   }
 
-  /** What was written, to be sent. The memory is used again for what comes next. */
+  /** Returns the written bytes for sending. The memory is used again for the next batch. */
   take(): Buffer {
     const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
     this.forget();
@@ -71,7 +71,7 @@ export class MessageWriter {
     return this.#length - 4;
   }
 
-  /** The length of a message counts itself, and not the type before it. */
+  /** The length of a message includes itself, but not the type before it. */
   #end(start: number): void {
     this.#bytes.writeInt32BE(this.#length - start, start);
   }

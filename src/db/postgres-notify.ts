@@ -7,24 +7,25 @@ import { messageOf } from './postgres-driver.ts';
 import type { Reach } from './reach.ts';
 
 const channel = 'headrace';
-/** As many bytes as one notification may carry, and some to spare. */
+/** The bytes that one notification may carry, with some to spare. */
 const longestMessage = 7000;
-/** Nobody waits for it to be on the disk: it is worth nothing any more after a crash. */
+/** It need not be flushed to the disk: after a crash it is worthless. */
 const notify = `select set_config('synchronous_commit', 'off', true), pg_notify('${channel}', $1)`;
 
 export interface NotifyAnnouncements extends Announcements {
-  /** Whether what is announced at this moment is heard. */
+  /** Whether announcements are received at this moment. */
   hears(): boolean;
 }
 
 /**
- * This process hears of its own commits at once. Servers in other processes are told afterwards, by one message for all
- * that was committed since the last: a notification inside a transaction would make all of those take turns to be
- * flushed to the disk, because PostgreSQL keeps notifications in the order of the commits. A server that dies between
- * the two has told nobody, which is why whoever listens also looks now and then. Where no other listens, nothing is sent.
+ * This process hears of its own commits at once. Servers in other processes are told afterwards, with one message for
+ * all commits since the last. A notification inside a transaction would make transactions take turns at the flush,
+ * because PostgreSQL keeps notifications in the order of the commits. A server that dies between the commit and the
+ * message has told no other server, so listeners also look in the store now and then. Where no other server listens,
+ * nothing is sent.
  *
- * Listening takes a connection of its own, made anew when it
- * breaks. What was announced meanwhile is lost, so everybody who listens is told then to look for themselves.
+ * Listening takes its own connection, which is opened again when it breaks. Announcements in between are lost, so all
+ * listeners are then told to look in the store.
  */
 export function announceOverNotify(
   makeClient: () => Client,
@@ -48,7 +49,7 @@ export function announceOverNotify(
     if (said === speaker) return;
     if (neighbours.hear(said)) {
       sayThere();
-      listeners.miss(); // what it did before it knew of this server, it may have kept to itself
+      listeners.miss(); // before it knew of this server, it may have sent no announcements
     }
     for (const topic of topics) listeners.tell(topic);
   };
@@ -62,7 +63,7 @@ export function announceOverNotify(
         message += `\n${topic}`;
         unsaid.delete(topic);
       }
-      await ask(notify, message).catch(() => {}); // a hint that is lost costs those who wait for it a second
+      await ask(notify, message).catch(() => {}); // a lost hint costs a listener a second
     }
   };
   const speakSoon = (): void => {
@@ -71,13 +72,13 @@ export function announceOverNotify(
       if (unsaid.size > 0 || isToSayThere) speakSoon();
     });
   };
-  /** Tells the others that somebody listens here. */
+  /** Tells the other servers that this server listens. */
   const sayThere = (): void => {
     isToSayThere = true;
     speakSoon();
   };
 
-  /** Resolves when the connection has ended, however it did. */
+  /** Resolves when the connection has ended for any reason. */
   const hearOnce = async (): Promise<void> => {
     const fresh = makeClient();
     const ended = Promise.withResolvers<void>();
@@ -99,7 +100,7 @@ export function announceOverNotify(
       neighbours.isDeaf();
       clearInterval(saying);
       client = undefined;
-      void fresh.end().catch(() => {}); // it is gone as a rule
+      void fresh.end().catch(() => {}); // usually it has ended already
     }
   };
   const keepHearing = async (): Promise<void> => {

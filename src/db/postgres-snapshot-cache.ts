@@ -4,12 +4,11 @@ import type { SnapshotCache } from './snapshot-cache.ts';
 const mostRemembered = 1000;
 
 /**
- * Remembers what was worked out from PostgreSQL for as long as nobody has committed anything. PostgreSQL tells which
- * transactions a reader would see at this moment; while that is what it was, so is all that can be read. Asking costs a
- * round trip, which all who ask at about the same time share: each is answered by a look that began after it asked, so
- * that whoever has just written something finds it.
+ * Caches results from PostgreSQL until the next commit. PostgreSQL tells which transactions a reader would see now;
+ * while that stays the same, all reads give the same. Asking costs a round trip, which concurrent callers share. Each
+ * caller gets the result of a look that began after it asked, so that it sees its own last write.
  *
- * After a crash PostgreSQL may give out numbers of transactions again, so when it was started is a part of the answer.
+ * After a crash PostgreSQL may use numbers of transactions again, so its start time is part of the answer.
  */
 export const lookForCommits = `select pg_postmaster_start_time() || ' ' || pg_current_snapshot() as seen`;
 
@@ -37,7 +36,7 @@ export class PostgresSnapshotCache {
       asOf: seen,
       get: (name) => (this.#seen === seen ? this.#known.get(name) : undefined),
       set: (name, value, asOf) => {
-        if (asOf !== this.#seen) return; // something was committed while it was worked out
+        if (asOf !== this.#seen) return; // there was a commit while the value was computed
         if (this.#known.size >= mostRemembered) this.#known.clear();
         this.#known.set(name, value);
       },

@@ -22,22 +22,22 @@ export interface PostgresParts {
 
 interface PostgresOptions {
   url: string;
-  /** How long somebody waits for a database that is away. */
+  /** How long a query waits for a database that is unreachable. */
   waitLimitMs: number;
-  /** Hears when it goes away. */
+  /** Called when the database becomes unreachable. */
   onLost: (error: Error) => void;
 }
 
 const mostConnections = 16;
-/** So long a server may take to let somebody in. One that is only busy starting says so at once. */
+/** How long a connection may take to open. A server that is still starting says so at once. */
 const connectWithinMs = 5000;
-/** A connection on which nothing was heard for so long is tried: who is behind it may have gone without a word. */
+/** A connection that was silent for this long is tested: its server may be gone without closing it. */
 const silenceMs = 5000;
 
 /**
- * All queries here take along indexes what they need, in a millisecond; compiling one first takes twenty and more. How
- * much a plan without them would cost is a guess, and of a queue that is empty at one moment and long at the next it is
- * a wrong one: so they are taken wherever there are any.
+ * All queries here use indexes and take a millisecond; compiling one first takes twenty and more. The planner can only
+ * guess the cost of a plan without an index, and for a queue that is empty now and long soon it guesses wrong. So
+ * indexes are used wherever there are any.
  */
 const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_sort = off'].join(';');
 
@@ -55,7 +55,7 @@ export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions
     await client.connect();
     await client.end();
   }, onLost);
-  // Waiting for a free connection has no limit, other than making one: a load is no outage.
+  // Waiting for a free connection has no limit, unlike opening one: high load is no outage.
   const { connectionTimeoutMillis, ...others } = options;
   const pool = new pg.Pool({
     ...others,
@@ -69,7 +69,7 @@ export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions
     },
     verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
   });
-  pool.on('error', () => {}); // an idle connection that breaks is replaced; without a listener it would end the process
+  pool.on('error', () => {}); // idle connections that break are replaced; without a listener this would end the process
   const driver = new PostgresDriver(pool, reach, waitLimitMs, send);
   const dialect: Dialect = {
     createAdapter: () => new PostgresAdapter(),
@@ -97,7 +97,7 @@ export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions
   };
 }
 
-/** One connection of its own, for work that has to stay on it. Once it is lost, every query on it fails. */
+/** A separate connection, for work that must stay on one. When it is lost, every query on it fails. */
 export async function connectPostgres(url: string): Promise<Client> {
   const { default: pg } = await import('pg');
   const client = new pg.Client(await settings(url));

@@ -3,15 +3,15 @@ import type { Database, Queries, Transaction } from './open.ts';
 import type { Schema } from './schema.ts';
 
 /**
- * Queries that are put into SQL once and then only run: for the few that every request and every build makes. Kysely
- * would build the same text anew each time, which costs more than SQLite takes to answer.
+ * Queries whose SQL is built once: for the few that every request and every build runs. Kysely would build the same
+ * text each time, which costs more than SQLite takes to answer.
  */
 type Build<Values, Row> = (
   db: Queries,
   value: <Name extends keyof Values & string>(name: Name) => Values[Name],
 ) => Compilable<Row>;
 
-/** Answers rows. */
+/** Returns rows. */
 export function prepared<Values extends object, Row>(
   build: Build<Values, Row>,
 ): (db: Queries, values: Values) => Promise<readonly Readonly<Row>[]> {
@@ -19,7 +19,7 @@ export function prepared<Values extends object, Row>(
   return async (db, values) => (await execute(db, compiled(db, values))).rows;
 }
 
-/** Answers how many rows it changed. */
+/** Returns how many rows it changed. */
 export function preparedWrite<Values extends object>(
   build: Build<Values, unknown>,
 ): (db: Queries, values: Values) => Promise<bigint> {
@@ -28,9 +28,9 @@ export function preparedWrite<Values extends object>(
 }
 
 /**
- * Makes a change of which nobody asks what came of it. Where that spares a wait, it is not waited for: what goes wrong
- * with it ends the transaction, at its next query or at its end. `explain` says what that is called there; whoever awaits
- * the change and catches what it throws would be too early.
+ * Makes a change whose result is not read. Where that saves a round trip, the change is not awaited: a failure then
+ * ends the transaction, at its next query or at its end. `explain` names the error that is thrown there. A caller that
+ * catches errors of the awaited change would miss it.
  */
 export function preparedChange<Values extends object>(
   build: Build<Values, unknown>,
@@ -50,10 +50,10 @@ export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
   };
 }
 
-/** Rows go in by so many at once, and then by fewer: a few statements serve every number. */
+/** Rows are inserted in batches of these sizes, the largest first, so that a few statements serve any number. */
 const batches = [64, 16, 4, 3, 2, 1];
 
-/** Inserts whole rows in their order, like `preparedChange`. The columns are those of the first one. */
+/** Inserts whole rows in order, like `preparedChange`. The first row determines the columns. */
 export function preparedInsert<Table extends keyof Schema>(
   table: Table,
   explain?: Explain,
@@ -122,7 +122,7 @@ function compiledOnce<Values extends object, Row>(build: Build<Values, Row>) {
 
 const again = Symbol('comes again');
 
-/** All of one shape, and made without copying: this is done for each query of each request. */
+/** One shape for all, without copying: this runs for each query of each request. */
 function filledIn<Row>(
   { query, queryId, sql }: CompiledQuery<Row>,
   parameters: readonly unknown[],
@@ -130,12 +130,12 @@ function filledIn<Row>(
   return { query, queryId, sql, parameters, [again]: true };
 }
 
-/** Marks a query as one of those. */
+/** Marks a query as prepared. */
 export function comesAgain<Query extends object>(query: Query): Query {
   return Object.assign(query, { [again]: true });
 }
 
-/** Whether a query is one of these, which come again and again. */
+/** Whether a query is prepared. */
 export function isPrepared(query: object): boolean {
   return again in query;
 }
@@ -151,34 +151,36 @@ function namesIn({ parameters }: CompiledQuery): string[] {
   });
 }
 
-/** A way to the database without the detour through Kysely's connections, which takes longer than SQLite itself. */
+/** Runs queries without Kysely's connections, which take longer than SQLite itself. */
 export interface DirectWay {
   execute<R>(query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>>;
-  /** Where waiting costs something: sends a change and does not wait for what comes of it. */
+  /** Where waiting costs time: sends a change and does not wait for its result. */
   later?(query: CompiledQuery, explain?: Explain): void;
 }
 
-/** What the failure of a change is called: an error in the words of whoever asked for it, or the one that it was given. */
+/** Turns the failure of a change into an error in the caller's terms, or returns the given error. */
 export type Explain = (error: Error) => Error;
 
-const directWays = new WeakMap<Queries, DirectWay>();
+/** A database or a transaction carries its own direct way. */
+const directWay = Symbol('direct way');
+type WithWay = Queries & { [directWay]?: DirectWay | undefined };
 
 /** Lets prepared queries on this database, or in this transaction, go straight to it. */
-export function goDirectly(db: Queries, way: DirectWay): void {
-  directWays.set(db, way);
+export function goDirectly(db: WithWay, way: DirectWay): void {
+  db[directWay] = way;
 }
 
-/** A transaction that is over has no way to the database any more. */
-export function endDirectWay(db: Queries): void {
-  directWays.delete(db);
+/** A transaction that is over cannot reach the database any more. */
+export function endDirectWay(db: WithWay): void {
+  db[directWay] = undefined;
 }
 
-function execute<R>(db: Queries, query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>> {
-  return directWays.get(db)?.execute<R>(query) ?? db.executeQuery<R>(query);
+function execute<R>(db: WithWay, query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>> {
+  return db[directWay]?.execute<R>(query) ?? db.executeQuery<R>(query);
 }
 
 async function change(trx: Transaction, query: CompiledQuery, explain?: Explain): Promise<void> {
-  const way = directWays.get(trx);
+  const way = (trx as WithWay)[directWay];
   if (way?.later) {
     way.later(query, explain);
     return;
@@ -191,7 +193,7 @@ async function change(trx: Transaction, query: CompiledQuery, explain?: Explain)
   }
 }
 
-/** Stands where a value will be. */
+/** A placeholder for a value. */
 class Blank {
   readonly name: string;
 

@@ -5,8 +5,8 @@ const shortestPause = 50;
 const longestPause = 500;
 
 /**
- * Whether a database elsewhere can be reached. While it cannot, one alone knocks, and everybody else waits for that one:
- * hundreds who knock at once would only be in the way of a database that starts.
+ * Whether a database can be reached. While it cannot, one caller tries to connect and all others wait for it: hundreds
+ * of attempts at once would only slow down a database that starts.
  */
 export class Reach {
   readonly #knock: () => Promise<void>;
@@ -14,7 +14,7 @@ export class Reach {
   readonly #closing = new AbortController();
   #back: Promise<void> | undefined;
 
-  /** `knock` resolves when a connection could be made. */
+  /** `knock` resolves when a connection was opened. */
   constructor(knock: () => Promise<void>, onLost: (error: Error) => void) {
     this.#knock = knock;
     this.#onLost = onLost;
@@ -28,17 +28,17 @@ export class Reach {
     return this.#closing.signal.aborted;
   }
 
-  /** A connection could not be made. Resolves when one could be, and rejects when nobody wants one any more. */
+  /** A connection could not be opened. Resolves when one could, and rejects when the database was closed. */
   lost(why: string): Promise<void> {
     if (!this.#back) {
       if (!this.isClosed) this.#onLost(new UnavailableError(`the database cannot be reached: ${why}`));
       this.#back = this.#untilBack().finally(() => (this.#back = undefined));
-      this.#back.catch(() => {}); // those who wait for it are told
+      this.#back.catch(() => {}); // the callers that wait for it get the error
     }
     return this.#back;
   }
 
-  /** Resolves when it is not away, or rejects when that takes longer than until `giveUpAt`. */
+  /** Resolves when the database can be reached; rejects at `giveUpAt`. */
   async within(giveUpAt: number): Promise<void> {
     if (!this.#back) return;
     const { promise, reject } = Promise.withResolvers<never>();
@@ -63,7 +63,7 @@ export class Reach {
       try {
         return await this.#knock();
       } catch {
-        // Why is known since the first time.
+        // The first failure was already reported.
       }
     }
   }

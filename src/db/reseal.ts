@@ -9,19 +9,19 @@ export { isLockTimeout } from './open.ts';
 /**
  * Moves every sealed value to the current master key while servers go on writing.
  *
- * A new key in front of the key file is what every server seals with from then on, because a vault looks at the file
- * before each seal. Two kinds of latecomers could still leave a value under an old key after a pass over all rows:
+ * Every server seals with the first key of the key file, because a vault checks the file before each seal. After a new
+ * key came first, two kinds of late writes could still leave a value under an old key after a pass over all rows:
  *
- * 1. A transaction that sealed just before the new key came and commits only now. SQLite has one writer, and servers seal
- *    while they hold the write lock: whoever gets it after them sees what they wrote. PostgreSQL has many, so
- *    `olderTransactionsEnded` waits for every transaction that was open when the key was already there; any that began
- *    later seals with the new key.
- * 2. A transaction that read a row before it was resealed and writes the old value back. On SQLite it cannot be: reading
- *    and writing happen under the same lock. On PostgreSQL the final check takes the tables for itself alone, which
- *    waits for everyone who has so much as read from them in an open transaction.
+ * 1. A transaction that sealed just before the new key came and commits only now. SQLite has one writer, and servers
+ *    seal while they hold the write lock, so the next holder of the lock sees their writes. PostgreSQL has many
+ *    writers, so `olderTransactionsEnded` waits for every transaction that was open when the key was already there.
+ *    Later transactions seal with the new key.
+ * 2. A transaction that read a row before it was resealed and writes the old value back. On SQLite this is impossible:
+ *    reading and writing happen under the same lock. On PostgreSQL the final check locks the tables exclusively, which
+ *    waits for every open transaction that has read from them.
  *
- * The old keys are forgotten inside that final check, while nobody can write. The check itself writes nothing: a value
- * that it finds stale is resealed by another pass, and committed, before anything is forgotten.
+ * The old keys are removed inside that final check, while no other transaction can write. The check itself writes
+ * nothing: a stale value that it finds is resealed by another pass, and committed, before any key is removed.
  */
 type Place = (typeof sealedColumns)[number];
 
@@ -32,7 +32,7 @@ interface SealedRow {
 
 const batchSize = 100;
 
-/** One pass over all rows, in small transactions. Answers how many values it sealed anew. */
+/** One pass over all rows, in small transactions. Returns how many values it resealed. */
 export async function resealAll(db: Database, vault: Vault): Promise<number> {
   let resealed = 0;
   for (const place of sealedColumns) {
@@ -55,7 +55,7 @@ async function resealRows(db: Database, vault: Vault, place: Place, rows: Sealed
     for (const { id, sealed } of rows) {
       const where = sealedPlace(place, id);
       const fresh = vault.seal(vault.open(sealed, where), where);
-      // A value that was changed since it was read is the writer's, who has sealed it with the new key.
+      // A value that changed since it was read was sealed by its writer with the new key.
       const { numAffectedRows } = await sql`
         update ${sql.table(place.table)} set ${column} = ${fresh} where id = ${id} and ${column} = ${sealed}
       `.execute(trx);
@@ -80,7 +80,9 @@ async function findStale(
   return rows;
 }
 
-/** Runs `then` at a moment at which no value is stale and nobody can write one; false when some still are. */
+/**
+ * Runs `then` while no value is stale and no other transaction can write one; false when some values are still stale.
+ */
 export async function whenNothingIsStale(
   db: Database,
   vault: Vault,
@@ -89,7 +91,7 @@ export async function whenNothingIsStale(
   return db.transaction(async (trx) => {
     if (db.kind === 'postgres') {
       const tables = [...new Set(sealedColumns.map((place) => place.table))].map((table) => sql.table(table));
-      // Everybody else queues behind this lock while it waits, so it does not wait long.
+      // All other transactions queue behind this lock while it waits, so it does not wait long.
       await sql`set local lock_timeout = '1s'`.execute(trx);
       await sql`lock table ${sql.join(tables)} in access exclusive mode`.execute(trx);
     }
@@ -122,7 +124,7 @@ export async function olderTransactionsEnded(db: Database): Promise<void> {
   }
 }
 
-/** Every transaction holds a lock on its own virtual identifier from its beginning, and everybody may see it. */
+/** Every transaction locks its own virtual identifier from its beginning, and every user may see that lock. */
 async function openTransactions(db: Queries): Promise<Set<string>> {
   const { rows } = await sql<{ transaction: string }>`
     select held.virtualxid as transaction

@@ -12,6 +12,8 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
+import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
+import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   CollaboratorRow,
@@ -43,15 +45,17 @@ import type {
 } from './rows/work.ts';
 
 export type * from './rows/access.ts';
+export type * from './rows/hooks.ts';
+export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
 export type * from './rows/work.ts';
 
 /**
- * The tables as TypeScript sees them. `bigint` columns hold identifiers and moments (milliseconds since 1970);
- * columns of type `Sealed` hold what lib/vault.ts made; flags are 0 or 1, because SQLite has no booleans.
- * Each table is written by one module alone.
+ * The tables as TypeScript types. `bigint` columns hold identifiers and moments (milliseconds since 1970). Columns of
+ * type `Sealed` hold values sealed by lib/vault.ts. Flags are 0 or 1, because SQLite has no booleans. Each table is
+ * written by one module only.
  */
 export interface Schema {
   users: UserRow;
@@ -70,6 +74,8 @@ export interface Schema {
   notifications: NotificationRow;
   deliveries: DeliveryRow;
   delivery_attempts: DeliveryAttemptRow;
+  hooks: HookRow;
+  hook_deliveries: HookDeliveryRow;
   build_requests: BuildRequestRow;
   commits: CommitRow;
   builds: BuildRow;
@@ -83,6 +89,9 @@ export interface Schema {
   log_indexes: LogIndexRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
+  polls: PollRow;
+  polled_refs: PolledRefsRow;
+  schedules: ScheduleRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
   runner_visits: RunnerVisitRow;
@@ -101,7 +110,7 @@ export interface Schema {
 
 /**
  * Every column that holds a sealed value, for rotating the master key. All these tables have an `id`. The canary comes
- * first: who holds its table goes on to read the others, so whoever wants them all has to begin with it.
+ * first: a transaction that locks its table reads the others afterwards, so whoever locks them all must begin with it.
  */
 export const sealedColumns = [
   { table: 'master_key_canary', column: 'sealed' },
@@ -109,6 +118,7 @@ export const sealedColumns = [
   { table: 'projects', column: 'ssh_private_key' },
   { table: 'environment_variables', column: 'content' },
   { table: 'notifications', column: 'secret' },
+  { table: 'hooks', column: 'secret' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 

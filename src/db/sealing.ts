@@ -3,9 +3,9 @@ import type { Vault } from '../lib/vault.ts';
 import type { Transaction } from './open.ts';
 
 /**
- * Seals a value for a row that this transaction writes. The rotation of the master key waits for all who may still write
- * what they sealed with the old key, and goes by the transactions that the database has open (reseal.ts). PostgreSQL hears
- * of a transaction with the first thing that is asked in it: so something is asked before anything is sealed.
+ * Seals a value for a row that this transaction writes. The rotation of the master key waits for all open transactions,
+ * because they may still write values sealed with the old key (reseal.ts). PostgreSQL knows a transaction only from its
+ * first query, so a query is sent before anything is sealed.
  */
 export async function sealIn(trx: Transaction, vault: Vault, text: string, place: string): Promise<string> {
   await sql`select 1`.execute(trx);

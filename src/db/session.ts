@@ -8,7 +8,7 @@ import {
 import { endDirectWay, goDirectly, type DirectWay } from './prepared.ts';
 import type { Schema } from './schema.ts';
 
-/** What a transaction has for itself while it goes on: its way to the database. */
+/** The database connection of one running transaction. */
 export interface Session extends DatabaseConnection, DirectWay {
   /** Resolves once everything is durable. */
   commit(): Promise<void>;
@@ -20,8 +20,8 @@ export interface Session extends DatabaseConnection, DirectWay {
 type Transaction = KyselyTransaction<Schema>;
 
 /**
- * Runs transactions. Kysely's own way of doing that makes a dozen objects and waits as many times, which for a small
- * change takes longer than the change.
+ * Runs transactions. Kysely's own transactions create a dozen objects and wait as many times, which takes longer than a
+ * small change itself.
  */
 export function transactionsOn(
   database: Kysely<Schema>,
@@ -58,7 +58,7 @@ export function transactionsOn(
   };
 }
 
-/** What Kysely would call to begin and end transactions. */
+/** Kysely must not begin and end transactions. */
 export async function notByKysely(this: void): Promise<never> {
-  throw new Error('transactions are begun by the database as a whole');
+  throw new Error('transactions must not begin through Kysely');
 }

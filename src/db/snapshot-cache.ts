@@ -1,10 +1,10 @@
 /**
- * Keeps what was worked out from the store until something is committed to it, by whomever. So it is never stale,
- * and nobody has to remember to clear it.
+ * Caches values computed from the store until the next commit by any process. So the cache is never stale and never
+ * needs to be cleared.
  */
 export interface SnapshotCache {
   get(name: string): unknown;
-  /** `asOf` is what `asOf` said before the work began: had anything been committed since, it is not kept. */
+  /** `asOf` is the cache's `asOf` from before the work began; the value is not kept if there was a commit since. */
   set(name: string, value: unknown, asOf: unknown): void;
   readonly asOf: unknown;
 }

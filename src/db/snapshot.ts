@@ -3,8 +3,8 @@ import { isPostgresUrl } from './open.ts';
 import { connectPostgres } from './postgres.ts';
 
 /**
- * Everything in a database as it stood at one moment, read without stopping anybody from writing. It asks the database
- * which tables there are, so that a table that a later migration adds is never forgotten.
+ * Everything in a database at one moment, read while others go on writing. It asks the database for its tables, so that
+ * it also covers tables that later migrations add.
  */
 export interface Snapshot {
   readonly tables: readonly TableShape[];
@@ -24,7 +24,7 @@ export async function openSnapshot(url: string): Promise<Snapshot> {
   return isPostgresUrl(url) ? postgresSnapshot(url) : sqliteSnapshot(url);
 }
 
-/** A reader of its own: in WAL mode it keeps its view while the writer goes on. */
+/** A separate reader: in WAL mode it keeps its view while the writer goes on. */
 async function sqliteSnapshot(file: string): Promise<Snapshot> {
   const db = new DatabaseSync(file, { readOnly: true, readBigInts: true, timeout: 10_000 });
   db.exec('begin');

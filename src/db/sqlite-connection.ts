@@ -18,7 +18,7 @@ export class Connection {
     return this.#database.isTransaction;
   }
 
-  /** One statement that answers nothing. */
+  /** Runs one statement that returns nothing. */
   run(sql: string): void {
     this.#prepare(sql).run();
   }
@@ -49,8 +49,8 @@ export class Connection {
 }
 
 /**
- * Remembers what was worked out from the store for as long as nobody has committed anything. SQLite counts the commits
- * of other connections, and looking at that count once in a turn of the event loop is cheaper than working it out again.
+ * Caches values computed from the store until the next commit. SQLite counts the commits of other connections; reading
+ * that count once per turn of the event loop is cheaper than computing the values again.
  */
 export class SqliteSnapshotCache implements SnapshotCache {
   readonly #countCommits: StatementSync;
@@ -68,7 +68,7 @@ export class SqliteSnapshotCache implements SnapshotCache {
   }
 
   set(name: string, value: unknown, asOf: unknown): void {
-    if (asOf !== this.#commits) return; // something was committed while it was worked out
+    if (asOf !== this.#commits) return; // there was a commit while the value was computed
     if (this.#known.size >= mostRemembered) this.#known.clear();
     this.#known.set(name, value);
   }
@@ -77,7 +77,7 @@ export class SqliteSnapshotCache implements SnapshotCache {
     return this.#commits;
   }
 
-  /** Something was committed: look again, also in this turn. */
+  /** There was a commit: check the count again, also in this turn. */
   doubt(): void {
     this.#isCurrent = false;
   }
@@ -93,7 +93,7 @@ export class SqliteSnapshotCache implements SnapshotCache {
 
 type Parameters = (null | number | bigint | string | Uint8Array)[];
 
-/** A prepared statement whose rows have the types that the other database gives: bigint only for 64-bit columns. */
+/** A prepared statement whose rows have the same types as in PostgreSQL: bigint only for 64-bit columns. */
 class Statement {
   readonly #statement: StatementSync;
   readonly #reads: boolean;

@@ -19,8 +19,8 @@ export function openForWriting(file: string): DatabaseSync {
 }
 
 /**
- * A new file is turned to write-ahead logging once, for ever. SQLite raises its read lock to an exclusive one for that,
- * and does not wait when another process is doing the same: the waiting for programs that start together is ours.
+ * Switches a new file to write-ahead logging, which is permanent. SQLite raises its read lock to an exclusive lock for
+ * that, and does not wait when another process does the same. So this function waits, for programs that start together.
  */
 function enterWalMode(database: DatabaseSync): void {
   const givenUp = performance.now() + busyTimeoutMs;

@@ -18,10 +18,10 @@ import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 /**
  * SQLite through Node's own binding, for Kysely.
  *
- * Two connections: a read-only one for everything outside a transaction (a reader sees the last commit and
- * never waits), and one writer. Transactions take turns on the writer, and those that arrive together
- * share one commit: each runs in a savepoint, and all are acknowledged once the disk has the batch. A
- * commit costs a flush, so this is what lets many small writes through without giving up durability.
+ * Two connections: a read-only one for everything outside a transaction (a reader sees the last commit and never
+ * waits), and one writer. Transactions take turns on the writer, and those that arrive together share one commit. Each
+ * runs in a savepoint, and all are acknowledged when the batch is on the disk. A commit costs a flush, so sharing it
+ * allows many small writes without giving up durability.
  */
 export interface SqliteParts {
   dialect: Dialect;
@@ -49,7 +49,7 @@ export function sqliteDialect(file: string): SqliteParts {
   };
 }
 
-/** A batch is closed at this many transactions, so that the first in it does not wait for ever. */
+/** A batch is committed at this many transactions, so that the first in it does not wait for ever. */
 const largestBatch = 128;
 
 class SqliteDriver implements Driver {
@@ -126,7 +126,7 @@ class SqliteDriver implements Driver {
   }
 }
 
-/** What Kysely holds during a query. */
+/** Kysely's connection during a query. */
 class Reading implements DatabaseConnection {
   readonly #connection: Connection;
 
@@ -143,7 +143,7 @@ class Reading implements DatabaseConnection {
   }
 }
 
-/** A transaction, while the one writer is its own. */
+/** A transaction that holds the writer. */
 class Turn extends Reading implements Session {
   readonly #writer: Writer;
   #isOver = false;
@@ -162,7 +162,7 @@ class Turn extends Reading implements Session {
     return this.#writer.keep();
   }
 
-  /** After a commit that failed, the turn is somebody else's already. */
+  /** After a commit that failed, another transaction already has the turn. */
   async rollback(): Promise<void> {
     if (!this.#isOver) this.#writer.undo();
     this.#isOver = true;
@@ -204,11 +204,11 @@ class Writer {
     }
   }
 
-  /** The first of a batch needs no savepoint: when it is undone, nothing else is in the batch yet. */
+  /** The first transaction of a batch needs no savepoint: when it is rolled back, the batch is still empty. */
   #begin(): void {
     this.connection.run('begin immediate');
     this.#batch = Promise.withResolvers<void>();
-    this.#batch.promise.catch(() => {}); // a batch in which everybody rolled back has no one to tell
+    this.#batch.promise.catch(() => {}); // if all transactions of the batch rolled back, no caller waits for it
     this.#batchSize = 0;
   }
 
@@ -222,9 +222,9 @@ class Writer {
     this.#endTurn(true);
   }
 
-  /** What was acknowledged is on the disk; what is half done is rolled back by closing. */
+  /** Acknowledged transactions are on the disk; unfinished ones are rolled back by closing. */
   close(): void {
-    // A batch may be left in which everybody rolled back: its commit must not come after the end.
+    // A batch may be left in which all transactions rolled back: its commit must not come after the close.
     if (!this.#busy) this.#commit();
     this.#batch?.reject(new Error('the database was closed'));
     this.#batch = undefined;
@@ -238,7 +238,7 @@ class Writer {
       else if (undo) this.connection.run('rollback to turn');
       if (!isFirst) this.connection.run('release turn');
     } catch (error) {
-      // A full disk and the like make SQLite drop the whole transaction, and with it the turns before this one.
+      // An error such as a full disk makes SQLite drop the whole batch, and with it the earlier transactions.
       if (this.connection.inTransaction) this.connection.run('rollback');
       this.#batch?.reject(error);
       this.#batch = undefined;
@@ -256,11 +256,11 @@ class Writer {
     if (this.#batch && this.#batchSize >= largestBatch) this.#commit();
     const next = this.#waiting.shift();
     if (next) {
-      next(); // stays busy: the turn goes over without a gap
+      next(); // stays busy: the turn goes to the next without a gap
       return;
     }
     this.#busy = false;
-    // Requests that the event loop has already received get to join before the disk is made to flush.
+    // Requests that the event loop has already received join before the flush.
     setImmediate(() => {
       if (!this.#busy) this.#commit();
     });

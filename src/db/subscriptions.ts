@@ -1,21 +1,21 @@
 import type { Database } from './open.ts';
 
 /**
- * Waiting for announcements. Whoever follows something opens a watch *before* looking at it, looks, and then waits: an
- * announcement between the look and the wait is not missed. A watch also returns after a while without one, because
- * announcements can be lost: what the database says is the truth.
+ * Waiting for announcements. A reader opens a watch *before* it reads, reads, and then waits: so it does not miss an
+ * announcement between the read and the wait. A watch also returns after a while without an announcement, because
+ * announcements can be lost and only the database is authoritative.
  */
 export interface Subscriptions {
   watch(...topics: string[]): Watch;
-  /** The same, but also told of what is about to be committed, where others can still join in. */
+  /** The same, but also hears of commits that are about to happen, while others can still join them. */
   watchEarly(topic: string): Watch;
   close(): void;
 }
 
 export interface Watch extends Disposable {
   /**
-   * Resolves when one of the topics was announced since the last time, after `ms`, or when the signal says so. Answers
-   * whether it was announced, and if so whether that is committed yet.
+   * Resolves when one of the topics was announced since the last call, after `ms`, or when the signal is aborted.
+   * Returns whether there was an announcement, and whether its transaction is committed yet.
    */
   changed(ms: number, signal?: AbortSignal): Promise<Heard | undefined>;
 }

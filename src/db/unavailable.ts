@@ -1,9 +1,9 @@
 /**
- * The database could not do what it was asked: it is away, or too many wanted the same thing. Nothing is wrong with what
- * was asked, so to ask again later is all that there is to do. Holds words alone, and nothing of the driver.
+ * The database could not serve the request: it is unreachable, or too busy. The request itself is fine, and the caller
+ * should try again later. Holds only a message, no objects of the driver.
  */
 export class UnavailableError extends Error {
-  /** The connection was lost in the middle of the commit: what was to be written may be there or not. */
+  /** The connection was lost during the commit: the writes may be there or not. */
   readonly mayBeDone: boolean;
 
   constructor(message: string, { mayBeDone = false } = {}) {
@@ -17,7 +17,7 @@ export function isUnavailable(error: unknown): error is UnavailableError {
   return error instanceof UnavailableError;
 }
 
-/** Does something that can be taken up again later; answers whether it was done, or the database is not there for it. */
+/** Runs work that can be repeated later; returns false when the database was unavailable. */
 export async function whereAvailable(work: () => Promise<void>): Promise<boolean> {
   try {
     await work();

@@ -4,13 +4,13 @@ import { isPostgresUrl } from './open.ts';
 import { connectPostgres } from './postgres.ts';
 
 /**
- * One piece of upkeep at a time. A backup holds the rows and the master key that opens them, so it must not run while
- * the key is being rotated; and two rotations at once would each overwrite the key that the other has begun to use.
+ * One backup or rotation at a time. A backup holds the rows and the master key that opens them, so it must not run
+ * while the key is rotated. Two rotations at once would each overwrite the key that the other has begun to use.
  *
- * The lock is the database's own kind, held by a connection: a process that dies lets go of it.
+ * It is a lock of the database, held by a connection: when a process dies, its lock is released.
  */
 export interface UpkeepLock {
-  /** Throws when it was lost: the connection that held it broke, and somebody else may have it by now. */
+  /** Throws when the lock was lost: its connection broke, and another process may hold the lock by now. */
   check(): void;
   release(): Promise<void>;
 }
@@ -45,7 +45,7 @@ async function lockPostgres(url: string): Promise<UpkeepLock> {
   };
 }
 
-/** An empty database beside the real one: locking that one itself would stop the server from writing. */
+/** An empty database beside the real one: a lock on the real one would stop the server from writing. */
 async function lockBeside(file: string): Promise<UpkeepLock> {
   if (!existsSync(file)) throw new Error(`there is no database at ${file}`);
   const lock = new DatabaseSync(`${file}-upkeep`, { timeout: 0 });

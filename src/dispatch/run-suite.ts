@@ -31,14 +31,19 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
-      commit_ref: ref,
+      commit_ref: commitRef,
       branch,
+      event,
+      pull_request: pullRequest,
+      target_branch: targetBranch,
+      from_fork: fromFork,
       ...rest
     } = parts;
     const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
     const [found, variables] = await Promise.all([
       hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
-      hasVariables ? variablesOf(context, build.suite_id) : [],
+      // Whoever wrote what is run here could send them anywhere.
+      hasVariables && fromFork === 0 ? variablesOf(context, build.suite_id) : [],
     ]);
     const awaited = await findAwaited(
       context.trx,
@@ -72,8 +77,11 @@ export const runSuite: JobHandler = {
         HEADRACE_BUILD_ID: String(build.id),
         HEADRACE_SUITE: suiteName,
         HEADRACE_COMMIT: sha,
-        HEADRACE_REF: ref,
+        HEADRACE_REF: commitRef,
         HEADRACE_BRANCH: branch,
+        HEADRACE_EVENT: event,
+        HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
+        HEADRACE_TARGET_BRANCH: targetBranch,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: context.limits,
@@ -144,7 +152,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 type Parts = BuildRow &
   Pick<SuiteRow, 'command'> &
   Pick<ProjectRow, 'repository_url'> &
-  Pick<BuildRequestRow, 'commit_ref' | 'branch'> & {
+  Pick<BuildRequestRow, 'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork'> & {
     suite_name: string;
     sha: string;
     has_software: SqlBool;
@@ -162,6 +170,8 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .selectAll('builds')
     .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
+    .select(['build_requests.event', 'build_requests.pull_request'])
+    .select(['build_requests.target_branch', 'build_requests.from_fork'])
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))

@@ -2,30 +2,30 @@ import { randomUUID } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
 import { ApiError } from '../errors.ts';
 
-/** Answers to what did not get as far as being a request, in the API's form all the same. */
+/** Answers where there is no parsed request, still in the API's form. */
 
-/** To what Node's parser could not read, which says in a code of its own what it was. */
+/** For bytes that Node's parser could not read; its error code tells why. */
 export function unreadableRequest(code: string, headers: Record<string, string> = {}): string {
   const { status, body } = faults[code] ?? notHttp;
   return bareAnswer(status, body, headers);
 }
 
-/** To a body that does not come any more. */
+/** For a body that stopped arriving. */
 export function stoppedComing(): string {
   return bareAnswer(408, new ApiError('invalid_format').body);
 }
 
-/** To a proxy that has more to pass on than there is room for. */
+/** For a proxy, when there is no room for another connection. */
 export function noRoom(): string {
   return bareAnswer(503, { error: { generic: [] } }, { 'retry-after': '1' });
 }
 
-/** No HTTP at all, or a method that nobody knows. */
+/** The bytes are not HTTP, or the method is unknown. */
 const notHttp = new ApiError('api_does_not_exists');
 const badLength = ApiError.ofHttp(400, 'invalid_format', 'content_length');
 const badHeader = ApiError.ofHttp(400, 'invalid_format', 'header');
 const badEncoding = ApiError.ofHttp(400, 'invalid_format', 'transfer_encoding');
-/** It begins as a request should, and its body cannot be read to its end. */
+/** The head is valid, but the body cannot be read to its end. */
 const badBody = new ApiError('invalid_format');
 
 const faults: Record<string, ApiError> = {

@@ -3,10 +3,10 @@ import { parseForm } from './bodies.ts';
 import { unreadable, type RawGroup } from './raw.ts';
 import { arriving } from './uploads.ts';
 
-/** Readers of bodies for routes outside the envelope: each takes one kind, up to a length. */
+/** Body readers for routes outside the envelope: each takes one content type, up to a length. */
 type Reader<Body> = (request: IncomingMessage) => Promise<Body>;
 
-/** The very bytes, for who checks a signature over them. */
+/** The unchanged bytes, for checking a signature over them. */
 export function bytes(limit: number): Reader<Buffer> {
   return async (request) => {
     if (Number(request.headers['content-length'] ?? 0) > limit) throw unreadable();
@@ -42,7 +42,7 @@ export function form(limit: number): Reader<RawGroup> {
   };
 }
 
-/** What was sent as something else is not guessed at; where nothing was sent there is nothing to guess. */
+/** A body of another type is refused; a missing body is accepted. */
 function demandType({ headers }: IncomingMessage, type: string): void {
   const isEmpty = headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
   if (isEmpty && headers['content-type'] === undefined) return;

@@ -4,19 +4,21 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { hearOut } from './unread-bodies.ts';
 import { withRawBodies } from './uploads.ts';
 
-/** What proves who calls a route. Every route of the server says which it is; none is served that does not. */
+/** How callers of a route are authenticated. Every route declares it; a route without it is not served. */
 export type Proof =
   /** Credentials of the API: a key with Basic, or a token. */
   | 'credentials'
-  /** The token of a runner, or that it comes over the socket in the data folder. */
+  /** The token of a runner, or a connection over the socket in the data folder. */
   | 'runner'
   /** The secret of an application. */
   | 'client'
+  /** That the sender knows the secret of the hook it calls, by a signature over the body or by the secret itself. */
+  | 'signature'
   /** The cookie of a browser, and for what changes something the key that its page carried. */
   | 'session'
-  /** The metrics token, or that it comes from this machine. */
+  /** The metrics token, or a connection from this machine. */
   | 'operator'
-  /** Nothing: it is for anybody. */
+  /** Nothing: the route is public. */
   | 'none';
 
 declare module 'fastify' {
@@ -25,21 +27,22 @@ declare module 'fastify' {
   }
 }
 
-/** Refuses to serve a route that does not say what proves who calls it. */
+/** Refuses to serve a route that does not declare how callers are authenticated. */
 export function demandProofs(server: FastifyInstance): void {
   server.addHook('onRoute', ({ method, url, config }) => {
-    if (config?.provenBy === undefined) throw new Error(`${String(method)} ${url} does not say what proves who calls`);
+    if (config?.provenBy === undefined)
+      throw new Error(`${String(method)} ${url} does not declare how its callers are authenticated`);
   });
 }
 
-/** What is known of a request before anything of its body is read. */
+/** The parts of a request that are known before its body is read. */
 export type Head = Pick<FastifyRequest, 'id' | 'headers' | 'params' | 'query' | 'raw'>;
 
-/** A route outside the API's envelope. Its callers prove who they are, and say what they want, in a way of their own. */
+/** A route outside the API's envelope. Its callers authenticate, and send their requests, in their own format. */
 export interface BareRoute<Admitted, Body = unknown> {
   method: 'GET' | 'POST';
   path: string;
-  /** Takes the body, once the caller is admitted. Without it the handler may, from `head.raw`. */
+  /** Reads the body, once the caller is admitted. Without it the handler may read it from `head.raw`. */
   body?(request: IncomingMessage): Promise<Body>;
   handle(call: BareCall<Admitted, Body>): Promise<BareAnswer>;
 }
@@ -48,7 +51,7 @@ export interface BareCall<Admitted, Body = unknown> {
   head: Head;
   admitted: Admitted;
   body: Body;
-  /** Says that the caller has gone. */
+  /** Aborted when the caller has gone. */
   signal: AbortSignal;
 }
 
@@ -60,12 +63,12 @@ export interface BareAnswer {
 
 export interface BareRoutes<Admitted> {
   provenBy: Proof;
-  /** Whether its answers are counted among those of the API; requests that are held would blur how long those take. */
+  /** Whether its answers count in the API's metrics; long-polling requests would distort the durations. */
   isCounted: boolean;
-  /** Judges the head of a request, before anything of its body is read. What it throws is the answer. */
+  /** Judges the head of a request before its body is read. A thrown error is the answer. */
   admit(head: Head, reply: Pick<FastifyReply, 'header'>): Promise<Admitted>;
   routes: readonly BareRoute<Admitted>[];
-  /** Says an error in the form that these callers understand; undefined leaves it to the API's own. */
+  /** Writes an error in the format of these callers; undefined uses the API's own format. */
   refuse?(error: unknown, head: Head): BareAnswer | undefined;
 }
 
@@ -100,9 +103,12 @@ function send(reply: FastifyReply, { status = 200, headers = {}, content }: Bare
   return reply.status(status).headers(headers).send(content);
 }
 
+/** Said once: to make an error anew for every request, most of which are answered by then, costs more than all the rest. */
+const hungUp = new Error('the caller hung up');
+
 /** What is held is let go when the caller hangs up. */
 function whileConnected(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
+  reply.raw.once('close', () => gone.abort(hungUp));
   return gone.signal;
 }

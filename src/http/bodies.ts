@@ -4,7 +4,7 @@ import { fromJson, RawCollector, unreadable, type RawGroup } from './raw.ts';
 
 export const largestBody = 1024 * 1024;
 
-/** Teaches the server the three kinds of body. What is none of them, or is broken, is one clear error. */
+/** Registers the three kinds of body. Any other or broken body gets one clear error. */
 export function readBodies(server: FastifyInstance): void {
   const read = (type: string, parse: (body: Buffer) => RawGroup | undefined): void => {
     server.addContentTypeParser(type, { parseAs: 'buffer' }, (_, body: Buffer, done) => {
@@ -58,7 +58,7 @@ function decode(text: string): string {
   }
 }
 
-/** Numbers stay text to the last digit; a name that stands twice in one object is refused by the parser. */
+/** Numbers stay text with all digits; the parser refuses a name that occurs twice in one object. */
 export function parseJson(text: string): RawGroup {
   if (text.trim() === '') return fromJson({});
   if (!isShallow(text)) throw unreadable();
@@ -71,7 +71,7 @@ export function parseJson(text: string): RawGroup {
   return fromJson(value);
 }
 
-/** The parser recurses: a body of nothing but brackets must not get as far as the end of the stack. */
+/** The parser recurses: a body of nothing but brackets must not overflow the stack. */
 function isShallow(text: string): boolean {
   let depth = 0;
   let inString = false;
@@ -92,7 +92,7 @@ function isShallow(text: string): boolean {
   return true;
 }
 
-/** Node's own parser; parts that are files have no place in any request. */
+/** Node's own parser; file parts are not accepted. */
 async function parseMultipart(request: FastifyRequest, body: Buffer): Promise<RawGroup> {
   const collector = new RawCollector();
   let parts: FormData;
@@ -102,7 +102,7 @@ async function parseMultipart(request: FastifyRequest, body: Buffer): Promise<Ra
     throw unreadable();
   }
   for (const [name, value] of parts) {
-    // The parser puts this character in the place of broken UTF-8.
+    // The parser replaces broken UTF-8 by this character.
     if (typeof value !== 'string' || `${name}${value}`.includes('\uFFFD')) throw unreadable();
     collector.add(name, value);
   }

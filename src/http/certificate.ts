@@ -11,7 +11,7 @@ export interface TlsFiles {
 }
 
 const day = 24 * 60 * 60 * 1000;
-/** Longer-lived certificates are refused by some clients even where they are trusted. */
+/** Some clients refuse certificates that live longer, even trusted ones. */
 const lifetimeDays = 825;
 const renewBefore = 30 * day;
 
@@ -20,8 +20,8 @@ function certificateFiles(folder: string): TlsFiles {
 }
 
 /**
- * The certificate of the data folder: made at the first start, and anew when it is about to run out or lacks one of the
- * names, which are host names or addresses. Those who trust the one before are to hear of it: `onRenewed`.
+ * The certificate of the data folder: made at the first start, and again when it is about to expire or lacks one of the
+ * names (host names or addresses). `onRenewed` is called so that clients that trust the old one can be told.
  */
 export async function ownCertificate(
   folder: string,

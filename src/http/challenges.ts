@@ -4,15 +4,15 @@ const basic = 'Basic realm="Headrace", charset="UTF-8"';
 const bearer = 'Bearer realm="Headrace"';
 
 /**
- * What would be taken instead of credentials that are missing or wrong: the API key, or an application's token. Programs
- * that wait for the invitation before they send the key get it. A browser would ask the person for it, keep it, and add
- * it to whatever any page has it send: browsers, which say what site a request comes from, are not invited.
+ * The challenges for missing or wrong credentials: the API key, or an application's token. Some programs send the key
+ * only after a challenge. A browser would ask the person for it, keep it, and add it to the requests of any page. So
+ * browsers, which name the site that a request comes from, get no challenge for Basic.
  */
 export function challengesFor(headers: IncomingHttpHeaders): string[] {
   return isBrowser(headers) ? [bearer] : [basic, bearer];
 }
 
-/** RFC 6749 section 5.2: an application that identified itself by Basic is told that Basic is what it takes. */
+/** RFC 6749 section 5.2: an application that used Basic gets a challenge for Basic. */
 export function clientChallenge(headers: IncomingHttpHeaders): string | undefined {
   return headers.authorization === undefined && isBrowser(headers) ? undefined : basic;
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** Where a request came from. Only a proxy of our own may speak for somebody else, and only in its last word. */
+/** The client's address. Only a trusted proxy may name another address, and only the last entry of its list counts. */
 export function addressOf({ headers, socket }: IncomingMessage, isBehindProxy: boolean): string {
   if (isBehindProxy) {
     const forwarded = String(headers['x-forwarded-for'] ?? '')

@@ -12,16 +12,16 @@ import {
 import type { FastifyReply } from 'fastify';
 
 /*
- * Answers are compressed where that pays: long ones, for those who can unpack them. The levels are the quick ones: what
- * is answered is made for one caller, and nothing of it is kept.
+ * Compresses long answers for clients that can unpack them. The levels are the fast ones: an answer is made for one
+ * caller and not kept.
  *
- * Never compressed is what holds a secret: how long it is then would say how much of it was guessed by whoever has a
- * word in the same answer (BREACH). Nor are streams of events, which would come late or in pieces that are worth nothing.
+ * Answers with secrets are never compressed: their length would tell a caller whose text is in the same answer how much
+ * of the secret it guessed (BREACH). Neither are event streams, whose events would arrive late or incomplete.
  */
 
 export type Encoding = 'zstd' | 'br' | 'gzip';
 
-/** Shorter ones fit into a packet or two as they are. */
+/** Shorter answers fit into a packet or two uncompressed. */
 export const worthPacking = 2048;
 
 const zstdOptions = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
@@ -45,7 +45,7 @@ const ways: Record<Encoding, { whole(bytes: Buffer): Promise<Buffer>; stream(): 
   },
 };
 
-/** What the caller can unpack and likes best (RFC 9110 12.5.3); of what it likes the same, what packs best for its time. */
+/** The encoding that the client prefers (RFC 9110 12.5.3); among equals, the one that compresses best for its time. */
 export function encodingFor(accepted: string | string[] | undefined): Encoding | undefined {
   if (accepted === undefined) return undefined;
   const likings = new Map<string, number>();
@@ -62,7 +62,7 @@ export function encodingFor(accepted: string | string[] | undefined): Encoding |
   return best;
 }
 
-/** Sends a long text as the caller can take it. */
+/** Sends a long text in an encoding that the client accepts. */
 export async function sendPacked(
   text: string,
   accepted: string | undefined,
@@ -75,7 +75,7 @@ export async function sendPacked(
   return reply.header('content-encoding', encoding).send(bytes);
 }
 
-/** What is always the same is packed once for each way. */
+/** A constant answer is compressed once for each encoding. */
 export function packedOnce(
   make: () => string,
 ): (accepted: string | undefined, reply: FastifyReply) => Promise<FastifyReply> {

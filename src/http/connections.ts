@@ -7,38 +7,42 @@ import { isLoopback, networkOf } from '../lib/networks.ts';
 import { noRoom, stoppedComing } from './bare-answers.ts';
 
 /*
- * Who may be connected, and for how long without saying anything.
+ * Limits connections, and how long they may stay silent.
  *
- * A connection costs a descriptor and some memory, and anybody can open one. So there is a most, of which one network
- * has a part at the most, and whoever connects has to get on with it: with the handshake, with the head of a request,
- * and with a body once that has begun. What answers take is their own affair: a stream, and a runner's request for work,
- * are held for as long as it takes.
+ * A connection costs a descriptor and some memory, and anyone can open one. So their number is limited, in total and
+ * for one network. A client must also make progress: with the handshake, with the head of a request, and with a body
+ * once it has begun. Answers have no time limit: a stream, and a runner's request for work, stay open as long as they
+ * need.
  *
- * Where there is no room, those who have not asked anything yet make room for those who come, the oldest first; then
- * those who wait between two requests, and those who have not read their answer for a long time. A crowd that does
- * nothing but sit there keeps nobody out. Only when everybody is at something is somebody refused.
+ * When there is no room, connections without a request yet are closed for new ones, the oldest first; then connections
+ * that are idle between two requests, and those whose client has not read its answer for a long time. So idle
+ * connections never keep a client out. Only when all connections are in use is a new one refused.
  */
 
 export interface ConnectionLimits {
-  /** How many there may be at a time. */
+  /** How many connections there may be at a time. */
   most: number;
-  /** Of them, how many from one network. A proxy on this machine speaks for many: those from here are not counted. */
+  /**
+   * How many of them from one network. Connections from this machine do not count: a proxy here serves many clients.
+   */
   mostOfOne: number;
 }
 
 export interface ConnectionTimes {
   /** From the connection to the end of the TLS handshake. */
   handshakeMs: number;
-  /** From there to the end of the first request's head, and of every later one from its first byte: Node's own timeout. */
+  /**
+   * From there to the end of the first request's head, and for each later head from its first byte: Node's own timeout.
+   */
   headMs: number;
-  /** A body that brings fewer than so many bytes in so long, though it could, is broken off. */
+  /** A body that brings fewer than `bodyBytes` in this time, although the server reads, is cut off. */
   bodyMs: number;
   bodyBytes: number;
 }
 
 export const usualTimes: ConnectionTimes = { handshakeMs: 10_000, headMs: 30_000, bodyMs: 60_000, bodyBytes: 4096 };
 
-/** An answer that nobody has read from for so long makes room for others, if they need it. */
+/** A client that has not read from its answer for this long may be disconnected to make room. */
 const stalledMs = 60_000;
 
 export type Refusal = 'full' | 'network';
@@ -46,13 +50,13 @@ export type Ending = 'handshake' | 'head' | 'body' | 'room';
 
 export interface ConnectionWatcher {
   refused(why: Refusal): void;
-  /** We closed it, because of what was not done in time, or to make room. */
+  /** The server closed it, because the client was too slow, or to make room. */
   ended(why: Ending): void;
 }
 
 export interface Connections {
   readonly size: number;
-  /** What was asked last on a connection, and its answer. */
+  /** The last request on a connection, and its answer. */
   underWay(socket: Duplex): { request: IncomingMessage | undefined; response: ServerResponse | undefined } | undefined;
 }
 
@@ -62,25 +66,25 @@ interface Network {
 }
 
 interface Connection {
-  /** Over TLS the second one, as soon as there is one. */
+  /** Over TLS this becomes the TLS socket, once there is one. */
   socket: Socket;
   readonly network: Network | undefined;
   readonly since: number;
   hasShakenHands: boolean;
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;
-  /** Over HTTP/2 many things are asked at once: how many are not answered yet, and the bodies that are on their way. */
+  /** HTTP/2 has many requests at once: the unfinished answers, and the bodies that still arrive. */
   readonly open: Set<ServerResponse>;
   readonly bodies: Set<IncomingMessage>;
-  /** What had arrived when the body last made progress, and how long ago that was. */
+  /** The bytes received when the body last made progress, and the time since then. */
   arrived: number;
   waitedMs: number;
-  /** What the answer could not get rid of at the last look, and for how long it has been just that. */
+  /** The unsent bytes of the answer at the last look, and how long that number has not changed. */
   unsent: number;
   stalledMs: number;
 }
 
-/** How often it is looked at how far everybody has come. */
+/** The pause between two looks at the progress of all connections. */
 export function lookEvery({ handshakeMs, headMs, bodyMs }: ConnectionTimes): number {
   return Math.max(10, Math.min(2000, Math.min(handshakeMs, headMs, bodyMs) / 5));
 }
@@ -92,11 +96,11 @@ export function guardConnections(
   const { hasTls, limits, times, watcher } = options;
   const { server } = fastify;
   const pauseMs = lookEvery(times);
-  /** In the order in which they came, as are the silent ones: those on which nobody has asked anything yet. */
+  /** In the order of arrival, like `silent`: the connections without a request yet. */
   const all = new Set<Connection>();
   const silent = new Set<Connection>();
   const bySocket = new WeakMap<Duplex, Connection>();
-  /** Over TLS what is asked is asked on a second socket, which comes from where the first did. */
+  /** Over TLS requests come on a second socket, with the same remote address and port as the first. */
   const byOrigin = new Map<string, Connection>();
   const networks = new Map<string, Network>();
   let idle: Connection[] = [];
@@ -154,7 +158,7 @@ export function guardConnections(
     if (oldest) end(oldest, 'room');
     return oldest !== undefined;
   };
-  /** Looked for among all of them, so not for each who comes. */
+  /** Searches all connections, so not for each new one. */
   const endIdle = (): boolean => {
     if (idle.length === 0 && performance.now() - lookedForIdleAt >= pauseMs) {
       lookedForIdleAt = performance.now();
@@ -174,7 +178,7 @@ export function guardConnections(
     return undefined;
   };
 
-  // Node's own listeners come after ours: whoever is refused does not even get as far as the handshake.
+  // Node's own listeners come after ours: a refused client does not even get to the handshake.
   const accepting = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
@@ -195,7 +199,7 @@ export function guardConnections(
     connection.hasShakenHands = true;
     bySocket.set(socket, connection);
   });
-  // Over HTTP/2 a request has no socket of its own, but a session that is known by where it comes from.
+  // An HTTP/2 request has no socket of its own; its session is found by the remote address and port.
   const bySession = new WeakMap<Http2Session, Connection>();
   server.on('session', (session: ServerHttp2Session) => {
     const connection = byOrigin.get(originOf(session.socket));
@@ -229,7 +233,7 @@ export function guardConnections(
       noteAnswer(connection, pauseMs);
       if (!isTrickling(connection, times, pauseMs)) continue;
       const { socket, response } = connection;
-      // Who was not answered yet hears why it ends. There is room for that: nothing else was written.
+      // A client without an answer yet is told why. The write fits: nothing else was written.
       const isWaiting = response?.headersSent === false && !streamOf(response.req);
       if (isWaiting && socket.write(stoppedComing())) socket.end(() => end(connection, 'body'));
       else end(connection, 'body');
@@ -237,8 +241,8 @@ export function guardConnections(
   };
   const looking = setInterval(look, pauseMs).unref();
 
-  // Browsers open connections ahead of need. Node takes one on which nothing was asked yet for one that is about to ask,
-  // and a server that wants to stop would wait for it. Nobody waits for an answer there: they are closed.
+  // Browsers open connections in advance. Node treats a connection without a request as active, and a server that stops
+  // would wait for it. No client waits for an answer there, so they are closed.
   fastify.addHook('preClose', (done) => {
     isStopping = true;
     for (const { socket } of silent) socket.destroy();
@@ -256,7 +260,7 @@ export function guardConnections(
   };
 }
 
-/** Everything before it is answered, and nothing more has come; or nobody reads what is answered. */
+/** All requests are answered and no new one has come, or the client does not read its answer. */
 function isIdle({ response, open, stalledMs: stalled }: Connection): boolean {
   return response !== undefined && ((response.writableFinished && open.size === 0) || stalled >= stalledMs);
 }
@@ -267,7 +271,7 @@ function noteAnswer(connection: Connection, passedMs: number): void {
   connection.unsent = unsent;
 }
 
-/** Time counts only while it is the caller's turn: not while we have more than we can deal with. */
+/** Time counts only while the server waits for the client, not while the server is busy. */
 function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTimes, passedMs: number): boolean {
   const { request, socket, bodies } = connection;
   const awaited = bodies.size > 0 ? [...bodies] : request && !request.complete ? [request] : [];
@@ -286,7 +290,7 @@ function streamOf(request: IncomingMessage): ServerHttp2Stream | undefined {
   return request.httpVersionMajor === 2 ? (request as unknown as Http2ServerRequest).stream : undefined;
 }
 
-/** By network; undefined for those that are not counted, which are on this machine. */
+/** The network of a connection; undefined for connections from this machine, which do not count. */
 function countedAs({ remoteAddress }: Socket): string | undefined {
   return remoteAddress === undefined || isLoopback(remoteAddress) ? undefined : networkOf(remoteAddress);
 }
@@ -295,7 +299,9 @@ function originOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** Over TLS nothing can be said without the work of a handshake. A proxy is told, and has a moment to hear it. */
+/**
+ * Over TLS an answer would cost a handshake. A plain connection, from a proxy, gets an answer and a moment to read it.
+ */
 function turnAway(socket: Socket, hasTls: boolean): void {
   if (hasTls) return void socket.destroy();
   socket.on('error', () => {});

@@ -4,8 +4,9 @@ import type { RawGroup } from './raw.ts';
 import type { RouteDescription } from './route.ts';
 
 /*
- * Pages of other sites (the standard is Fetch's). A token is put into a request by whoever has it, so whose page that is
- * does not matter: the answer is theirs. What a browser adds by itself, a cookie or Basic credentials, opens nothing.
+ * Requests from pages of other sites (the Fetch standard). A page that puts a token into a request has the token, so it
+ * may read the answer, whatever its site. Cookies and Basic credentials, which a browser adds by itself, grant nothing
+ * here.
  */
 
 const exposed = 'link, x-request-id, content-range, accept-ranges, www-authenticate';
@@ -21,8 +22,8 @@ export function openToOrigins({ headers, query }: FastifyRequest, reply: Fastify
 }
 
 /**
- * Browsers ask first whether they may send what is not a plain form, without the credentials that they would send. They
- * may: whether there is a token in it is seen when it comes. An OPTIONS that asks nothing is none of ours.
+ * Before a request that is not a plain form, browsers ask for permission, without the credentials they would send. They
+ * get it: the real request is checked for a token. An OPTIONS request that asks nothing is not served.
  */
 export function answerPreflights(server: FastifyInstance, routes: readonly RouteDescription[]): void {
   const methods = new Map<string, Set<string>>();

@@ -2,12 +2,12 @@ import type { FastifyRequest } from 'fastify';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** When its head was there, on the clock of `performance`. */
+    /** When its head arrived, by the clock of `performance`. */
     startedAt: number;
   }
 }
 
-/** How long a request took until now. Fastify itself looks at the clock only where it has somebody to tell. */
+/** How long a request took so far. Fastify measures it only with a logger. */
 export function elapsed({ startedAt }: FastifyRequest): number {
   return performance.now() - startedAt;
 }

@@ -3,13 +3,13 @@ import { parseId } from '../lib/ids.ts';
 import { isGroup, repeated, type Raw, type RawGroup } from './raw.ts';
 import { sentId, type JsonSchema } from './schema.ts';
 
-/** How one field is read. `parse` throws an ApiError whose code is then reported under the field's name. */
+/** How one field is read. `parse` throws an ApiError, whose code is reported under the field's name. */
 export interface Field<T> {
   readonly required: boolean;
-  /** What an optional field is when it was not sent, or sent blank. */
+  /** The value of an optional field that was not sent, or sent blank. */
   readonly fallback: T;
   readonly schema: JsonSchema;
-  /** Whether white space alone is a value like any other. */
+  /** Whether white space alone is a valid value. */
   readonly takesBlank?: boolean;
   parse(raw: Raw): T;
 }
@@ -22,14 +22,14 @@ export type NoFields = Record<string, never>;
 export type ValuesOf<F extends FieldSet> = { [Name in keyof F]: F[Name] extends Field<infer T> ? T : never };
 
 export interface Reading<F extends FieldSet> {
-  /** Those that could be read. */
+  /** The fields that could be read. */
   values: Partial<ValuesOf<F>>;
   errors: FieldErrors;
 }
 
 /**
- * Reads every field and reports all that are wrong. When something is created, what was not sent takes its
- * fallback; when something is changed, what was not sent is left out of the values.
+ * Reads every field and reports all errors. On creation, a field that was not sent gets its fallback; on a change, it
+ * is left out of the values.
  */
 export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpose: 'create' | 'change'): Reading<F> {
   const values: Record<string, unknown> = {};
@@ -52,7 +52,7 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
   return { values: values as Partial<ValuesOf<F>>, errors };
 }
 
-/** Where the fields of a route are looked for; the same for every request, so it is found out once. */
+/** Where the fields of a route are found; computed once, because it is the same for every request. */
 interface Plan {
   places: { name: string; shown: string; path: string[]; field: Field<unknown> }[];
   known: ReadonlySet<string>;
@@ -73,8 +73,8 @@ function planOf(fields: FieldSet): Plan {
 }
 
 /**
- * What was sent under names that none of the fields has, each under its own name. A value that was cut in two by an `&`
- * that nobody encoded is found so, and what is left of it is not taken for the whole.
+ * The names that were sent and that no field has, each with an error. This finds a value that was cut in two by an
+ * unencoded `&`, so that its first part is not taken for the whole.
  */
 export function unknownFields(fields: FieldSet, sent: RawGroup): FieldErrors {
   const errors: FieldErrors = {};
@@ -82,7 +82,7 @@ export function unknownFields(fields: FieldSet, sent: RawGroup): FieldErrors {
   return errors;
 }
 
-/** All that was sent but for what is known: that is read as it is, whatever its shape. */
+/** Reports everything that is sent except known fields, which are read elsewhere in any shape. */
 function noteUnknown(errors: FieldErrors, group: RawGroup, known: ReadonlySet<string>, within: string): void {
   for (const part of Object.keys(group)) {
     const name = within === '' ? part : `${within}[${part}]`;
@@ -94,12 +94,12 @@ function noteUnknown(errors: FieldErrors, group: RawGroup, known: ReadonlySet<st
   }
 }
 
-/** A group of known fields of which none was sent is nothing; one that was sent twice is told field by field. */
+/** An empty group of known fields is no error; a group that was sent twice is reported by its fields. */
 function isGroupOf(known: ReadonlySet<string>, name: string, raw: Raw): boolean {
   return (isGroup(raw) || raw === repeated) && [...known].some((one) => one.startsWith(`${name}[`));
 }
 
-/** Errors in a list are those of the list, whichever way it was spelled. */
+/** Errors in a list are reported under the list's name, however it was spelled. */
 function fieldName(name: string): string {
   return name.endsWith('[]') ? name.slice(0, -2) : name;
 }
@@ -124,7 +124,7 @@ function invalid(): ApiError {
 export interface TextRules {
   /** In characters (UTF-16 code units, as JavaScript counts). */
   max: number;
-  /** Whether line breaks may stand in it. */
+  /** Whether it may contain line breaks. */
   lines?: 'one' | 'many';
   pattern?: RegExp;
   check?: (value: string) => boolean;
@@ -132,7 +132,7 @@ export interface TextRules {
 }
 
 export function text(rules: TextRules): Field<string> {
-  // One line: no control characters at all. Many: NUL alone is out, because no database and no process can hold it.
+  // One line: no control characters at all. Many: only NUL is refused, because no database and no process can hold it.
   const unfit = rules.lines === 'many' ? /\0/ : /\p{Cc}/u;
   const schema: JsonSchema = { type: 'string', maxLength: rules.max };
   if (rules.pattern) schema.pattern = rules.pattern.source;
@@ -147,11 +147,28 @@ export function text(rules: TextRules): Field<string> {
 
 export function oneOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice> {
   const [first] = choices;
-  if (first === undefined) throw new Error('a choice of nothing');
+  if (first === undefined) throw new Error('a choice needs at least one value');
   return optional<Choice>(first, { type: 'string', enum: [...choices] }, (raw) => {
     const choice = choices.find((one) => one === raw);
     if (choice === undefined) throw invalid();
     return choice;
+  });
+}
+
+/** A list of some of the choices, each once and in their order; all of them where none is named. */
+export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[]> {
+  const schema: JsonSchema = {
+    type: 'array',
+    items: { type: 'string', enum: [...choices] },
+    maxItems: choices.length,
+    default: [...choices],
+  };
+  return optional<Choice[]>([...choices], schema, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const named = raw.filter((item) => !isBlank(item));
+    const chosen = choices.filter((choice) => named.includes(choice));
+    if (chosen.length !== named.length) throw invalid();
+    return chosen.length === 0 ? [...choices] : chosen;
   });
 }
 
@@ -175,7 +192,7 @@ export function requiredIdentifier(): Field<bigint> {
   return { ...(identifier() as Field<bigint>), required: true };
 }
 
-/** A list of identifiers, in the order sent; blank entries (how a form empties a list) do not count. */
+/** A list of identifiers, in the order sent; blank entries (with which a form empties a list) do not count. */
 export function identifiers(most: number): Field<bigint[]> {
   const schema: JsonSchema = { type: 'array', items: sentId, maxItems: most };
   return optional([], schema, (raw) => {
@@ -206,7 +223,7 @@ export function withDefault<T>(field: Field<T>, fallback: T): Field<T> {
   return { ...field, fallback, schema: { ...field.schema, default: fallback } };
 }
 
-/** White space alone is kept as it was sent, and so is the empty text. */
+/** Keeps white space and the empty text as they were sent. */
 export function takingBlank<T>(field: Field<T>): Field<T> {
   return { ...field, takesBlank: true };
 }

@@ -9,20 +9,20 @@ import { strictTransport } from './strict-transport.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Then the answer is never compressed. */
+    /** True for answers that are never compressed. */
     showsSecrets?: boolean;
   }
   interface FastifyRequest {
     /** The function that a JSON-P answer calls. */
     callback: string | undefined;
-    /** Whether that function is told the status, because a browser would not call it with any but 200. */
+    /** Whether that function gets the status, because a browser calls it only with 200. */
     suppressesStatus: boolean;
   }
 }
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** JSON-P: only what is read can be wrapped in a call. */
+/** JSON-P: only GET answers can be wrapped in a call. */
 export function takeCallback(request: FastifyRequest): void {
   if (request.method !== 'GET') return;
   const { callback, suppress_status: suppressed } = request.query as RawGroup;
@@ -30,7 +30,7 @@ export function takeCallback(request: FastifyRequest): void {
   request.suppressesStatus = suppressed === 'true';
 }
 
-/** Whether a known answer can go out as it is: no call around it, for no other site's page, and too short to be packed. */
+/** Whether a cached answer can be sent unchanged: no JSON-P, no other site's page, and too short to be compressed. */
 export function isPlain({ callback, headers }: FastifyRequest, known: string): boolean {
   return (
     callback === undefined &&
@@ -39,7 +39,7 @@ export function isPlain({ callback, headers }: FastifyRequest, known: string): b
   );
 }
 
-/** Straight to the socket: nothing is left to be done about an answer that is known whole. */
+/** Writes directly to the socket: a cached answer needs no further work. */
 export function sendKnown(json: string, request: FastifyRequest, reply: FastifyReply): void {
   const { id, server } = request;
   reply.hijack();
@@ -51,7 +51,7 @@ export function sendKnown(json: string, request: FastifyRequest, reply: FastifyR
   reply.raw.end(json);
 }
 
-/** Sends JSON that is text already: as it is, or as the call that was asked for. */
+/** Sends JSON text, wrapped in a JSON-P call if one was requested. */
 export function sendJson(
   json: string,
   request: FastifyRequest,

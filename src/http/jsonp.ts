@@ -4,7 +4,7 @@ const identifier = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*`;
 const identifierPath = new RegExp(String.raw`^${identifier}(\.${identifier})*$`, 'u');
 const longest = 256;
 
-/** Words that may not be a variable's name: calling one would be a syntax error, or worse, mean something. */
+/** Words that cannot be a variable's name: a call of one would be a syntax error, or mean something else. */
 const reserved = new Set(
   (
     'await break case catch class const continue debugger default delete do else enum export extends false finally for ' +
@@ -22,7 +22,7 @@ export function readCallback(raw: unknown): string | undefined {
   return raw;
 }
 
-/** Two characters may stand in JSON but, in older engines, not in a script. */
+/** Two characters are valid in JSON but, in older engines, not in a script. */
 export function wrapInCallback(callback: string, json: string): string {
   return `${callback}(${json.replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')})`;
 }

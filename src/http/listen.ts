@@ -7,13 +7,14 @@ import type { FastifyInstance } from 'fastify';
 export type Place = { path: string } | { host: string; port: number };
 
 /**
- * Listens on a socket, or on an address; `localhost` has two of them. Whoever comes to the second is handed to the same
- * server: one that was made for it alone would have limits of its own.
+ * Listens on a socket or an address; `localhost` has two addresses. Connections to the second are handed to the same
+ * server, because a second server would have its own limits.
  */
 export async function listenOn(server: FastifyInstance, place: Place): Promise<void> {
   if ('path' in place) {
     await removeDeadSocket(place.path);
-    // Who may enter its folder may connect: a proxy is somebody else, and a mode of ours would keep it out.
+    // Access to the folder decides who may connect: a proxy runs as another user, and a stricter mode would keep it
+    // out.
     await server.listen({ ...place, readableAll: true, writableAll: true });
     return;
   }
@@ -34,12 +35,14 @@ export async function listenOn(server: FastifyInstance, place: Place): Promise<v
       server.server.emit('connection', socket);
     });
     twins.push(twin);
-    // An address that this machine does not have, or a port that is taken there, leaves the other.
+    // If this machine lacks the address, or the port is in use there, the first address is enough.
     await once(twin.listen(port, address), 'listening').catch(() => {});
   }
 }
 
-/** A server that was killed could not take its socket away. One that somebody listens on stays, and is in the way. */
+/**
+ * A killed server could not remove its socket. A socket on which a process listens stays, and listening on it fails.
+ */
 async function removeDeadSocket(path: string): Promise<void> {
   const socket = connect(path);
   const { promise, resolve } = Promise.withResolvers<string | undefined>();

@@ -1,21 +1,21 @@
 import type { ConnectionWatcher } from './connections.ts';
 
-/** Counts what an operator's Prometheus reads. Written by hand because it runs on every request: a few additions. */
+/** Counters for an operator's Prometheus. Written by hand because they run on every request: a few additions. */
 export interface Metrics {
   answered(status: number, milliseconds: number): void;
-  /** A webhook was called. */
+  /** Counts a webhook call. */
   called(outcome: 'delivered' | 'failed'): void;
   connections: ConnectionWatcher;
-  /** In Prometheus's text format, with what is so at this moment. */
+  /** In Prometheus's text format, with the current gauges. */
   text(now: { connections: number; work?: WorkGauges | undefined }): string;
   readonly contentType: string;
 }
 
-/** How the work stands: the queue, and by their state the runners. */
+/** The state of the queue, and the number of runners by state. */
 export interface WorkGauges {
   waiting: number;
   oldestSeconds: number;
-  /** By the kind of work. */
+  /** By kind of job. */
   running: Record<string, number>;
   runners: { idle: number; busy: number; away: number; failing: number };
 }
@@ -102,7 +102,7 @@ function ofWork({ waiting, oldestSeconds, running, runners }: WorkGauges): strin
 function by(label: string, counts: Record<string, number>): string[] {
   return Object.entries(counts).map(([name, count]) => `{${label}="${name}"} ${count}`);
 }
-/** Once: the machine's clock may be set, and the start stays where it was. */
+/** Read once: the machine's clock may be set, and the start time must not move. */
 const startedAt = Date.now() / 1000 - process.uptime();
 
 function ofProcess(): string[] {
@@ -114,7 +114,7 @@ function ofProcess(): string[] {
   ];
 }
 
-/** Each sample is what follows the name: labels, or a suffix, and the value. */
+/** Each sample is the text after the name: labels or a suffix, and the value. */
 function family(name: string, type: string, help: string, samples: string[]): string {
   const lines = samples.map((sample) => `${name}${sample}\n`);
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;

@@ -2,12 +2,11 @@ import { ApiError } from '../errors.ts';
 import { unreadable } from './raw.ts';
 
 /*
- * A file of any size in a multipart body, as `curl -F archive=@file` and a form in a browser send it: taken out as it
- * arrives, so that no more of it is in memory than came last. Such a body has this one part; what else is in it has no
- * place there, and is refused by its name.
+ * A file of any size in a multipart body, as `curl -F archive=@file` and a browser's form send it. It is read as it
+ * arrives, so only the last piece is in memory. Such a body has this one part; any other part is refused by its name.
  */
 
-/** What was sent, and of which type its sender said it is; nothing where a client says the same of everything. */
+/** The file, and the type that its sender named; no type where clients name the same one for every file. */
 export interface SentFile {
   contentType: string;
   content: AsyncIterable<Uint8Array>;
@@ -17,18 +16,18 @@ export function isMultipart(contentType: string): boolean {
   return /^multipart\/form-data\s*(?:;|$)/i.test(contentType);
 }
 
-/** The head of a part names it and its type; nobody has more to say there. */
+/** The head of a part holds its name and its type, and needs no more room. */
 const longestHead = 16 * 1024;
 
-/** What clients call a file of which they know nothing. */
+/** The types that clients use for files of unknown type. */
 const unknownTypes = new Set(['', 'text/plain', 'application/octet-stream']);
 
-/** The file under that name. Throws here when something else comes first, and from the content when it is cut off. */
+/** The file of that name. Throws when another part comes first; the content throws when it is cut off. */
 export async function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name: string): Promise<SentFile> {
   const arriving = new Arriving(body);
   try {
     const delimiter = Buffer.from(`\r\n--${boundaryOf(contentType)}`);
-    // A line break is before every delimiter but the first.
+    // A line break precedes every delimiter but the first.
     if (!(await arriving.begins(delimiter.subarray(2)))) throw unreadable();
     if (!(await startsPart(arriving))) throw new ApiError('is_blank', name);
     const head = await readHead(arriving);
@@ -57,7 +56,7 @@ async function* contentOf(arriving: Arriving, delimiter: Buffer): AsyncGenerator
   }
 }
 
-/** Behind a delimiter: whether a part follows, or nothing any more. */
+/** After a delimiter: whether another part follows. */
 async function startsPart(arriving: Arriving): Promise<boolean> {
   if (await arriving.begins(Buffer.from('--'))) return false;
   if (!(await arriving.begins(Buffer.from('\r\n')))) throw unreadable();
@@ -74,7 +73,7 @@ async function readHead(arriving: Arriving): Promise<{ name: string; contentType
   }
   const head = Buffer.concat(pieces).toString();
   const said = (header: string): string => new RegExp(`^${header}:(.*)$`, 'im').exec(head)?.[1]?.trim() ?? '';
-  // What is encoded would have to be decoded; no client of this century asks for it.
+  // Encoded parts would need decoding, and no current client sends them.
   if (!/^(?:|binary|8bit|7bit)$/i.test(said('content-transfer-encoding'))) throw unreadable();
   const [, rest] = /^form-data(.*)$/is.exec(said('content-disposition')) ?? [];
   const name = parameters(rest ?? '').get('name') ?? '';
@@ -83,7 +82,7 @@ async function readHead(arriving: Arriving): Promise<{ name: string; contentType
   return { name, contentType: unknownTypes.has(type.toLowerCase()) ? '' : type };
 }
 
-/** One after the other, so that nothing inside a file's name is taken for more. */
+/** Read one after the other, so that the text inside a file's name is not taken for a parameter. */
 function parameters(text: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const [, name = '', quoted, plain = ''] of text.matchAll(
@@ -95,7 +94,7 @@ function parameters(text: string): Map<string, string> {
   return found;
 }
 
-/** Bytes of which only the next few are looked at. */
+/** Arriving bytes, of which only the next few are held. */
 class Arriving {
   readonly #source: AsyncIterator<Buffer>;
   #held: Buffer = Buffer.alloc(0);
@@ -104,7 +103,7 @@ class Arriving {
     this.#source = body[Symbol.asyncIterator]();
   }
 
-  /** Holds one piece more; false where no more comes. */
+  /** Waits for one more piece; false at the end. */
   async #more(): Promise<boolean> {
     const next = await this.#source.next();
     if (next.done) return false;
@@ -112,7 +111,7 @@ class Arriving {
     return true;
   }
 
-  /** Whether these bytes are next, which are then gone. */
+  /** Whether these bytes come next; if so, they are consumed. */
   async begins(expected: Buffer): Promise<boolean> {
     while (this.#held.length < expected.length) if (!(await this.#more())) return false;
     if (!this.#held.subarray(0, expected.length).equals(expected)) return false;
@@ -120,11 +119,11 @@ class Arriving {
     return true;
   }
 
-  /** Everything before a mark; what is behind it is next. */
+  /** Everything before a mark; the bytes after it come next. */
   async *upTo(mark: Buffer): AsyncGenerator<Uint8Array> {
     for (;;) {
       const at = this.#held.indexOf(mark);
-      // The mark may have begun at the end of what is here.
+      // The mark may begin at the end of the held bytes.
       const settled = at >= 0 ? at : Math.max(0, this.#held.length - mark.length + 1);
       const piece = this.#held.subarray(0, settled);
       this.#held = this.#held.subarray(at >= 0 ? at + mark.length : settled);
@@ -134,7 +133,7 @@ class Arriving {
     }
   }
 
-  /** What stands behind the last delimiter means nothing, but it has to arrive. */
+  /** The bytes after the last delimiter have no meaning, but must be read. */
   async rest(): Promise<void> {
     do this.#held = Buffer.alloc(0);
     while (await this.#more());

@@ -5,7 +5,7 @@ import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
 import { idInPath, type JsonSchema } from './schema.ts';
 
-/** The OpenAPI 3.1 document, made of nothing but the routes themselves, and of where callers find them. */
+/** The OpenAPI 3.1 document, made only of the routes and the service's address. */
 export function openApiDocument(routes: readonly RouteDescription[], baseUrl = '/'): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {
@@ -73,7 +73,7 @@ function operationId({ method, path }: RouteDescription): string {
   return [method.toLowerCase(), ...words].join('_');
 }
 
-/** The resource that a path is about: its last word that is no parameter and no verb below one. */
+/** The resource of a path: its last word that is neither a parameter nor a verb after one. */
 function tagOf(path: string): string {
   const words = path.split('/').filter((word) => word !== '' && !word.startsWith(':'));
   return (words.length > 1 && words[0] === 'projects' ? words[1] : words[0]) ?? 'service';
@@ -128,7 +128,7 @@ function headerParameters(route: RouteDescription): object[] {
   return [{ name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', maxLength: 255 } }];
 }
 
-/** Fields are named as a form names them; JSON nests the same names. */
+/** Fields have the names of a form; JSON nests the same names. */
 function requestBody(route: RouteDescription): object {
   const isChange = route.method === 'PUT';
   const form = nothingElse();
@@ -150,16 +150,16 @@ function requestBody(route: RouteDescription): object {
   };
 }
 
-/** A group with the fields that are added to it: others are refused. */
+/** A group that accepts only the fields added to it. */
 function nothingElse(): JsonSchema {
   return { type: 'object', properties: {}, required: [], additionalProperties: false };
 }
 
-/** Bytes as they are: in OpenAPI 3.1 that is said by describing nothing. */
+/** Raw bytes: OpenAPI 3.1 expresses them by an empty schema. */
 function uploadedBody({ types, field }: NonNullable<RouteDescription['uploads']>): object {
   const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, {}]));
   const form = { type: 'object', properties: { [field]: { contentMediaType: 'application/octet-stream' } } };
-  // The form first: generated clients go by the first, and a file in a form is what all of them know.
+  // The form comes first: generated clients use the first type, and all of them support a file in a form.
   return { required: true, content: { 'multipart/form-data': { schema: { ...form, required: [field] } }, ...content } };
 }
 

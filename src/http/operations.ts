@@ -6,23 +6,23 @@ import { packedOnce } from './compression.ts';
 import type { Metrics, WorkGauges } from './metrics.ts';
 
 export interface Operations {
-  /** The OpenAPI document, made when somebody asks for it. */
+  /** The OpenAPI document, made on request. */
   document(): object;
   metrics: Metrics;
   metricsToken: string | undefined;
-  /** What is wrong with the service, in words for anybody. */
+  /** What is wrong with the service, in words for any reader. */
   trouble(): Promise<string | undefined>;
-  /** How the work stands. */
+  /** The state of the queue and the runners. */
   overview(): Promise<WorkOverview>;
 }
 
-/** What is to be known about runners and the queue, with nothing that concerns one account alone. */
+/** Runners and the queue, without data of single accounts. */
 export interface WorkOverview extends WorkGauges {
-  /** Why nobody takes any work, in words for anybody. */
+  /** Why no runner takes work, in words for any reader. */
   whyNobody: string | undefined;
 }
 
-/** The addresses for machines that look after the service. Their answers have no envelope. */
+/** Routes for monitoring. Their answers have no envelope. */
 export function addOperations(server: FastifyInstance, operations: Operations): void {
   const sendDocument = packedOnce(() => JSON.stringify(operations.document()));
   server.get('/openapi.json', { config: { provenBy: 'none' } }, ({ headers }, reply) =>
@@ -38,14 +38,14 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
 
   server.get('/metrics', { config: { provenBy: 'operator' } }, async (request, reply) => {
     if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
-    const work = await operations.overview().catch(() => undefined); // what the database knows is left out without it
+    const work = await operations.overview().catch(() => undefined); // without the database its gauges are left out
     return reply
       .type(operations.metrics.contentType)
       .send(operations.metrics.text({ connections: server.connections.size, work }));
   });
 }
 
-/** That there is no runner does not make a server unfit: it takes requests, and they wait for one. */
+/** A server without a runner is not unhealthy: it accepts requests, and they wait for a runner. */
 function workInWords({ runners, whyNobody, waiting, running, oldestSeconds }: WorkOverview): object {
   const connected = runners.idle + runners.busy;
   const sum = Object.values(running).reduce((total, count) => total + count, 0);
@@ -55,7 +55,7 @@ function workInWords({ runners, whyNobody, waiting, running, oldestSeconds }: Wo
   };
 }
 
-/** From this machine itself, and not through a proxy on it: that would let the whole world in. */
+/** From this machine, and not through a proxy on it, which would admit every client. */
 function isLocal(request: FastifyRequest): boolean {
   const forwarded = request.headers['x-forwarded-for'] ?? request.headers.forwarded;
   return forwarded === undefined && isLoopback(request.socket.remoteAddress ?? '');

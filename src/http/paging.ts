@@ -1,6 +1,6 @@
 import { identifier, wholeNumber, type ValuesOf } from './fields.ts';
 
-/** Query parameters of a list that grows without end: newest first, cut by identifiers and not by counting rows. */
+/** Query parameters of an unlimited list: newest first, paged by identifiers and not by counting rows. */
 export const pageFields = {
   limit: wholeNumber({ min: 1, max: 1000, fallback: 100 }),
   before: identifier(),
@@ -9,24 +9,24 @@ export const pageFields = {
 
 export type Page = ValuesOf<typeof pageFields>;
 
-/** One page of a list, and whether there is more on either side. */
+/** One page of a list, and whether more rows come before or after it. */
 export interface PageOf<T> {
   items: T[];
   older: boolean;
   newer: boolean;
 }
 
-/** How many rows to ask for: one more than shown, which tells whether another page follows. */
+/** How many rows to read: one more than shown, which tells whether another page follows. */
 export function rowsToAsk(page: Page): number {
   return page.limit + 1;
 }
 
-/** Whether rows are to be asked for from the oldest on: those right after the cursor are wanted. */
+/** Whether to read from the oldest row on, for the rows right after the cursor. */
 export function readsUpwards(page: Page): boolean {
   return page.after !== undefined && page.before === undefined;
 }
 
-/** Makes the page of the rows that were found, in the order in which they were asked for. */
+/** Makes the page from the rows, in the order in which they were read. */
 export function pageOf<T>(page: Page, rows: T[]): PageOf<T> {
   const more = rows.length > page.limit;
   const items = more ? rows.slice(0, page.limit) : rows;
@@ -34,7 +34,7 @@ export function pageOf<T>(page: Page, rows: T[]): PageOf<T> {
   return { items, older: more, newer: page.before !== undefined };
 }
 
-/** The `Link` header; `url` is the list's own, with its filters and nothing else. */
+/** The `Link` header; `url` is the list's own, with its filters only. */
 export function linkHeader<T extends { id: bigint }>(url: URL, page: PageOf<T>): string | undefined {
   const [newest] = page.items;
   const oldest = page.items.at(-1);

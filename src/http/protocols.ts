@@ -1,22 +1,22 @@
 import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
 import { createSecureServer } from 'node:http2';
 
-/** How much may be asked on one connection over HTTP/2 before the first of it is answered. */
+/** How many requests may be open on one HTTP/2 connection. */
 const settings = { maxConcurrentStreams: 100 };
 
-/** A connection on which nothing was said for so long is closed, whichever version is spoken on it. */
+/** A connection of either version is closed after this long without a byte. */
 const quietMs = 72_000;
 
 /**
- * The server below the routes. Over TLS it speaks HTTP/2 with those who ask for it in the handshake, and HTTP/1.1 with
- * everybody else, on the same port. Requests and answers look the same in both, but for their sockets.
+ * The server below the routes. Over TLS it speaks HTTP/2 with clients that ask for it in the handshake, and HTTP/1.1
+ * with all others, on the same port. Requests and answers look the same in both, except for their sockets.
  */
 export function protocols(
   tls: { key: string; cert: string } | undefined,
   times: Pick<ServerOptions, 'headersTimeout' | 'connectionsCheckingInterval'>,
 ): (handler: RequestListener) => Server {
-  // What is wrong with a request, it is told by us: Node would do so in a form of its own. There is no limit to how long
-  // a whole request may take.
+  // The server itself answers malformed requests: Node would do so in its own format. A whole request has no time
+  // limit.
   const options = { ...times, requestTimeout: 0, keepAliveTimeout: quietMs, requireHostHeader: false };
   return (handler) => {
     if (!tls) return createServer(options, handler);

@@ -7,8 +7,8 @@ export interface ByteRange {
 }
 
 /**
- * The range that a request asks for (RFC 9110, 14.2). Undefined when everything is to be sent: nothing was asked for,
- * or several ranges, or something that is no range of bytes, or a part of a version that cannot be told apart.
+ * The requested range (RFC 9110, 14.2). Undefined when everything is to be sent: no range was requested, or several, or
+ * not a range of bytes, or a range of a version that cannot be identified.
  */
 export function readRange(headers: Incoming['headers'], size: bigint): ByteRange | 'unsatisfiable' | undefined {
   const { range } = headers;

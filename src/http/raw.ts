@@ -1,15 +1,15 @@
 import { ApiError } from '../errors.ts';
 
 /**
- * What a caller sent, before anybody knows what it means: texts, lists and groups, the same whether it came as a
- * form, as multipart or as JSON. Groups have no prototype, so that no name in them is special.
+ * The data of a request before it is interpreted: texts, lists and groups, the same for a form, multipart or JSON.
+ * Groups have no prototype, so that no name in them is special.
  */
 export type Raw = string | Raw[] | RawGroup | typeof repeated;
 export interface RawGroup {
   [name: string]: Raw;
 }
 
-/** Stands for a field that was sent more than once: which of the values was meant, nobody can say. */
+/** Stands for a field that was sent more than once: it is unclear which value is meant. */
 export const repeated = Symbol('sent more than once');
 
 const mostFields = 1000;
@@ -33,7 +33,7 @@ export function groupOf(values: Record<string, Raw>): RawGroup {
   return Object.assign(emptyGroup(), values);
 }
 
-/** Collects named values whose brackets nest: `options[url]`, `ids[]`. */
+/** Collects named values with nested brackets: `options[url]`, `ids[]`. */
 export class RawCollector {
   readonly root = emptyGroup();
   #count = 0;
@@ -64,7 +64,7 @@ export class RawCollector {
   }
 }
 
-/** Most names have no brackets, and need no further look. */
+/** Most names have no brackets, and need no further parsing. */
 const plainName = /^(?!constructor$|prototype$)[a-z][a-z_]*$/;
 
 function splitName(name: string): string[] {
@@ -79,7 +79,7 @@ function splitName(name: string): string[] {
   return path;
 }
 
-/** Turns parsed JSON into the same shape. Numbers arrive as their own text, so that no digit is lost. */
+/** Turns parsed JSON into the same shape. Numbers arrive as text, so that no digit is lost. */
 export function fromJson(value: unknown): RawGroup {
   const budget = { fields: mostFields };
   const raw = convert(value, 1, budget);

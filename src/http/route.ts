@@ -6,12 +6,12 @@ import type { RawGroup } from './raw.ts';
 import type { JsonSchema } from './schema.ts';
 
 /**
- * Who may call a route: anybody; anybody with valid credentials; users alone (the owner, where a project is
- * concerned); users and collaborators; or those who run the place.
+ * Who may call a route: anyone; any authenticated caller; users only (the owner, where a project is concerned); users
+ * and collaborators; or operators.
  */
 export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators';
 
-/** What a token must allow, and how a person is told about it. */
+/** The scopes of tokens, with the text that a person reads. */
 export const scopes = {
   user: 'See your e-mail address and, if you are an operator, the audit log, the runners and the state of the service',
   projects: 'See, create, change and delete your projects and their collaborators',
@@ -26,10 +26,10 @@ export const scopes = {
 
 export type Scope = keyof typeof scopes;
 
-/** `any` takes a token whatever it allows; `never` takes none: it is for people themselves; `none` needs no credentials. */
+/** `any` accepts a token with any scope; `never` accepts no token, only the person; `none` needs no credentials. */
 export type RouteScope = Scope | 'any' | 'never' | 'none';
 
-/** What the world is told of a route; the OpenAPI document is made of these. */
+/** The public description of a route; the OpenAPI document is made of these. */
 export interface RouteDescription {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Parameters as `:name`; all of them are identifiers. */
@@ -39,19 +39,19 @@ export interface RouteDescription {
   summary: string;
   body?: FieldSet;
   query?: FieldSet;
-  /** Whether it has builds or deploys done, which are the project's owner's to pay for. */
+  /** Whether it starts builds or deploys, which the project's owner pays for. */
   startsWork?: boolean;
   /** Whether the answer is one page of a list. */
   paged?: boolean;
-  /** The content types of an answer that is sent as it comes, outside the envelope. */
+  /** The content types of a streamed answer, outside the envelope. */
   streams?: readonly string[];
-  /** The content types of a body that is taken as it comes, however long it is, and the field of a form that may hold it. */
+  /** The content types of a streamed upload of any length, and the form field that may hold it. */
   uploads?: { types: readonly string[]; field: string };
-  /** 201 where something is created. */
+  /** 201 where a record is created. */
   status: 200 | 201;
-  /** What stands under `response`. */
+  /** The schema of `response`. */
   answer: JsonSchema;
-  /** Whether secrets are shown in it: then it is never compressed. */
+  /** Whether it shows secrets: then it is never compressed. */
   showsSecrets?: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Incoming {
   readonly query: RawGroup;
   readonly body: RawGroup | undefined;
   readonly headers: NodeJS.Dict<string | string[]>;
-  /** The request itself, of which the body can be read where it was not yet. */
+  /** The request itself, whose body can be read if it was not yet. */
   readonly raw: IncomingMessage;
 }
 
@@ -73,18 +73,18 @@ interface StreamHead {
   headers?: Record<string, string>;
 }
 
-/** An answer that is sent while it is made, and no faster than the caller takes it. */
+/** An answer that is sent while it is made, at the client's pace. */
 export type StreamAnswer =
-  /** The caller has everything: a browser that hears this does not come back for more. */
+  /** The client has everything: a browser that gets this does not reconnect. */
   | { status: 204 }
-  /** Left off when the caller goes. */
+  /** Stopped when the client has gone. */
   | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
-  /** Tells what there is to be told, and is over when the promise is settled: for what many callers are told at once. */
+  /** Writes the events and ends when the promise settles: for events that many clients get at once. */
   | (StreamHead & { tell: (writer: StreamWriter) => Promise<void> });
 
-/** What an endpoint answers: a record (or list), a page, or a stream; `json` when the text is there already. */
+/** The answer of an endpoint: a record (or list), a page, or a stream; `json` where the text exists already. */
 export type Answer =
-  /** `keep` takes the text that was made of the record, to recall it as long as it holds. */
+  /** `keep` stores the text of the record for `recall`, as long as it is valid. */
   | { record: unknown; keep?: (text: string) => void }
   | { page: PageOf<{ id: bigint }> }
   | { stream: StreamAnswer }
@@ -93,8 +93,8 @@ export type Answer =
 /** A route ready to be served. `admit` runs before the body is read, so that a stranger's body costs nothing. */
 export interface Endpoint<Admitted = unknown> extends RouteDescription {
   admit(request: Incoming): Admitted | Promise<Admitted>;
-  /** `signal` says that the caller of a stream has gone. */
+  /** `signal` is aborted when the client of a stream has gone. */
   perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
-  /** The text of the answer, where it is known to be the same as the last time. */
+  /** The text of the answer, where it is known to be unchanged. */
   recall?(request: Incoming, admitted: unknown): string | undefined;
 }

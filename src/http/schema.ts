@@ -1,4 +1,4 @@
-/** The part of JSON Schema that answers are described with: for the serializer and for the OpenAPI document alike. */
+/** The part of JSON Schema that describes answers, for the serializer and for the OpenAPI document. */
 export interface JsonSchema {
   type?: string | string[];
   format?: string;
@@ -21,9 +21,9 @@ export const string: JsonSchema = { type: 'string' };
 export const boolean: JsonSchema = { type: 'boolean' };
 export const integer: JsonSchema = { type: 'integer' };
 export const id: JsonSchema = { type: 'integer', format: 'int64' };
-/** As a caller sends one: as text where 64 bits are too many for a number, as in JavaScript. */
+/** In a request: text is allowed, because a JavaScript number cannot hold 64 bits. */
 export const sentId: JsonSchema = { type: ['string', 'integer'], format: 'int64', pattern: '^[0-9]{1,19}$' };
-/** As it stands in an address, which is text. */
+/** In a path, where it is text. */
 export const idInPath: JsonSchema = { type: 'string', pattern: '^[0-9]{1,19}$' };
 export const dateTime: JsonSchema = { type: 'string', format: 'date-time' };
 
@@ -36,7 +36,7 @@ export function record(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties), additionalProperties: false };
 }
 
-/** The same record, in which these fields may stand too. */
+/** The same record with these optional fields. */
 export function withOptional(schema: JsonSchema, properties: Record<string, JsonSchema>): JsonSchema {
   return { ...schema, properties: { ...schema.properties, ...properties } };
 }
@@ -46,8 +46,8 @@ export function listOf(items: JsonSchema): JsonSchema {
 }
 
 /**
- * The same schema for the serializer. It writes a bigint where an integer is declared, but refuses one where an
- * integer or null is, unless that is said in OpenAPI's older way.
+ * The same schema for the serializer. It writes a bigint where an integer is declared, but where an integer or null is
+ * declared it needs OpenAPI's older `nullable`.
  */
 export function forSerializer(schema: JsonSchema): JsonSchema & { nullable?: boolean } {
   const { type, items, properties } = schema;

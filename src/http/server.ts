@@ -30,7 +30,7 @@ declare module 'fastify' {
     /** Counts an answer. A hook after each would cost as much as the rest of a short request. */
     answered(status: number, milliseconds: number): void;
     connections: Connections;
-    /** What goes on for as long as somebody listens. */
+    /** Answers that stay open while the client listens. */
     streams: Streams;
   }
   interface FastifyRequest {
@@ -40,20 +40,20 @@ declare module 'fastify' {
 
 export interface ServerOptions {
   endpoints: readonly Endpoint[];
-  /** Key and certificate; without them plain HTTP is spoken, behind a proxy on the same machine. */
+  /** Key and certificate; without them the server speaks plain HTTP, behind a proxy on the same machine. */
   tls?: { key: string; cert: string };
-  /** Where callers find this server, for links; by default the host they named. */
+  /** The public address of this server, for links; by default the host of the request. */
   baseUrl?: string | undefined;
   log: FastifyBaseLogger;
-  /** Turns an error of a lower layer into the API's own, where there is one for it. */
+  /** Turns an error of a lower layer into an API error, where there is one for it. */
   translate: (error: unknown) => ApiError | undefined;
   onAnswered?: (status: number, milliseconds: number) => void;
-  /** How often it is asked whether those who listen to a stream may go on. */
+  /** The pause between two checks whether the listeners of streams are still authorized. */
   streamPauseMs?: number | undefined;
-  /** Who may be connected; without it, anybody. */
+  /** The limits of connections; without them, there are none. */
   connections?: { limits: ConnectionLimits; watcher: ConnectionWatcher };
   connectionTimes?: Partial<ConnectionTimes> | undefined;
-  /** Whether browsers are told to come by HTTPS alone. */
+  /** Whether browsers are told to use HTTPS only. */
   isStrict?: boolean;
 }
 
@@ -65,8 +65,8 @@ const anybody = {
 export function createServer(options: ServerOptions): FastifyInstance {
   const guard = options.connections ?? anybody;
   const times = { ...usualTimes, ...options.connectionTimes };
-  // What else is too slow, `guardConnections` sees to. There is no limit to how long a whole request may take: a large
-  // archive takes its time on a slow line.
+  // `guardConnections` limits all other slowness. A whole request has no time limit: a large archive takes its time on
+  // a slow line.
   const slowness = { headersTimeout: times.headMs, connectionsCheckingInterval: lookEvery(times) };
   const answerWireError = wireErrors(
     () => server.connections,
@@ -78,23 +78,23 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const server = Fastify({
     serverFactory: protocols(options.tls, slowness),
     return503OnClosing: false,
-    // Fastify would make a logger for each request, which costs more than many requests: what is logged here carries the
-    // identifier itself.
+    // Fastify would create a logger for each request, which costs more than many requests. So the log entries here name
+    // the request's identifier themselves.
     logger: false,
     genReqId: requestIds(),
     bodyLimit: largestBody,
     forceCloseConnections: 'idle',
     routerOptions: {
-      maxParamLength: 16_384, // an absurd identifier is still one that names nothing
+      maxParamLength: 16_384, // an overlong identifier is still one that is not found
       querystringParser: readQuery,
     },
     clientErrorHandler(error, socket) {
-      // Not the error itself: it holds the bytes that came, and with them whatever credentials stood there.
+      // Not the error itself: it holds the received bytes, and with them perhaps credentials.
       options.log.debug({ code: error.code }, 'unreadable request');
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
       answerWireError(error.code, socket);
     },
-    // Comes before any hook: a path that cannot even be decoded.
+    // A path that cannot be decoded comes here before any hook.
     frameworkErrors(_error, request, reply) {
       markAnswer(request, reply);
       void answerError(new ApiError('api_does_not_exists'), request, reply);
@@ -119,7 +119,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {
     server.addHook('onResponse', (request, reply, done) => {
-      // The path without its query: a token may stand there.
+      // The path without its query, which may hold a token.
       const [path] = request.url.split('?', 1);
       const { id, method } = request;
       options.log.debug({ id, method, path, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
@@ -135,7 +135,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   server.setErrorHandler(async (error, request, reply) => {
     await hearOut(request, reply);
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
-    // A body is looked at before it is clear that there is nothing to be done with it.
+    // The body is read before it is known that the path does not exist.
     if (known?.status === 403 && request.is404) return answerError(new ApiError('api_does_not_exists'), request, reply);
     if (known) return answerError(known, request, reply);
     options.log.error({ id: request.id, err: error }, 'a request failed');
@@ -159,7 +159,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   return server;
 }
 
-/** Unique across servers and restarts, and made in no time: a random part for the process, and a number. */
+/** Unique across servers and restarts, and fast: a random part for the process, and a number. */
 function requestIds(): () => string {
   const start = randomUUID().slice(0, 18);
   let count = 0;
@@ -244,10 +244,10 @@ async function answer(
   return sendJson(text, request, reply);
 }
 
-/** The list's own address with the filters it declares. What else stood in the query, a token perhaps, is left out. */
+/** The list's own address with its declared filters. Other query parameters, perhaps a token, are left out. */
 function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
   const [path = '/'] = request.url.split('?', 1);
-  const host = String(request.headers.host ?? request.headers[':authority'] ?? 'localhost'); // HTTP/2 has the other
+  const host = String(request.headers.host ?? request.headers[':authority'] ?? 'localhost'); // the second is for HTTP/2
   const url = new URL(path, baseUrl ?? `${request.protocol}://${host}`);
   for (const name of ['limit', ...Object.keys(endpoint.query ?? {})]) {
     const value = (request.query as RawGroup)[name];
@@ -263,7 +263,7 @@ export function envelope(answer: JsonSchema): JsonSchema {
 const noQuery = emptyGroup();
 const unreadableQuery = emptyGroup();
 
-/** The router calls this where an error could not be answered, so a query that makes no sense is only marked here. */
+/** The router calls this where an error cannot be answered, so an invalid query is only marked here. */
 function readQuery(text: string): Record<string, unknown> {
   try {
     return text === '' ? noQuery : parseForm(text);
@@ -272,7 +272,7 @@ function readQuery(text: string): Record<string, unknown> {
   }
 }
 
-/** What every answer carries. */
+/** Sets the headers of every answer. */
 function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: FastifyReply) => void {
   return (request, reply) => {
     request.startedAt = performance.now();
@@ -281,7 +281,7 @@ function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: Fasti
   };
 }
 
-/** Fastify found the body too large, cut short, or of no known kind. */
+/** Fastify found the body too large, cut short, or of an unknown type. */
 function bodyError(error: unknown): ApiError | undefined {
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   return status >= 400 && status < 500 ? new ApiError('invalid_format') : undefined;

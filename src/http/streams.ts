@@ -8,20 +8,20 @@ import { encodingFor, packing } from './compression.ts';
 import { elapsed } from './elapsed.ts';
 import type { StreamAnswer } from './route.ts';
 
-/** Answers that go on for as long as somebody listens. */
+/** Answers that stay open while the client listens. */
 export interface Streams {
   /**
-   * Aborted when the caller has gone, the server is about to, or the caller is not admitted any more. That is asked now
-   * and then for all who listen, not with everything that they are told.
+   * Aborted when the client has gone, when the server stops, or when the caller is not authorized any more.
+   * Authorization is checked now and then for all listeners, not with every event.
    */
   whileOpen(reply: FastifyReply, admit: () => unknown): AbortSignal;
   send(answer: StreamAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply;
 }
 
-/** What is read ahead of a slow caller, in bytes. */
+/** How many bytes are read ahead of a slow client. */
 const readAhead = 64 * 1024;
 
-/** How often it is asked whether those who listen may go on. */
+/** The pause between two checks whether listeners are still authorized. */
 const usualPause = 15_000;
 
 export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, pauseMs = usualPause): Streams {
@@ -43,7 +43,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
   const timer = setInterval(() => {
     asking ??= askAll().finally(() => (asking = undefined));
   }, pauseMs).unref();
-  // A server that stops waits for its answers to end: these would not by themselves.
+  // A server that stops waits for its answers to end, and streams would not end by themselves.
   server.addHook('preClose', (done) => {
     isStopping = true;
     clearInterval(timer);
@@ -59,7 +59,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();
-        // Idle connections were closed before this one became idle. Over HTTP/2 it goes by itself with its last answer.
+        // Idle connections were closed before this one became idle. An HTTP/2 connection closes with its last answer.
         if (isStopping && reply.request.raw.httpVersionMajor === 1) reply.request.raw.socket.end();
       });
       return stream.signal;
@@ -79,7 +79,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
         tell(answer.tell, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
         return reply;
       }
-      // Bytes, not objects: so that the limit is one of memory, however long the pieces are.
+      // Bytes, not objects, so that the limit is one of memory, however long the pieces are.
       const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
       stream.once('error', brokeOff);
       const encoding = answer.isWorthPacking ? encodingFor(request.headers['accept-encoding']) : undefined;
@@ -87,18 +87,18 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       if (encoding === undefined) {
         reply.send(stream);
       } else {
-        // Ranges and lengths are those of what is packed, and nobody knows them.
+        // The length and the ranges of the compressed answer are unknown.
         reply.removeHeader('content-length').removeHeader('accept-ranges').header('content-encoding', encoding);
         reply.send(pipeline(stream, packing(encoding), () => {}));
       }
-      // The caller learns at once that it is heard, also where the first word takes its time.
+      // The client learns at once that the stream is open, even if the first event takes long.
       reply.raw.flushHeaders();
       return reply;
     },
   };
 }
 
-/** Straight to the connection: a stream in between would cost more than the writing itself. */
+/** Writes directly to the connection: a stream in between would cost more than the write itself. */
 function tell(
   write: (writer: StreamWriter) => Promise<void>,
   signal: AbortSignal,
@@ -118,9 +118,9 @@ function tell(
 }
 
 /**
- * What many are told at once is put into a chunk of HTTP once for all of them and goes to the connections as it is: the
- * bookkeeping of a response would cost more than the encryption. Where there are no chunks (HTTP/1.0, HTTP/2), or an earlier
- * answer is still on its way on the same connection, the response sees to it.
+ * Events for many clients are framed as an HTTP chunk once and written to the connections directly: the bookkeeping of
+ * a response would cost more than the encryption. Without chunks (HTTP/1.0, HTTP/2), or while an earlier answer is
+ * still being sent on the same connection, the response object writes them.
  */
 function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
   const way = (raw.chunkedEncoding ? raw.socket : null) ?? raw;

@@ -1,13 +1,12 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 
-/** A year. Subdomains are not ours to speak for. */
+/** A year. Subdomains are left out, because they may not belong to the service. */
 export const strictTransport = 'max-age=31536000';
 
 /**
- * Whether browsers are told to come by HTTPS alone (RFC 6797). They apply it to a name and to all of its ports (and pass
- * over what comes from a mere address), so it is said only where the operator has given the service a name of its own:
- * in its address, or in a certificate.
+ * Whether browsers are told to use HTTPS only (RFC 6797). They apply it to a name and all its ports, and ignore it for
+ * an address. So it is sent only where the operator gave the service its own name: in its address, or in a certificate.
  */
 export function hasOwnName({ baseUrl, cert }: { baseUrl: string | undefined; cert: string | undefined }): boolean {
   if (baseUrl !== undefined) {
@@ -19,7 +18,7 @@ export function hasOwnName({ baseUrl, cert }: { baseUrl: string | undefined; cer
   return Array.from(names, ([, name = '']) => name).some(isOwnName);
 }
 
-/** `localhost` is shared by everything that somebody develops on their machine, whatever a certificate says of it. */
+/** Everything developed on a machine shares `localhost`, whatever a certificate says. */
 export function isLocalhost(name: string): boolean {
   return /(^|\.)localhost\.?$/i.test(name);
 }

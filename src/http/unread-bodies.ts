@@ -1,17 +1,16 @@
 import { once } from 'node:events';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** So much of a body that nobody wants is read, where it has to be. */
+/** At most this much of an unwanted body is read, where it must be read. */
 const mostUnwanted = 64 * 1024 * 1024;
 
 /**
- * Called before an answer that a body was not read for, or not to its end. A connection that is closed while something
- * on it is unread takes the answer down with it, and most clients send everything before they listen. Where the
- * connection goes on, Node reads past the rest once the answer is sent. Where it ends with this request, the rest is
- * read first.
+ * Called before an answer to a request whose body was not read to its end. Closing a connection with unread bytes also
+ * discards the answer, and most clients send everything before they read. If the connection stays open, Node skips the
+ * rest after the answer. If it ends with this request, the rest is read first.
  */
 export async function hearOut({ raw }: FastifyRequest, reply: FastifyReply): Promise<void> {
-  if (raw.httpVersionMajor === 2) reply.removeHeader('connection'); // there is none of that
+  if (raw.httpVersionMajor === 2) reply.removeHeader('connection'); // HTTP/2 does not have this header
   if (raw.complete || raw.destroyed) return;
   reply.removeHeader('connection'); // Fastify would close it at once
   raw.resume();

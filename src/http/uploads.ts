@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { frugally } from '../lib/passing-bytes.ts';
 import { unreadable } from './raw.ts';
 
-/** Routes added here get their bodies unread, of whatever type and length. */
+/** Routes added here get their bodies unread, of any type and length. */
 export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInstance) => void): void {
   void server.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -13,16 +13,16 @@ export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInsta
 }
 
 /**
- * A body as it arrives, no faster than it is taken. Throws when it is cut off. Whoever stops in the middle can still
- * answer: the rest is read past by Node once the answer is sent.
+ * A body as it arrives, at the reader's pace. Throws when it is cut off. A reader that stops in the middle can still
+ * answer: Node skips the rest after the answer.
  */
 export function arriving(request: IncomingMessage): AsyncGenerator<Buffer> {
   return frugally(piecesOf(request));
 }
 
-/** TLS delivers 16 KB at a time; handing on each of them alone would cost more than all that is done with them. */
+/** TLS delivers 16 KB at a time; passing on each alone would cost more than the work on them. */
 const pieceSize = 256 * 1024;
-/** More goes on arriving while a piece is dealt with, up to this. */
+/** While a piece is processed, up to this much more arrives. */
 const mostAhead = 1024 * 1024;
 
 async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
@@ -56,6 +56,6 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   } finally {
     request.off('data', gather);
   }
-  // Nothing is wrong here: a caller who went away in the middle made a request that makes no sense.
+  // The server did nothing wrong: the client disconnected in the middle of its body.
   if (!request.complete || request.errored) throw unreadable();
 }

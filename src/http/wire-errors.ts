@@ -5,12 +5,12 @@ import { ApiError } from '../errors.ts';
 import { unreadableRequest } from './bare-answers.ts';
 import type { Connections } from './connections.ts';
 
-/** How long somebody has to hear an answer before the connection ends, whatever they are still sending. */
+/** How long a client has to read an answer before the connection ends, whatever it still sends. */
 const hearingMs = 2000;
 
 /**
- * Answers what Node's parser refuses. Its errors come with every further byte, so who was answered is remembered. What is
- * still coming is read and forgotten: closed with something unread, a connection takes the answer down with it.
+ * Answers requests that Node's parser refuses. It reports an error with every further byte, so answered sockets are
+ * remembered. Further bytes are read and dropped: closing a connection with unread bytes would also discard the answer.
  */
 export function wireErrors(
   connections: () => Connections,
@@ -20,7 +20,7 @@ export function wireErrors(
   return (code, socket) => {
     if (answered.has(socket)) return;
     answered.add(socket);
-    // Where there was no handshake nothing can be said, and to somebody who has gone silent there is nothing to say.
+    // Before the handshake no answer is possible, and a client that timed out needs none.
     if (!socket.writable || !code.startsWith('HPE_')) {
       socket.destroy();
       return;
@@ -28,7 +28,7 @@ export function wireErrors(
     const { request, response } = connections().underWay(socket) ?? {};
     const isWaited = response !== undefined && !response.writableFinished;
     if (isWaited && (request?.complete || response.headersSent)) {
-      // It came behind a request that is fine: that is answered, and then it is over.
+      // The bytes came after a valid request: it is answered first, and then the connection ends.
       response.once('close', () => sayLast(socket));
     } else {
       sayLast(socket, unreadableRequest(code, headers));
@@ -36,14 +36,14 @@ export function wireErrors(
   };
 }
 
-/** Ends a connection once the other side has heard the last word, or had the time to. */
+/** Ends a connection when the client has read the answer, or had time to. */
 function sayLast(socket: Duplex, word = ''): void {
   const timer = setTimeout(() => socket.destroy(), hearingMs).unref();
   socket.once('close', () => clearTimeout(timer));
   socket.end(word);
 }
 
-/** What Node would answer by itself, without a word, or not at all, comes to the router like everything else. */
+/** Passes requests to the router that Node would answer itself, drop, or ignore. */
 export function takeOddRequests(server: Server): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('connect', (_request, socket: Duplex | Http2ServerResponse) => {
@@ -59,12 +59,12 @@ export function takeOddRequests(server: Server): void {
 const hostForm = /^(\[[\da-f:.]+\]|[^\s/?#@\\:[\]]+)(:\d*)?$/i;
 const continuing = /(?:^|\W)100-continue(?:$|\W)/i;
 
-/** Finds what is wrong with the head of a request, apart from what it asks for (RFC 9112 3.2, RFC 9110 10.1.1). */
+/** Finds errors in the head of a request, apart from its target (RFC 9112 3.2, RFC 9110 10.1.1). */
 export function headJudge(): (request: IncomingMessage) => ApiError | undefined {
   // Nearly all requests name the same host as the one before.
   let good: string | undefined;
   return ({ headers, httpVersion }) => {
-    const { expect, host = headers[':authority'] as string | undefined } = headers; // HTTP/2 says it so
+    const { expect, host = headers[':authority'] as string | undefined } = headers; // HTTP/2 names the host there
     if (expect !== undefined && !continuing.test(expect)) return ApiError.ofHttp(417, 'invalid_format', 'expect');
     if (host === good && host !== undefined) return undefined;
     if (host === undefined && httpVersion === '1.0') return undefined; // monitors still speak HTTP/1.0

@@ -7,9 +7,9 @@ import { createZstdCompress, createZstdDecompress } from 'node:zlib';
 import { flushFolderOf } from './folders.ts';
 
 /**
- * A file of lines, compressed with zstd, that is whole or not there: it is written under another name and
- * renamed when the disk has it. Its last line counts the others and carries their SHA-256, so that a reader knows a file
- * that was cut short or changed. For its owner's eyes alone (0600).
+ * A file of lines, compressed with zstd, that is complete or missing: it is written under another name and renamed once
+ * it is on the disk. The last line holds the count of the other lines and their SHA-256, so that a reader detects a
+ * file that was cut short or changed. Only the owner may read it (0600).
  */
 export class ArchiveError extends Error {
   constructor(file: string, why: string) {
@@ -18,7 +18,7 @@ export class ArchiveError extends Error {
   }
 }
 
-/** Lines are handed over in pieces of about this size: one at a time would cost more than compressing them. */
+/** Lines are handed over in pieces of about this size: single lines would cost more than their compression. */
 const pieceSize = 64 * 1024;
 const newline = 0x0a;
 
@@ -61,7 +61,10 @@ async function* withEnd(lines: AsyncIterable<string>): AsyncGenerator<Buffer> {
   yield Buffer.from(`${JSON.stringify({ end: { lines: count, sha256: digest.digest('hex') } })}\n`);
 }
 
-/** The lines without the last. Whoever reads to the end has read exactly what was written, or gets an ArchiveError. */
+/**
+ * All lines but the last. A reader that gets to the end has read exactly the lines that were written, or gets an
+ * ArchiveError.
+ */
 export async function* readArchive(file: string): AsyncGenerator<string> {
   const digest = createHash('sha256');
   let count = 0;
@@ -75,7 +78,7 @@ export async function* readArchive(file: string): AsyncGenerator<string> {
     last = line;
   }
   const end = readEnd(last);
-  if (!end) throw new ArchiveError(file, 'is not a whole backup: its end is missing');
+  if (!end) throw new ArchiveError(file, 'is not a complete backup: its end is missing');
   if (end.lines !== count || end.sha256 !== digest.digest('hex')) {
     throw new ArchiveError(file, 'was changed since it was written');
   }
@@ -87,7 +90,7 @@ async function* splitLines(file: string): AsyncGenerator<Buffer> {
     const source = createReadStream(file);
     const plain = createZstdDecompress();
     source.on('error', (error) => plain.destroy(error));
-    plain.on('error', () => {}); // what stands behind the end is complained about when nobody listens any more
+    plain.on('error', () => {}); // bytes behind the end may raise an error after the last read
     for await (const chunk of source.pipe(plain) as AsyncIterable<Buffer>) {
       let from = 0;
       for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
@@ -100,7 +103,7 @@ async function* splitLines(file: string): AsyncGenerator<Buffer> {
   } catch (error) {
     throw new ArchiveError(file, `cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (begun.length > 0) throw new ArchiveError(file, 'is not a whole backup: its last line is cut');
+  if (begun.length > 0) throw new ArchiveError(file, 'is not a complete backup: its last line is cut');
 }
 
 function readEnd(line: Buffer | undefined): { lines: number; sha256: string } | undefined {

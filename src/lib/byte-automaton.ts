@@ -1,16 +1,16 @@
 /*
  * Looks for many byte strings at once: Aho and Corasick's automaton.
  *
- * The patterns form a tree whose nodes are their prefixes. After each byte of the input the automaton stands on
- * the node of the longest suffix of the input that is such a prefix; when no pattern goes on with the next byte,
- * it falls back to the next shorter suffix. Its work is therefore linear in the input, whatever the patterns.
+ * The patterns form a tree whose nodes are their prefixes. After each byte of the input the automaton stands on the
+ * node of the longest suffix of the input that is such a prefix. When no pattern continues with the next byte, it falls
+ * back to the next shorter suffix. Its work is therefore linear in the input, whatever the patterns.
  *
- * Nodes are numbers and the tree is a handful of typed arrays: forms of a private key make some hundred thousand
- * nodes, which as objects (or as rows of 256 successors) would cost a build more memory than its compiler.
+ * Nodes are numbers and the tree is a handful of typed arrays. The forms of a private key make some hundred thousand
+ * nodes; as objects (or as rows of 256 successors) they would need more memory than a compiler.
  */
 
 export interface Automaton {
-  /** The first child of a node and each child's next sibling; 0 is none, for the root is nobody's child. */
+  /** The first child of a node and each child's next sibling; 0 means none, because the root is never a child. */
   readonly child: Int32Array;
   readonly sibling: Int32Array;
   /** The byte on the way into a node. */
@@ -28,8 +28,8 @@ export interface Automaton {
   /** The length of the shortest pattern. */
   readonly window: number;
   /**
-   * By two bytes (the first times 256 plus the second): how far the search may jump when these two stand at the
-   * end of a window of the input and no match began before the window. 0 means that one may begin at its start.
+   * Indexed by two bytes (the first times 256 plus the second) that stand at the end of a window of the input: how far
+   * the search may jump when no match began before the window. 0 means that a match may begin at the window's start.
    */
   readonly jump: Uint8Array;
 }
@@ -108,9 +108,9 @@ function linkFallbacks(tree: Tree, nodes: number): void {
 }
 
 /**
- * Every match begins with the first `window` bytes of its pattern. If two bytes stand at the end of the window and
- * at the earliest k bytes before the end of such a beginning, no match can begin within the next k positions; if
- * they stand in none, only the second of them can be a match's first byte.
+ * Every match begins with the first `window` bytes of its pattern. Take the two bytes at the end of the window. If they
+ * first occur k bytes before the end of such a beginning, no match can begin within the next k positions. If they occur
+ * in no beginning, only the second byte can be a match's first byte.
  */
 function jumps(patterns: readonly Buffer[]): Pick<Automaton, 'window' | 'jump'> {
   const window = patterns.reduce((shortest, pattern) => Math.min(shortest, pattern.length), 255);

@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 export type Command = readonly [string, ...string[]];
 
 /**
- * Descriptors above `last` that this process was started with and did not ask for. Node keeps its own from its
- * children, but not these: whatever it starts would hold an open door to who knows what.
+ * Descriptors above `last` that this process inherited and did not ask for. Node does not pass its own descriptors to
+ * its children, but it would pass these, and a child could use files or sockets that are not meant for it.
  */
 function strayDescriptors(last: number): number[] {
   const closeOnExec = 0o2000000;
@@ -18,17 +18,23 @@ function strayDescriptors(last: number): number[] {
     });
 }
 
-/** The command, started so that it has none of them; `last` is the highest that it is given on purpose. */
+/** The command, started without inherited descriptors; `last` is the highest descriptor that it is given on purpose. */
 export function withoutStrays(command: Command, last: number): Command {
   const strays = strayDescriptors(last);
   if (strays.length === 0) return command;
   return ['perl', '-MPOSIX', '-e', 'POSIX::close($_) for split /,/, shift; exec @ARGV', strays.join(','), ...command];
 }
 
+/** How many this process may have open. */
+export function mostOpenFiles(): number {
+  const [, files = '1024'] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  return Number(files);
+}
+
 function attempt<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch {
-    return undefined; // the descriptor with which the list was read is closed by now
+    return undefined; // the descriptor that read the list is closed by now
   }
 }

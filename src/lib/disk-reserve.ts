@@ -3,22 +3,22 @@ import { stat, statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /**
- * Keeps a part of a disk free. What can be large (logs, archives, software) is written only while that part is
- * untouched; so what is small and must go on, such as a change of state in the database, always finds room.
+ * Keeps a part of a disk free. Large data (logs, archives, software) is written only while that part is untouched, so
+ * that small writes that must go on, such as a change of state in the database, always find room.
  *
- * Something else may fill the disk for a moment, and be ended or removed the next: whoever wants to write waits for a
- * while before it is told that there is no room.
+ * A disk can be full for a moment only, until a process ends or a file is removed. A writer therefore waits for a while
+ * before it gets an error.
  */
 export interface DiskReserve {
-  /** How much more may be written at this moment; less than nothing where the reserve is touched already. */
+  /** How many more bytes may be written now; negative where the reserve is already in use. */
   room(share?: Share): Promise<number>;
-  /** Whether so much more may be written at this moment. */
+  /** Whether this many more bytes may be written now. */
   allows(bytes: number, share?: Share): Promise<boolean>;
-  /** Resolves when so much more may be written; rejects with a DiskFullError when there was no room for a while. */
+  /** Resolves when this many more bytes may be written; rejects with a DiskFullError after a while without room. */
   take(bytes: number, share?: Share): Promise<void>;
-  /** What is wrong, in words; undefined when nothing is. */
+  /** Describes the shortage; undefined when there is none. */
   shortage(): Promise<string | undefined>;
-  /** How each file system stands, by the first of its folders; one that cannot be looked at is left out. */
+  /** The space of each file system, by the first of its folders; a file system that cannot be read is left out. */
   spaces(): Promise<Space[]>;
 }
 
@@ -26,12 +26,12 @@ export interface DiskReserve {
 export interface Space {
   folder: string;
   size: number;
-  /** What of it may still be used, the reserve included. */
+  /** Bytes that may still be used, the reserve included. */
   free: number;
   reserve: number;
 }
 
-/** What is `small` by itself may use half of what is kept free: it cannot use up all of it, however many there are. */
+/** A `small` write may use half of the reserve: small writes cannot use up all of it, however many there are. */
 export type Share = 'large' | 'small';
 
 export class DiskFullError extends Error {
@@ -42,7 +42,7 @@ export class DiskFullError extends Error {
   }
 }
 
-/** A file system that has no room, or no room for this user. */
+/** Whether a file system has no room, or no room for this user. */
 export function isNoSpace(error: unknown): boolean {
   if (error instanceof DiskFullError) return true;
   return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT');
@@ -51,19 +51,21 @@ export function isNoSpace(error: unknown): boolean {
 const megabyte = 1024 * 1024;
 const waitLimitMs = 5000;
 const lookAgainMs = 200;
-/** In between, what is written is counted; a database writes what it is given about twice. */
+/**
+ * Between two looks at the disk, written bytes are counted, up to this number. A database writes its data about twice.
+ */
 const countedUpTo = 4 * megabyte;
 const writtenTwice = 2;
 
 export interface ReserveOptions {
-  /** They may lie on different file systems: each has a reserve. */
+  /** They may be on different file systems; each file system has a reserve. */
   folders: readonly string[];
-  /** Unless somebody says otherwise, a twentieth of the disk and at most 1 GiB. */
+  /** By default a twentieth of the disk, at most 1 GiB. */
   bytes?: number | undefined;
   waitLimitMs?: number;
 }
 
-/** What is left above the reserve of one file system. */
+/** The space of one file system, and whether it is short of files. */
 interface Room extends Space {
   lacksFiles: boolean;
 }
@@ -127,7 +129,7 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
   };
 }
 
-/** So much is kept free on the file system of a folder. */
+/** How many bytes are kept free on the file system of a folder. */
 export async function reserveOf(folder: string, bytes?: number): Promise<number> {
   return bytes ?? usualReserve(await statfs(folder));
 }
@@ -136,13 +138,13 @@ function usualReserve({ blocks, bsize }: StatsFs): number {
   return Math.min(1024 * megabyte, (blocks * bsize) / 20);
 }
 
-/** A look that fails says nothing about the space. */
+/** Undefined where the file system cannot be read: that says nothing about its space. */
 async function roomOf(folder: string, bytes: number | undefined): Promise<Room | undefined> {
   try {
     const found = await statfs(folder);
     const { bavail, blocks, bsize, files, ffree } = found;
     const space = { folder, size: blocks * bsize, free: bavail * bsize, reserve: bytes ?? usualReserve(found) };
-    // Some file systems make room for files as they go, and count none.
+    // Some file systems create room for files on demand, and report 0 files.
     return { ...space, lacksFiles: ffree < files / 20 };
   } catch {
     return undefined;

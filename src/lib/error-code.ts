@@ -1,4 +1,4 @@
-/** The code of an error of the system or of a database, such as ENOENT; nothing where it has none. */
+/** The code of an error of the system or of a database, such as ENOENT; empty where it has none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }

@@ -6,7 +6,7 @@ export function exactJson(value: unknown): string {
 /** JSON.rawJSON is in every engine we run on, but not yet in TypeScript's library. */
 const rawJson = (JSON as unknown as { rawJSON: (this: void, text: string) => unknown }).rawJSON;
 
-/** Reads JSON in which every whole number is wanted exactly: they come as bigint, others as number. */
+/** Reads JSON with exact whole numbers: they become bigint, other numbers become number. */
 export function parseExactJson(text: string): unknown {
   return JSON.parse(text, exactNumbers as (key: string, value: unknown) => unknown);
 }

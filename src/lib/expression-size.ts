@@ -3,8 +3,8 @@ const tokens =
   /\\Q[\s\S]*?(?:\\E|$)|\\[pPx]\{[^}]*\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g;
 
 /**
- * How many atoms an expression has once `x{n,m}` is written out. Counted before compiling, because compiling an
- * expression that multiplies itself is already the harm. Only an estimate: whether the syntax is right, the engine says.
+ * How many atoms an expression has once `x{n,m}` is written out. It is counted before compiling, because compiling an
+ * expression that multiplies itself already does the harm. It is an estimate; the engine checks the syntax.
  */
 export function expressionSize(expression: string): number {
   const outer: number[] = [];
@@ -16,7 +16,7 @@ export function expressionSize(expression: string): number {
       size = 0;
       last = 0;
     } else if (token === ')') {
-      last = size + 1; // what an empty group repeats is the group
+      last = size + 1; // a repetition of an empty group repeats the group itself
       size = last + (outer.pop() ?? 0);
     } else if (least !== undefined) {
       const times = Math.max(1, Number(least), Number(most ?? 0));

@@ -3,12 +3,12 @@ import { dirname } from 'node:path';
 import { spawn } from 'node:child_process';
 
 /*
- * Locks between processes that the kernel takes back by itself.
+ * Locks between processes that the kernel releases by itself.
  *
- * Node cannot call flock(2), but flock(1) can lock a file that *we* opened: the lock belongs to the open
- * file, which both processes share, and it stays when flock(1) is gone. It ends when the last copy of the
- * descriptor is closed: by release(), or by the death of this process, however sudden. A child that is
- * handed the descriptor keeps the lock until it has ended too, so orphans never write beside a new holder.
+ * Node cannot call flock(2), but flock(1) can lock a file that this process opened. The lock belongs to the open file,
+ * which both processes share, and it stays when flock(1) has exited. It ends when the last copy of the descriptor is
+ * closed: by release(), or by the death of this process, however sudden. A child that gets the descriptor keeps the
+ * lock until it has exited too, so an orphan never writes beside a new holder.
  */
 
 export interface FileLock {
@@ -27,12 +27,12 @@ export async function lockFile(path: string, mode: LockMode, signal?: AbortSigna
   }
 }
 
-/** Takes the lock if it is free, and answers undefined if somebody holds it. */
+/** Takes the lock if it is free; undefined if another process holds it. */
 export async function tryLockFile(path: string, mode: LockMode): Promise<FileLock | undefined> {
   return attempt(path, [mode === 'shared' ? '-s' : '-x', '-n']);
 }
 
-/** The same for a folder that is there already; nothing is put into it. Not every network file system can do that. */
+/** The same for an existing folder; no file is created in it. Not every network file system supports that. */
 export async function tryLockFolder(path: string): Promise<FileLock | undefined> {
   return attempt(path, ['-x', '-n'], undefined, (folder) => open(folder, 'r'));
 }
@@ -62,12 +62,12 @@ async function openForLock(path: string): Promise<FileHandle> {
     try {
       return await open(path, 'a', 0o600);
     } catch (error) {
-      if (!isMissing(error)) throw error; // the folder was removed between the two calls: again
+      if (!isMissing(error)) throw error; // the folder was removed between the two calls: try again
     }
   }
 }
 
-/** The one who held the lock before may have removed the file; then we hold a lock that nobody else sees. */
+/** The previous holder may have removed the file. Then no other process sees the file that we locked. */
 async function isStillThere(path: string, file: FileHandle): Promise<boolean> {
   try {
     const [named, held] = await Promise.all([stat(path), file.stat()]);

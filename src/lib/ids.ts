@@ -1,9 +1,9 @@
 /**
  * 64-bit identifiers: 41 bits of milliseconds, 10 bits of node, 12 bits of sequence.
  *
- * They are unique across servers because no two hold the same node number at one time (see
- * db/node-lease.ts), and they only ever grow on one node: when the clock steps back, or when more
- * than 4096 are wanted in a millisecond, the generator goes on from the last time it used.
+ * They are unique across servers because no two servers hold the same node number at one time (see db/node-lease.ts).
+ * On one node they only grow: when the clock steps back, or when more than 4096 are needed in a millisecond, the
+ * generator continues from the last time it used.
  */
 
 /** 2020-01-01T00:00:00Z. Moving it would make new identifiers collide with old ones. */
@@ -62,12 +62,12 @@ export function timeOfId(id: bigint): number {
   return Number(id >> (nodeBits + sequenceBits)) + epoch;
 }
 
-/** No identifier that is made at this moment or later is smaller. */
+/** The smallest identifier that can be made at this moment or later. */
 export function firstIdAt(ms: number): bigint {
   return BigInt(Math.max(0, ms - epoch)) << (nodeBits + sequenceBits);
 }
 
-/** Reads a decimal identifier; undefined when the text is none. */
+/** Reads a decimal identifier; undefined when the text is not one. */
 export function parseId(text: string): bigint | undefined {
   if (!/^[0-9]{1,19}$/.test(text)) return undefined;
   const id = BigInt(text);

@@ -1,22 +1,22 @@
 import { TextStyle } from './text-styles.ts';
 
 /*
- * Reads text as it comes, in pieces that are cut anywhere, and knows at the end of each: how many lines there were, in
- * which style a terminal would go on, and which group of lines is open. Every byte of every log goes through here, so it
- * looks for the few bytes that matter and passes over the rest.
+ * Reads text in pieces that are cut anywhere. After each piece it knows how many lines there were, in which style a
+ * terminal would continue, and which group of lines is open. Every byte of every log is read here, so it searches for
+ * the few bytes that matter and skips the rest.
  */
 
 export interface Scan {
   /** How many line breaks there were. */
   readonly breaks: number;
-  /** Whether something was said since the last of them. */
+  /** Whether there was text after the last line break. */
   readonly isOpen: boolean;
   readonly style: string;
-  /** The number of the line that opened the group that is open; 0 for none. */
+  /** The number of the line that opened the current group; 0 for none. */
   readonly group: number;
-  /** The end of what came, where it may be the beginning of something that counts. */
+  /** The end of the text, kept where it may be the beginning of a sequence or a group's mark. */
   readonly tail: string;
-  /** Whether the tail is all that there is of its line. */
+  /** Whether the tail is the whole line so far. */
   readonly isHead: boolean;
 }
 
@@ -24,7 +24,7 @@ export const beginning: Scan = { breaks: 0, isOpen: false, style: '', group: 0, 
 
 const escape = 0x1b;
 const lineBreak = 0x0a;
-/** No beginning of anything that counts is longer. */
+/** No sequence or mark has a longer beginning. */
 const longestTail = 64;
 
 const opening = ['::group::', '--- '] as const;
@@ -36,7 +36,8 @@ export function scan(before: Scan, bytes: Buffer): Scan {
   const isOpen = bytes[bytes.length - 1] !== lineBreak;
   const isHead = before.tail === '' ? !before.isOpen : before.isHead;
   if (before.tail === '') return { breaks, isOpen, ...seen(before, bytes, isHead), ...tailOf(bytes, isHead) };
-  // What began in the tail ends soon. What is counted twice then, with the tail or behind it, does not change anything.
+  // A sequence or mark that began in the tail ends soon. Reading it twice, with the tail and in the bytes, changes
+  // nothing.
   const joint = Buffer.concat([Buffer.from(before.tail, 'latin1'), bytes.subarray(0, 2 * longestTail)]);
   const joined = seen(before, joint, isHead);
   if (bytes.length <= 2 * longestTail) return { breaks, isOpen, ...joined, ...tailOf(joint, isHead) };
@@ -57,7 +58,7 @@ function zeroBytes(word: number): number {
   return low + ((word & 0xff0000) === 0 ? 1 : 0) + ((word & 0xff000000) === 0 ? 1 : 0);
 }
 
-/** Sixteen bytes at a time: hardly any of those have a line break in them. */
+/** Reads sixteen bytes at a time, because few such blocks contain a line break. */
 export function countBreaks(bytes: Buffer): number {
   const { buffer, byteOffset, length } = bytes;
   const head = length < 8 ? length : -byteOffset & 3;
@@ -79,7 +80,7 @@ export function countBreaks(bytes: Buffer): number {
   return breaks;
 }
 
-/** Where the line break with this number is, counted from 1; -1 when there are not so many. */
+/** The position of the line break with this number, counted from 1; -1 when there are fewer. */
 export function findBreak(bytes: Buffer, number: number): number {
   let left = number;
   for (let start = 0; start < bytes.length; start += 4096) {
@@ -101,7 +102,7 @@ function styleAfter(before: string, text: Buffer): string {
   const reset = Math.max(text.lastIndexOf('\x1b[0m'), text.lastIndexOf('\x1b[m'));
   const style = new TextStyle(reset < 0 ? before : '');
   const { length } = text;
-  // Byte by byte: there may be as many sequences as bytes, and a search for each would cost more than it passes over.
+  // Byte by byte: there may be as many sequences as bytes, and a search for each would cost more than it skips.
   for (let at = text.indexOf(escape, Math.max(reset, 0)); at < length; at += 1) {
     if (text[at] !== escape) continue;
     const end = endOfParameters(text, at);
@@ -110,7 +111,10 @@ function styleAfter(before: string, text: Buffer): string {
   return style.toString();
 }
 
-/** Where the parameters of a control sequence end that begins here; beyond the end when they may go on. */
+/**
+ * The end of the parameters of the control sequence that begins here; beyond the end of the text when they may
+ * continue.
+ */
 function endOfParameters(text: Buffer, start: number): number {
   if (start + 1 < text.length && text[start + 1] !== 0x5b /* [ */) return start;
   const most = Math.min(text.length, start + longestTail);
@@ -131,12 +135,12 @@ function groupAfter(before: Scan, text: Buffer, isHead: boolean): number {
   return opened < closed ? 0 : before.breaks + countBreaks(text.subarray(0, opened)) + 1;
 }
 
-/** Most texts have none, and looking forward finds that out in a tenth of the time. */
+/** Most texts have no groups, and a forward search shows that in a tenth of the time. */
 function mayHaveGroups(text: Buffer, isHead: boolean): boolean {
   return text.includes('\n::') || text.includes('\n--- ') || (isHead && (text[0] === 0x3a || text[0] === 0x2d));
 }
 
-/** The start of the last line that begins with a word; -1 where none does. */
+/** The start of the last line that begins with a word; -1 for none. */
 function lastLineWith(text: Buffer, word: string, isHead: boolean): number {
   const found = text.lastIndexOf(`\n${word}`);
   if (found >= 0) return found + 1;
@@ -154,7 +158,7 @@ function tailOf(text: Buffer, isHead: boolean): Pick<Scan, 'tail' | 'isHead'> {
   return { tail: isUnfinished ? text.toString('latin1', begun) : '', isHead: false };
 }
 
-/** As text for the store: nothing for what is usual, where a line has just ended. */
+/** As text for the store; empty for the usual case, a line that has just ended. */
 export function packScan({ isOpen, style, group, tail, isHead }: Scan): string {
   if (!isOpen && style === '' && group === 0) return '';
   return JSON.stringify([isOpen ? 1 : 0, style, group, tail, isHead ? 1 : 0]);

@@ -1,14 +1,13 @@
 /*
  * Replaces secrets in a stream of bytes by `[masked]`, in all their forms (secret-forms.ts).
  *
- * Every byte that belongs to any occurrence of any form is hidden: where two secrets overlap, both disappear
- * whole, under one `[masked]`; a secret that begins with another one hides all of itself. All other bytes pass
- * unchanged, valid text or not.
+ * Every byte that belongs to an occurrence of a form is hidden. Two secrets that overlap disappear under one
+ * `[masked]`; a secret that begins with another secret is hidden completely. All other bytes pass unchanged, valid text
+ * or not.
  *
- * A byte is held back only while it can still turn out to belong to a secret, which is while the end of what has
- * come so far is the beginning of a form. A prompt without a line feed therefore appears at once. What is held back
- * comes with later bytes or with the end of the stream, never after a time: half a secret shown because its other
- * half was late is half a secret shown.
+ * A byte is held back only while it can still belong to a secret, that is, while the end of the stream so far is the
+ * beginning of a form. A prompt without a line feed therefore appears at once. Held bytes are shown with later bytes or
+ * at the end of the stream, never after a timeout: that would show half a secret when its other half is late.
  */
 
 import { type Automaton, childOf, compileAutomaton } from './byte-automaton.ts';
@@ -16,17 +15,17 @@ import { secretForms, shortestSecret } from './secret-forms.ts';
 
 export interface Mask {
   /**
-   * What may be shown now. It can be a part of the chunk's own memory (the chunk itself where nothing was
+   * The bytes that may be shown now. They can share the chunk's memory (or be the chunk itself, where nothing was
    * hidden), so the caller must not write into a chunk again.
    */
   push(chunk: Buffer): Buffer;
-  /** The end of the stream: what was held back. The mask then is as new. */
+  /** Ends the stream and returns the held bytes. The mask can then be used again. */
   flush(): Buffer;
-  /** A whole text at once, apart from the stream. */
+  /** Masks a whole text, independently of the stream. */
   maskText(text: string): string;
 }
 
-/** As long as the shortest form, or shorter: output is never longer than what it replaces (`render` counts on it). */
+/** Not longer than the shortest form: output is never longer than the bytes it replaces (`render` relies on that). */
 const replacement = Buffer.from('[masked]');
 if (replacement.length > shortestSecret) throw new Error('the replacement is longer than the shortest secret');
 
@@ -50,11 +49,13 @@ export function createMask(values: Iterable<string>): Mask {
 /** Positions count from the start of the current chunk; bytes held back from earlier chunks have negative ones. */
 class Masking {
   private readonly automaton: Automaton;
-  /** The automaton's node after the last byte. Its prefix is exactly what is held back, so nothing else is kept. */
+  /**
+   * The automaton's node after the last byte. Its prefix is exactly the held bytes, so they are not kept separately.
+   */
   private node = 0;
-  /** Matches that are not rendered yet, as start, end, start, end, …: in order, none overlapping another. */
+  /** Matches that are not rendered yet, as start, end, start, end, …: in order, without overlaps. */
   private matches: number[] = [];
-  /** Everything before this position is rendered, or hidden by a `[masked]` that is. */
+  /** Everything before this position is rendered, or hidden by a `[masked]` that is rendered. */
   private done = 0;
 
   constructor(automaton: Automaton) {
@@ -92,7 +93,7 @@ class Masking {
         at = leap(chunk, at, jump, window);
         if (at >= length) break;
       }
-      // Step by step, until no match that began here is possible any more.
+      // Step by step, until no match that began here is possible.
       const entry = at;
       while (at < length) {
         const next = chunk[at++] as number;
@@ -114,7 +115,7 @@ class Masking {
     this.node = node;
   }
 
-  /** A match that ends at `end`, later than any before it. Those that it overlaps become one with it. */
+  /** Adds a match that ends at `end`, later than all others. Matches that it overlaps are merged with it. */
   private add(start: number, end: number): void {
     const { matches } = this;
     let first = start;
@@ -126,8 +127,8 @@ class Masking {
   }
 
   /**
-   * Everything before `settled`, where no later match can begin any more. A match that began before it is masked
-   * at once, though a longer one may yet swallow it: that one only moves `done`.
+   * Renders everything before `settled`, the first position where a later match can begin. A match that began before it
+   * is masked at once, although a longer match may still include it: the longer one then only moves `done`.
    */
   private render(held: Buffer, chunk: Buffer, settled: number): Buffer {
     const shown = Buffer.allocUnsafe(held.length + chunk.length);

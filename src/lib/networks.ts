@@ -1,4 +1,7 @@
-/** Somebody with IPv6 has a whole network of addresses to choose from: those who share its first 64 bits are one. */
+/**
+ * A client with IPv6 can choose among a whole network of addresses: all addresses with the same first 64 bits count as
+ * one.
+ */
 export function networkOf(address: string): string {
   if (!address.includes(':') || address.includes('.')) return address.replace(/^::ffff:/i, '');
   const [head = '', tail] = address.toLowerCase().split('::');
@@ -8,7 +11,7 @@ export function networkOf(address: string): string {
   return `${whole.slice(0, 4).join(':')}::/64`;
 }
 
-/** An address of this machine's own, which nobody outside can have. */
+/** Whether the address is the machine's own loopback address, which no other machine can use. */
 export function isLoopback(address: string): boolean {
   return /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/i.test(address);
 }

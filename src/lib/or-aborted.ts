@@ -1,4 +1,4 @@
-/** What the work answers, or the reason of the signal as soon as that is aborted; the work itself goes on. */
+/** The result of the work, or the signal's reason as soon as the signal is aborted; the work itself goes on. */
 export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const stop = (): void => reject(signal.reason as Error);

@@ -1,21 +1,21 @@
 /*
- * Whether a text is made of ordinary words, such as `production` or `us-east-1`. To mask such a text in a log hides
- * what everybody says, and tells what it is by the holes. It is judged by its looks, because no list of words knows
- * every language; a secret that looks like a word is one that could be guessed like a word.
+ * Whether a text is made of ordinary words, such as `production` or `us-east-1`. Masking such a text hides harmless
+ * parts of a log, and the holes show which text it is. The look of the text decides, because no list of words covers
+ * every language; a secret that looks like a word could be guessed like a word.
  */
 
-/** What stands between words in names, paths and addresses. */
+/** The characters between words in names, paths and addresses. */
 const separators = /[\s._/:@-]+/;
 
-/** More than these are a passphrase, which no log says by chance. */
+/** More words are a passphrase, which does not stand in a log by chance. */
 const mostWords = 3;
 
 const word = /^(?:\p{Lu}?[\p{Ll}\p{Lo}\p{M}]{0,15}|\p{Lu}{1,16})$/u;
 const shortNumber = /^[0-9]{1,3}$/;
-/** Keys made of letters alone are seen by what nobody could pronounce. */
+/** A key made of letters alone shows by a run of consonants. */
 const unpronounceable = /[bcdfghjklmnpqrstvwxz]{6}/i;
 
-/** Every line of it, so that a key with a heading in words is none. */
+/** Every line must be ordinary: a key with a heading in words is not. */
 export function isOrdinary(text: string): boolean {
   const lines = text.split(/[\r\n]+/).filter((line) => line.trim() !== '');
   return lines.length > 0 && lines.every(isOrdinaryLine);

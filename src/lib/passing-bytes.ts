@@ -2,13 +2,13 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
- * Keeps a process small through which many bytes pass. Node puts everything it reads into new memory outside V8's heap,
- * and V8 looks for what can go of that only when 64 MB have gathered: a process that passes on a long log would grow by
- * as much, and then pay for a search of its whole heap. Those bytes are garbage within milliseconds; a look at the
- * youngest objects alone, which takes about one, finds them.
+ * Keeps a process small that passes many bytes on. Node reads into new memory outside V8's heap, and V8 collects that
+ * memory only when 64 MB have gathered. A process that passes on a long log would grow by as much, and then pay for a
+ * collection of its whole heap. The bytes are garbage within milliseconds; a collection of the youngest objects alone,
+ * which takes about a millisecond, frees them.
  */
 export interface PassingBytes {
-  /** So many bytes were read and passed on. */
+  /** Counts bytes that were read and passed on. */
   passed(bytes: number): void;
 }
 

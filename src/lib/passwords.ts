@@ -19,7 +19,7 @@ function phcString(salt: Buffer, tag: Buffer, { memory, passes, parallelism }: C
   return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(salt)}$${unpadded(tag)}`;
 }
 
-/** In the form of a hash, of no password: comparing with it takes the time that comparing takes. */
+/** A valid hash that no password has: comparing with it takes as long as comparing with a real one. */
 export const matchesNothing = phcString(randomBytes(16), randomBytes(recommended.tagLength), recommended);
 
 export async function verifyPassword(password: string, stored: string): Promise<boolean> {
@@ -53,8 +53,8 @@ export function randomPassword(): string {
 }
 
 /**
- * A bearer secret: 256 random bits behind a prefix that tells what it is. Because nobody can guess it,
- * one round of SHA-256 keeps it as safe in the store as a slow hash would, and is cheap on every request.
+ * A bearer secret: 256 random bits behind a prefix that names its kind. It cannot be guessed, so in the store one round
+ * of SHA-256 is as safe as a slow hash, and cheap on every request.
  */
 export function randomSecret(prefix: string): string {
   return `${prefix}_${randomBytes(32).toString('base64url')}`;
@@ -65,8 +65,8 @@ export function hashSecret(secret: string): string {
 }
 
 /**
- * Compares a secret that a caller sent with the hash in the store. How long the comparison takes tells something of
- * the hash at most, and nobody can choose a secret by the hash it will have.
+ * Compares a secret that a caller sent with the hash in the store. The time of the comparison can only tell something
+ * about the hash, and a caller cannot choose a secret by its hash.
  */
 export function secretMatches(secret: string, storedHash: string): boolean {
   return hashSecret(secret) === storedHash;

@@ -16,7 +16,7 @@ export interface RunOptions extends Pick<SpawnOptions, 'cwd' | 'env' | 'uid' | '
   maxOutput?: number;
 }
 
-/** Runs a program to its end and collects what it said. A failing exit status is an answer, not an error. */
+/** Runs a program to its end and collects its output. A failing exit status is a result, not an error. */
 export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
   const { input, signal, maxOutput = 16 * 1024 * 1024, ...rest } = options;
   const { promise, resolve, reject } = Promise.withResolvers<Finished>();
@@ -29,7 +29,7 @@ export function run(program: string, args: readonly string[], options: RunOption
   signal?.addEventListener('abort', stop, { once: true });
   const stdout = collect(child.stdout, maxOutput);
   const stderr = collect(child.stderr, maxOutput);
-  child.stdin.on('error', () => {}); // a program that does not read its input is no failure of ours
+  child.stdin.on('error', () => {}); // a program that does not read its input is no error
   child.stdin.end(input);
   child.on('error', reject);
   child.on('close', (status, endedBy) => {

@@ -5,12 +5,11 @@ import type { Resolve } from './resolve.ts';
 import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges, refusedIpv6Ranges } from './special-addresses.ts';
 
 /**
- * Which addresses may be called for strangers: receivers of webhooks are named by anybody with an account, submodules by
- * anybody who has a repository. Without this they could have us speak to whatever we can reach and they cannot: this
- * machine, its neighbours, the metadata service of its cloud. So only what is public is called, and of that nothing that
- * is this machine.
+ * Decides which addresses may be called for users: any account names receivers of webhooks, and any repository names
+ * submodules. Without this check they could make this server call addresses that only it can reach: this machine, its
+ * neighbours, the metadata service of its cloud. So only public addresses are called, and none of this machine.
  *
- * Addresses are judged as sockets name them. `allowed` are the ranges, in CIDR form, that the operator lets through.
+ * Addresses have the form that sockets use. `allowed` are the ranges, in CIDR form, that the operator lets through.
  */
 export function addressJudge(allowed: readonly string[]): (address: string) => boolean {
   const listed = rangesOf(allowed);
@@ -19,14 +18,14 @@ export function addressJudge(allowed: readonly string[]): (address: string) => b
     const { family, plain } = unmapped(address);
     if (family === undefined) return false;
     if (listed[family].check(plain, family)) return true;
-    // The machine gains and loses addresses while this runs.
+    // The machine's addresses can change while this runs.
     return !refused[family].check(plain, family) && !rangesOf(ownRanges())[family].check(plain, family);
   };
 }
 
 /**
- * The same for what repositories name, which may reach what builds may. `allowed` are whole networks there, and this
- * machine has an address in them: it stays closed.
+ * The same for addresses that repositories name: they may reach the addresses that builds may reach. Here `allowed` are
+ * whole networks, in which this machine has an address; that address stays refused.
  */
 export function outsideJudge(allowed: readonly string[]): (address: string) => boolean {
   const judge = addressJudge(allowed);
@@ -40,13 +39,13 @@ export function outsideJudge(allowed: readonly string[]): (address: string) => b
 
 type Family = 'ipv4' | 'ipv6';
 
-/** An IPv4 address in IPv6's clothes reaches the IPv4 address, and is judged as that. */
+/** An IPv4 address written as IPv6 reaches the IPv4 address, and is judged as such. */
 function unmapped(address: string): { family: Family | undefined; plain: string } {
   const [plain = ''] = address.split('%');
   const version = isIP(plain);
   if (version === 0) return { family: undefined, plain };
   if (version === 4) return { family: 'ipv4', plain };
-  // The parser of URLs knows every spelling of an IPv6 address and answers with one of them.
+  // The URL parser knows every spelling of an IPv6 address and returns one canonical spelling.
   const canonical = new URL(`http://[${plain}]/`).hostname.slice(1, -1);
   const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical);
   if (!mapped) return { family: 'ipv6', plain: canonical };
@@ -54,7 +53,7 @@ function unmapped(address: string): { family: Family | undefined; plain: string 
   return { family: 'ipv4', plain: [high >> 8, high & 255, low >> 8, low & 255].join('.') };
 }
 
-/** Apart, because a list takes an IPv4 address for one in IPv6's clothes too, which is inside a range of its own there. */
+/** One list per family: a list also matches an IPv4 address as IPv6-mapped, which is inside a refused IPv6 range. */
 function rangesOf(ranges: readonly string[]): Record<Family, BlockList> {
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   for (const range of ranges) {
@@ -67,7 +66,7 @@ function rangesOf(ranges: readonly string[]): Record<Family, BlockList> {
 
 export class ForbiddenAddressError extends Error {
   constructor() {
-    // The address itself is not told: it may be the inside of somebody's network.
+    // The message leaves out the address: it may belong to an internal network.
     super('the address is not public, and the operator of this service has not allowed it');
     this.name = 'ForbiddenAddressError';
   }
@@ -79,8 +78,8 @@ export interface AddressRules {
 }
 
 /**
- * Resolves the host of a URL and judges its addresses. What is answered is for the connection: whatever it looks up, the
- * answer is what was judged, so that there is no second look-up that could say something else.
+ * Resolves the host of a URL and judges its addresses. The returned lookup is for the connection and always answers
+ * with the judged addresses, so that no second look-up can give another result.
  */
 export async function judgedLookup(
   url: URL,

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-/** A name that nobody else has and nobody can guess. */
+/** A unique name that cannot be guessed. */
 export function randomName(): string {
   return randomBytes(18).toString('base64url');
 }

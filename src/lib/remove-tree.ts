@@ -2,12 +2,12 @@ import { lstat } from 'node:fs/promises';
 import { run, type Finished } from './processes.ts';
 
 /**
- * Removes whatever is at a path, with everything below it. What lies there may have been made by a stranger who wants
- * it to stay: so it is `rm` that does it, which goes from directory to directory by its handle. Paths that are longer
- * than the system takes, thousands of levels, millions of entries and odd names do not stop it, and links are removed,
- * not followed. Where an ordinary user is stopped by the modes of directories, these are opened first.
+ * Removes the file or directory at a path, with everything below it. A hostile build may have made it and may want it
+ * to stay. So `rm` removes it, which goes from directory to directory by handle: overlong paths, thousands of levels,
+ * millions of entries and odd names do not stop it, and it removes links instead of following them. Where the modes of
+ * directories stop an ordinary user, they are changed first.
  *
- * That nothing is there is what was wanted. Otherwise it rejects with what `rm` said.
+ * A missing path is no error. Any other failure rejects with the output of `rm`.
  */
 export async function removeTree(path: string): Promise<void> {
   const first = await remove(path);
@@ -19,12 +19,12 @@ export async function removeTree(path: string): Promise<void> {
   if (second.status !== 0) throw refusal(path, second);
 }
 
-/** The same where what stays must not stop anything else: somebody is told, and the next sweep tries again. */
+/** The same where a failure must not stop other work: it is logged, and the next sweep tries again. */
 export async function sweepTree(path: string, log: (message: string) => void): Promise<void> {
   try {
     await removeTree(path);
   } catch (error) {
-    log(`${path} was not removed, which is tried again at the next start: ${String(error)}`);
+    log(`cleanup failed, ${path} stays until the next start tries again: ${String(error)}`);
   }
 }
 
@@ -32,7 +32,7 @@ async function remove(path: string): Promise<Finished> {
   return tool('rm', ['-rf', '--one-file-system', '--', path]);
 }
 
-/** What is said about names is plain text in this locale, whatever bytes they have. */
+/** In this locale messages quote names as plain text, whatever bytes they have. */
 async function tool(program: string, args: readonly string[]): Promise<Finished> {
   return run(program, args, { env: { PATH: process.env.PATH, LC_ALL: 'C' }, maxOutput: 2000 });
 }

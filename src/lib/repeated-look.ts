@@ -1,14 +1,14 @@
 export interface RepeatedLook {
   /** Looks now, or once more if a look is under way. */
   now(): void;
-  /** Looks no more; resolves when the last look is over. */
+  /** Ends the looks; resolves when the last one is over. */
   close(): Promise<void>;
 }
 
 /**
- * Looks for something to do: when it is told to, and after a while without that, because whoever should have told it may
- * not have been heard. One look at a time. A look answers after how many milliseconds the next one makes sense, 0 for at
- * once; that is never later than `everyMs`.
+ * Looks for work when it is told to, and also after a while, because that call may have been lost. One look runs at a
+ * time. A look returns the milliseconds until the next look makes sense, 0 for at once; the next look is never later
+ * than `everyMs`.
  */
 export function repeatLook(
   look: () => Promise<number>,

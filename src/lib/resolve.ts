@@ -6,13 +6,13 @@ import { codeOf } from './error-code.ts';
 /** Finds the addresses of a host. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<LookupAddress[]>;
 
-/** The system's resolver works in one of the four threads that Node has for files and hashes too. */
+/** The system's resolver uses one of the four threads that Node also needs for files and hashes. */
 const mostBySystem = 2;
 
 /**
- * Asks the name servers directly, because a handful of names whose servers never answer would keep all of Node's threads
- * busy and stop the whole program. What only the system knows is still asked there, and only so many at a time: short
- * names, those in the hosts file, and what the name servers say does not exist. `servers` are others than the system's.
+ * Asks the name servers directly: with the system's resolver, a few names whose servers never answer would keep all of
+ * Node's threads busy and stop the whole program. The system still resolves short names, names in the hosts file, and
+ * names that the name servers do not know, a limited number at a time. `servers` replaces the system's name servers.
  */
 export function createResolve(servers?: string[]): Resolve {
   const bySystem = limited(mostBySystem, (host: string) => dns.lookup(host, { all: true }));
@@ -41,7 +41,7 @@ async function isInHostsFile(host: string): Promise<boolean> {
   return text.toLowerCase().split(/\s+/).includes(host);
 }
 
-/** So many at a time; the others wait, unless nobody wants the answer any more. */
+/** Runs a limited number at a time; the others wait, unless their signal is aborted. */
 function limited<T>(most: number, work: (host: string) => Promise<T>) {
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -57,7 +57,7 @@ function limited<T>(most: number, work: (host: string) => Promise<T>) {
     } finally {
       const next = waiting.shift();
       if (next)
-        next(); // the place goes over without a gap
+        next(); // the place goes to the next caller without a gap
       else running -= 1;
     }
   };

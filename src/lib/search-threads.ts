@@ -1,35 +1,38 @@
 import { Worker } from 'node:worker_threads';
 
-/** A piece of a log, whole lines of it, that is searched in one go. */
+/** A piece of a log, made of whole lines, that is searched in one go. */
 export interface SearchTask {
   expression: string;
   bytes: Uint8Array<ArrayBuffer>;
   limit: number;
-  /** Then it stops behind the line where it is. */
+  /** After this time the search stops behind the current line. */
   milliseconds: number;
 }
 
 export interface SearchAnswer {
   matches: { line: number; start: number; text: string; ranges: number[] }[];
-  /** How many lines were searched, where it was not all. */
+  /** How many lines were searched; undefined for all. */
   searched: number | undefined;
 }
 
 /**
- * The thread in which logs are searched. Accounts take turns, whoever searches more than others: each is served one piece
- * at a time, and a piece takes a fraction of a second. It is started with the first search and ends when nobody has
- * searched for a while.
+ * The thread that searches logs. Accounts take turns, however much one of them searches: each is served one piece at a
+ * time, and a piece takes a fraction of a second. The thread starts with the first search and ends after a while
+ * without one.
  */
 export interface SearchThreads {
-  /** Rejects with a BusySearchError when the account, or all together, have too much under way. */
+  /** Rejects with a BusySearchError when the account, or all accounts together, have too many searches waiting. */
   search(account: bigint, task: SearchTask): Promise<SearchAnswer>;
   close(): Promise<void>;
 }
 
-/** So many pieces of one account, and of all, wait at most. */
+/** At most this many pieces wait, of one account and of all. */
 const mostOfOne = 8;
 const mostOfAll = 64;
-/** A piece that takes longer is given up, and the thread with it: it ends by itself after a fraction of that. */
+/**
+ * A piece that takes longer is given up, and the thread is ended: a piece stops by itself after a fraction of that
+ * time.
+ */
 const taskTimeoutMs = 10_000;
 const idleMs = 30_000;
 
@@ -42,7 +45,7 @@ interface Waiting {
   answered: PromiseWithResolvers<SearchAnswer>;
 }
 
-/** `program` is what runs in the thread: it answers each task with one message. */
+/** `program` runs in the thread and answers each task with one message. */
 export function createSearchThreads(program: URL): SearchThreads {
   /** By account, in the order in which they are served. */
   const lines = new Map<bigint, Waiting[]>();
@@ -60,7 +63,7 @@ export function createSearchThreads(program: URL): SearchThreads {
     for (const [account, line] of lines) {
       const [first] = line.splice(0, 1);
       lines.delete(account);
-      if (line.length > 0) lines.set(account, line); // behind the others
+      if (line.length > 0) lines.set(account, line); // behind the other accounts
       if (first) return first;
     }
     return undefined;
@@ -97,7 +100,7 @@ export function createSearchThreads(program: URL): SearchThreads {
     },
     async close() {
       const waiting = [...lines.values()].flat();
-      lines.clear(); // or the next one would start another thread
+      lines.clear(); // otherwise the next piece would start another thread
       for (const { answered } of waiting) answered.reject(new BusySearchError('the server stops'));
       clearTimeout(idle);
       await stop();

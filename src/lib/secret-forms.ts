@@ -1,27 +1,27 @@
 /*
  * The ways in which a secret comes to be seen in the output of a build.
  *
- * Somebody prints it as it is; a line of it; through `base64`, alone or inside something longer such as
- * `user:password`; in an address; in a JSON document. Each way is a fixed sequence of bytes (a form),
- * and what masks the output needs only to look for all forms of all secrets at once.
+ * A build prints it as it is; a line of it; through `base64`, alone or inside a longer text such as `user:password`; in
+ * a URL; in a JSON document. Each way is a fixed sequence of bytes (a form), and masking looks for all forms of all
+ * secrets at once.
  *
- * A form is never shorter than eight bytes: shorter ones would be found in ordinary words, and a log full
- * of holes tells more about the secret than it hides.
+ * A form has at least eight bytes: shorter ones would match in ordinary words, and a log full of holes tells more about
+ * the secret than it hides.
  */
 
 import { jsonEncoders, markupForms, plainJson, allUrlEncoders, usualJson, usualUrl } from './text-encoders.ts';
 
 export const shortestSecret = 8;
 
-/** A text longer than this goes without its rarer forms: each form costs some 25 bytes of memory per byte. */
+/** A longer text is searched for without its rarer forms: each form costs some 25 bytes of memory per byte. */
 const longText = 8192;
 
 /** `base64` and MIME break their lines after 76 characters, PEM and OpenSSL after 64. */
 const base64LineLengths = [76, 64];
 
 /**
- * What is encoded twice has many forms. They are looked for in texts up to this length, short ones first, and while all
- * of them together have no more bytes than that: a private key in a hundred lines must not cost a build its memory.
+ * Text that is encoded twice has many forms. They are looked for in texts up to this length, short ones first, while
+ * all of them together fit into the second limit: a private key of a hundred lines must not use up a build's memory.
  */
 const longestTwice = 1024;
 const mostTwice = 1024 * 1024;
@@ -45,7 +45,7 @@ export function secretForms(values: Iterable<string>): Buffer[] {
       if (text.length > longText) continue;
       for (const encode of allUrlEncoders) add(encode(text));
       for (const form of markupForms(text)) add(form);
-      add(text.replaceAll("'", "'\\''")); // what `set -x` prints of it
+      add(text.replaceAll("'", "'\\''")); // as `set -x` prints it
       if (text.length <= longestTwice) short.add(text);
     }
   }
@@ -57,17 +57,17 @@ export function secretForms(values: Iterable<string>): Buffer[] {
   return [...forms].map((form) => Buffer.from(form, 'latin1'));
 }
 
-/** Whether anything is looked for on behalf of this value. */
+/** Whether masking looks for this value at all. */
 export function hasForms(value: string): boolean {
   return [...asEchoed(value), ...textsOf(value)].some(isSecret);
 }
 
-/** White space alone is no secret, and masking it would tear every table and indentation apart. */
+/** White space alone is no secret, and masking it would break every table and indentation. */
 function isSecret(text: string): boolean {
   return text.length >= shortestSecret && Array.from(text).length >= shortestSecret && text.trim() !== '';
 }
 
-/** The value and its lines, each also without the white space around it that a shell or a paste adds or takes. */
+/** The value and its lines, each also without the white space around it, which a shell or a paste adds or removes. */
 function textsOf(value: string): Set<string> {
   const texts = new Set([value, value.trim()]);
   for (const line of value.split(/\r\n|\r|\n/)) texts.add(line).add(line.trim());
@@ -90,8 +90,8 @@ function jsonForms(text: string): string[] {
 }
 
 /**
- * A document inside a document, a query inside a query, and one inside the other. Both halves come from the same
- * library, or one of them from a usual one.
+ * JSON inside JSON, a query inside a query, and one inside the other. Both encodings come from the same library, or one
+ * of them from a common one.
  */
 function* twiceEncoded(text: string): Generator<string> {
   for (const encode of jsonEncoders) {
@@ -128,8 +128,8 @@ function base64Forms(text: string): Set<string> {
 }
 
 /**
- * The characters that stand for `bytes` and nothing else when the bytes begin at `offset` (modulo three) of
- * something longer. A character shared with a neighbouring byte is left out: what it is depends on the neighbour.
+ * The characters that stand for `bytes` alone when the bytes begin at `offset` (modulo three) of a longer text. A
+ * character shared with a neighbouring byte is left out, because it depends on the neighbour.
  */
 function insideBase64(bytes: Buffer, offset: number): string {
   const encoded = Buffer.concat([Buffer.alloc(offset), bytes]).toString('base64url');
@@ -138,7 +138,7 @@ function insideBase64(bytes: Buffer, offset: number): string {
   return encoded.slice(first, last).replaceAll('-', '+').replaceAll('_', '/');
 }
 
-/** The lines of a wrapped text; a last line too short to be looked for alone goes with the one before it. */
+/** The lines of a wrapped text; a last line that is too short for a form is joined with the line before it. */
 function wrapped(encoded: string, length: number): string[] {
   if (encoded.length <= length) return [];
   const lines = encoded.match(new RegExp(`.{1,${length}}`, 'g')) ?? [];

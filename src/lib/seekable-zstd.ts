@@ -1,14 +1,14 @@
 /*
  * Compressed files of which any range of bytes can be read without reading what comes before it.
  *
- * The raw bytes are cut into pieces of equal size, each compressed into a zstd frame of its own. After the last frame
- * comes the seek table, which says how long each frame is, compressed and raw; it stands in a frame that decompressors
- * skip, so that `zstd -d` reads the file like any other. The layout is zstd's published seekable format, version 0.1:
+ * The raw bytes are cut into pieces of equal size, each compressed into its own zstd frame. After the last frame comes
+ * the seek table, which holds each frame's compressed and raw length. It stands in a frame that decompressors skip, so
+ * that `zstd -d` reads the file like any other. The layout is zstd's published seekable format, version 0.1:
  *
  *   frame … frame | magic, length of the rest | (compressed size, raw size) … | count, descriptor, magic
  *
- * All numbers are little-endian and have 32 bits, but for the descriptor, which has 8. The table's optional checksums
- * are not written: each frame carries one of its content already, which decompression checks.
+ * All numbers are little-endian and have 32 bits, except the descriptor, which has 8. The table's optional checksums
+ * are not written: each frame already carries a checksum of its content, which decompression checks.
  */
 
 import { promisify } from 'node:util';
@@ -25,22 +25,22 @@ const reserved = 0x7c;
 /** Smaller frames compress worse, larger ones cost more for a small range; at this size both cost little. */
 const usualFrameSize = 256 * 1024;
 
-/** No frame may unpack to more, lest a damaged or hostile file take the reader's memory. */
+/** No frame may unpack to more: a damaged or hostile file must not use up the reader's memory. */
 const largestFrame = 16 * 1024 * 1024;
 
-/** One read fetches as many neighbouring frames as fit in this: where a read is a request, few large ones are cheaper. */
+/** One read fetches as many neighbouring frames as fit: where a read is a request, few large reads are cheaper. */
 const readSize = 1024 * 1024;
 
-/** So many frames are unpacked at once. */
+/** This many frames are unpacked at once. */
 const framesAhead = 3;
 
-/** The end of the file that the first read fetches in the hope that it holds the whole table. */
+/** How much of the file's end the first read fetches; usually it holds the whole table. */
 const tailSize = 64 * 1024;
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-/** The file is damaged, cut short, or no such file at all. */
+/** The file is damaged, cut short, or has another format. */
 export class CorruptSeekableError extends Error {
   override name = 'CorruptSeekableError';
 }
@@ -51,7 +51,7 @@ export interface SeekableOptions {
   level?: number;
 }
 
-/** The compressed file of the raw chunks. Holds one frame in memory, and its table: 8 bytes per frame. */
+/** Compresses the raw chunks. Holds one frame in memory, and its table: 8 bytes per frame. */
 export async function* compressSeekable(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   { frameSize = usualFrameSize, level = constants.ZSTD_CLEVEL_DEFAULT }: SeekableOptions = {},
@@ -69,7 +69,7 @@ export async function* compressSeekable(
   yield seekTable(sizes);
 }
 
-/** Pieces of exactly `size` bytes, the last one excepted. A piece is valid until the next one is asked for. */
+/** Pieces of exactly `size` bytes, except the last. A piece is valid until the next one is requested. */
 async function* piecesOf(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   size: number,
@@ -106,11 +106,11 @@ export type ReadAt = (offset: number, length: number) => Promise<Buffer>;
 export interface Seekable {
   /** How many raw bytes there are. */
   readonly size: number;
-  /** The raw bytes from `from` up to, not including, `to`; what lies beyond the end is left out. */
+  /** The raw bytes from `from` up to, not including, `to`; stops at the end of the file. */
   read(from: number, to: number): AsyncIterable<Buffer>;
 }
 
-/** Opens a compressed file of `size` bytes. Reads its table alone; `read` then touches only the frames it needs. */
+/** Opens a compressed file of `size` bytes. Reads only its table; `read` then reads only the frames it needs. */
 export async function openSeekable(readAt: ReadAt, size: number): Promise<Seekable> {
   const exactly: ReadAt = async (offset, length) => {
     const bytes = await readAt(offset, length);
@@ -129,7 +129,7 @@ export async function openSeekable(readAt: ReadAt, size: number): Promise<Seekab
   };
 }
 
-/** Where each frame begins, in the compressed file and in the raw bytes, and, last, where all of them end. */
+/** The start of each frame, in the compressed file and in the raw bytes, and, as the last entry, the end of all. */
 interface Frames {
   compressed: Float64Array;
   raw: Float64Array;
@@ -182,12 +182,12 @@ async function* readRange(
     const unpacked = (of: number): Promise<Buffer> => {
       const piece = bytes.subarray((compressed[of] as number) - start, (compressed[of + 1] as number) - start);
       const content = unpack(piece, (raw[of + 1] as number) - (raw[of] as number), of);
-      content.catch(() => {}); // who waits for it is told
+      content.catch(() => {}); // the reader that awaits it gets the error
       return content;
     };
     const coming: Promise<Buffer>[] = [];
     for (let begun = frame; frame < next; frame++) {
-      // Several threads unpack: while one frame is used, the next ones are made.
+      // Several threads unpack: while the caller uses one frame, the next ones are unpacked.
       while (begun < next && begun < frame + framesAhead) coming.push(unpacked(begun++));
       const begin = raw[frame] as number;
       const content = (await coming.shift()) as Buffer;
@@ -210,7 +210,7 @@ function frameAt(raw: Float64Array, position: number): number {
 }
 
 async function unpack(frame: Buffer, size: number, index: number): Promise<Buffer> {
-  // One byte more than promised is room enough to notice a frame that is longer, and no more than that.
+  // One byte more than the table says is enough to notice a frame that is longer.
   const options = { maxOutputLength: size + 1, chunkSize: Math.max(size + 1, constants.Z_MIN_CHUNK) };
   const content = await decompress(frame, options).catch((cause: unknown) => {
     throw new CorruptSeekableError(`frame ${index} cannot be unpacked`, { cause });

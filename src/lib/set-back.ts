@@ -1,4 +1,4 @@
-/** Whether the machine's clock went back since the last call; the first time nobody knows, so it may have. */
+/** Whether the machine's clock was set back since the last call; true on the first call, because it cannot be known. */
 export function watchForSetBack(): () => boolean {
   let ahead = Infinity;
   return () => {

@@ -1,12 +1,12 @@
 /**
- * Work that would give the same to everybody who asks for it now is done once for all of them. Each is answered by work
- * that was begun after it asked: what is under way may have looked before, and whoever has just written something would
- * not find it. So there is at most one under way for each name, and one that waits for it with everybody who came since.
+ * Callers that ask for the same work at the same time share it. A caller gets the result of work that began after it
+ * asked: work under way may have read the store before this caller's last write. So for each name one piece of work
+ * runs, and at most one waits, for all callers that came since.
  */
 export class SharedWork<T> {
   readonly #underWay = new Map<string, { current: Promise<T>; next?: Promise<T> }>();
 
-  /** What `work` gives depends on nothing but its name and the moment. */
+  /** The result of `work` must depend only on its name and the moment. */
   do(name: string, work: () => Promise<T>): Promise<T> {
     const underWay = this.#underWay.get(name);
     if (!underWay) return this.#begin(name, work);

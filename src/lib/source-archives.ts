@@ -1,6 +1,6 @@
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 
-/** The kinds of archive that software comes in, told apart by their first bytes, and how each is called on the web. */
+/** The kinds of archive that software comes in, recognized by their first bytes, and their media types. */
 export const archiveTypes = {
   tar: 'application/x-tar',
   'tar.gz': 'application/gzip',
@@ -12,7 +12,7 @@ export const archiveTypes = {
 
 export type ArchiveKind = keyof typeof archiveTypes;
 
-/** How much of an archive's start is enough to know it by. */
+/** This much of an archive's start is enough to recognize it. */
 export const headSize = 64 * 1024;
 const tarBlock = 512;
 
@@ -25,8 +25,8 @@ const signatures: [kind: ArchiveKind, bytes: number[]][] = [
 ];
 
 /**
- * What kind of archive begins like this; undefined for everything else. What is inside a gzip or zstd file is looked at
- * too; of the other two, which Node cannot read, it comes out when they are unpacked.
+ * The kind of archive that begins like this; undefined for anything else. The content of a gzip or zstd file is checked
+ * too. Node cannot read the other two kinds; a wrong content is found when they are unpacked.
  */
 export async function archiveKind(head: Buffer): Promise<ArchiveKind | undefined> {
   const kind = signatures.find(([, bytes]) => bytes.every((byte, at) => head[at] === byte))?.[0];
@@ -36,20 +36,20 @@ export async function archiveKind(head: Buffer): Promise<ArchiveKind | undefined
   const inside: Buffer[] = [];
   let size = 0;
   const { promise, resolve } = Promise.withResolvers<void>();
-  // One header is enough. All that a hostile start unpacks to could be more than the machine has memory for.
+  // One header is enough. A hostile archive could unpack to more than the machine's memory.
   opened.on('data', (piece: Buffer) => {
     inside.push(piece);
     size += piece.length;
     if (size >= tarBlock) resolve();
   });
   opened.on('error', () => resolve());
-  opened.write(head, () => resolve()); // and no end: the file goes on
+  opened.write(head, () => resolve()); // no end: the file goes on
   await promise;
   opened.destroy();
   return isTar(Buffer.concat(inside)) ? kind : undefined;
 }
 
-/** Every header of a tar holds a sum of its own bytes, with its own eight counted as blanks. */
+/** Every tar header holds a sum of its own bytes, with the eight bytes of the sum counted as blanks. */
 function isTar(head: Buffer): boolean {
   if (head.length < tarBlock) return false;
   const stated = Number.parseInt(head.toString('latin1', 148, 156).replaceAll('\0', ' ').trim(), 8);

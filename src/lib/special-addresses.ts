@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 
 /**
- * Addresses that are not for strangers to reach: what is not given out for the internet at large, and the few that are
- * and still lead inside. As CIDR, the form that a block list and nftables both take.
+ * Addresses that users must not reach: addresses outside the public internet, and the few public ones that lead inside.
+ * In CIDR form, which block lists and nftables both accept.
  *
  * For IPv4 these are the blocks that the registries keep for other uses.
  */
@@ -12,7 +12,7 @@ export const refusedIpv4Ranges: readonly string[] = [
   '10.0.0.0/8',
   '100.64.0.0/10',
   '127.0.0.0/8',
-  '168.63.129.16/32', // where Azure tells its machines about themselves: the one such address among the public ones
+  '168.63.129.16/32', // the metadata service of Azure: the only such service with a public address
   '169.254.0.0/16',
   '172.16.0.0/12',
   '192.0.0.0/24',
@@ -26,7 +26,10 @@ export const refusedIpv4Ranges: readonly string[] = [
   '240.0.0.0/4',
 ];
 
-/** Of these, what stays closed to builds whatever is allowed: this machine, its link, and what slirp4netns makes up. */
+/**
+ * Of these, the ranges that stay closed to builds whatever is allowed: this machine, its link, and the addresses of
+ * slirp4netns.
+ */
 export const closedIpv4Ranges: readonly string[] = [
   '0.0.0.0/8',
   '10.0.2.0/24',
@@ -37,9 +40,9 @@ export const closedIpv4Ranges: readonly string[] = [
 ];
 
 /**
- * For IPv6, everything outside 2000::/3, which alone is given out. With it go private addresses, those of one link, the
- * prefixes of NAT64, and IPv4 addresses written as IPv6. And what is inside, but for documentation or for protocols
- * that carry an IPv4 address which somebody on the way would call instead (Teredo, 6to4).
+ * For IPv6, everything outside 2000::/3, the only range that is given out. That covers private and link-local
+ * addresses, the prefixes of NAT64, and IPv4 addresses written as IPv6. Inside 2000::/3, the ranges for documentation,
+ * and those of protocols that carry an IPv4 address which a gateway would call instead (Teredo, 6to4).
  */
 export const refusedIpv6Ranges: readonly string[] = [
   '::/3',
@@ -53,11 +56,11 @@ export const refusedIpv6Ranges: readonly string[] = [
 
 /**
  * The machine's own addresses at this moment, as CIDR. They may be public, and a service that listens on all of them
- * would meet whoever calls from here as if it were the machine itself.
+ * would take a call from here for a call of the machine itself.
  *
- * The kernel's tables of routes say what it takes for its own. Node lists the addresses of interfaces that are plugged
- * in, but those of others are answered too, and so are whole ranges that somebody has made local. Both are asked: in a
- * confined process the tables may be out of sight.
+ * The kernel's route tables list the addresses it treats as local. Node lists the addresses of interfaces that are up,
+ * but the kernel answers on others too, and on whole ranges that were made local. Both are read: in a confined process
+ * the tables may be invisible.
  */
 export function ownRanges(): string[] {
   const listed = Object.values(networkInterfaces())
@@ -66,7 +69,7 @@ export function ownRanges(): string[] {
   return [...new Set([...listed, ...localIPv4(), ...localIPv6()])];
 }
 
-/** A leaf of the trie is an address, and below it stand the lengths and kinds of the ranges that begin there. */
+/** A leaf of the trie is an address; below it stand the lengths and kinds of the ranges that begin there. */
 function localIPv4(): string[] {
   const found: string[] = [];
   let start = '';
@@ -78,7 +81,9 @@ function localIPv4(): string[] {
   return found;
 }
 
-/** Address and length stand first, in hexadecimal, the flags last but one: of a local route the highest is set. */
+/**
+ * Address and length stand first, in hexadecimal, and the flags last but one: a local route has the highest bit set.
+ */
 function localIPv6(): string[] {
   return linesOf('/proc/net/ipv6_route').flatMap((line) => {
     const [, address, length = ''] = /^([0-9a-f]{32}) ([0-9a-f]{2}) .* [89a-f][0-9a-f]{7} +\S+$/.exec(line) ?? [];

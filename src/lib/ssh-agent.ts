@@ -5,9 +5,9 @@ import { wireReader, wireString, type SshPrivateKey } from './ssh-private-key.ts
  * An SSH agent inside this process.
  *
  * ssh connects to the socket, asks which keys there are (there is one), and asks for a signature while it
- * authenticates. The key itself never leaves this process: no file, no argument, no environment variable,
- * no second process holds it, and a `kill -9` leaves nothing but a dead socket behind. Anything else that
- * agents can do (adding keys, locking, extensions) is answered with a plain refusal, which ssh takes well.
+ * authenticates. The key never leaves this process: it is in no file, argument, environment variable or second process,
+ * and a `kill -9` leaves only a dead socket behind. All other requests to an agent (adding keys, locking, extensions)
+ * get a plain refusal, which ssh accepts.
  */
 
 const failure = 5;
@@ -29,7 +29,7 @@ export async function serveSshAgent(path: string, key: SshPrivateKey): Promise<S
   const server = createServer((client) => {
     clients.add(client);
     client.on('close', () => clients.delete(client));
-    client.on('error', () => client.destroy()); // a client that went away in mid-sentence needs no answer
+    client.on('error', () => client.destroy()); // a client that disconnected in the middle of a request needs no answer
     converse(client, key);
   });
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -18,7 +18,7 @@ export function generateSshKeyPair(comment: string): { publicKey: string; privat
 
 /** The layout is described in OpenSSH's PROTOCOL.key. */
 function privateKeyFile(publicBlob: Buffer, point: Buffer, seed: Buffer, comment: string): string {
-  const check = randomBytes(4); // the same number twice: how a reader sees that it decrypted correctly
+  const check = randomBytes(4); // the same number twice: a reader sees by it that the decryption was correct
   const secrets = Buffer.concat([
     check,
     check,

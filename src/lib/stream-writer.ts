@@ -1,15 +1,15 @@
-/** Where bytes go that somebody takes at their own pace. */
+/** A writer to a reader that reads at its own pace. */
 export interface StreamWriter {
-  /** Nothing is refused; but who goes on although it is full piles up memory. */
+  /** Accepts every piece; a caller that writes although it is full piles up memory. */
   write(piece: StreamPiece): void;
   readonly isFull: boolean;
-  /** Resolves when it is not full any more, or nobody is there any more. */
+  /** Resolves when it is not full any more, or when the reader has gone. */
   drained(): Promise<void>;
-  /** Says that nobody is there any more. */
+  /** Aborted when the reader has gone. */
   readonly signal: AbortSignal;
 }
 
-/** Bytes that are written to many connections. What a connection needs around them is made once for all of them. */
+/** Bytes that are written to many connections. Their HTTP framing is made once for all connections. */
 export class StreamPiece {
   readonly bytes: Buffer;
   #chunk: Buffer | undefined;

@@ -1,4 +1,4 @@
-/** The last bytes of what was said, however much that was. */
+/** The last bytes of an output, however long it is. */
 export interface Tail {
   add(chunk: Uint8Array): void;
   bytes(): Buffer;
@@ -10,11 +10,11 @@ export function keepTail(limit: number): Tail {
   const bytes = (): Buffer => Buffer.concat(chunks).subarray(-limit);
   return {
     add: (chunk) => {
-      // A copy, because a piece would keep alive the whole that it was cut from.
+      // A copy, because a slice would keep the whole chunk in memory.
       const kept = Buffer.from(chunk.subarray(Math.max(0, chunk.length - limit)));
       chunks.push(kept);
       size += kept.length;
-      // Put together rarely, so that many small chunks cost no more than their bytes.
+      // Concatenated rarely, so that many small chunks cost no more than their bytes.
       if (size <= 2 * limit && chunks.length <= 1024) return;
       chunks = [bytes()];
       size = chunks[0]?.length ?? 0;

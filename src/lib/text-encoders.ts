@@ -1,6 +1,6 @@
 /*
- * The ways in which libraries write a text inside a JSON document, an address or a page. They agree on how it is read,
- * and on little else.
+ * The ways in which libraries write a text inside JSON, a URL or HTML. All are read back alike, but they are written in
+ * many ways.
  */
 
 export type Encoder = (text: string) => string;
@@ -8,7 +8,10 @@ export type Encoder = (text: string) => string;
 /** As short as JSON allows. */
 export const plainJson: Encoder = (text) => JSON.stringify(text).slice(1, -1);
 
-/** What libraries escape beyond that: slashes, what HTML gives a meaning to, what is not ASCII, in either case. */
+/**
+ * The characters that libraries escape beyond that: slashes, HTML's special characters, characters outside ASCII, in
+ * either case.
+ */
 function jsonEncoder(slashes: boolean, html: RegExp | undefined, others: 'raw' | 'lower' | 'upper'): Encoder {
   return (text) => {
     const json = slashes ? plainJson(text).replaceAll('/', '\\/') : plainJson(text);
@@ -26,7 +29,7 @@ export const jsonEncoders: Encoder[] = [false, true].flatMap((slashes) =>
 );
 jsonEncoders.push((text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true)); // .NET
 
-/** JavaScript, Python, PHP and Go: what is looked for inside other encodings. */
+/** JavaScript, Python, PHP and Go: the ones that are looked for inside other encodings. */
 export const usualJson = [
   plainJson,
   jsonEncoder(false, undefined, 'lower'),
@@ -51,8 +54,8 @@ function unicode(text: string, which: RegExp, upper = false): string {
 }
 
 /**
- * Percent-encoding leaves some characters alone, and every library has its own idea of which. The names say
- * who leaves them.
+ * Percent-encoding leaves some characters unchanged, and every library has its own set. The names say which standard or
+ * library leaves them.
  */
 const leftAlone = {
   'RFC 3986': /[\w.~-]/,
@@ -81,7 +84,7 @@ const [inComponent] = urlEncoders(leftAlone.encodeURIComponent);
 const [strict, strictLower, strictPlus] = urlEncoders(leftAlone['RFC 3986']);
 const [, , inForm] = urlEncoders(leftAlone['HTML forms, Java']);
 
-/** What other encodings are put into. */
+/** The encodings that are looked for around other encodings. */
 export const usualUrl: Encoder[] = [inComponent, strict, strictLower, strictPlus, inForm];
 
 function percent(character: string): string {

@@ -1,17 +1,19 @@
 /*
- * Which colours and styles a terminal would write with, after it was told to change them (SGR, ECMA-48 8.3.117). As text
- * a style is the shortest sequence that brings a terminal there: '' is how it begins, '1;31' is bold and red. A log may
- * hold nothing but such sequences, so reading one makes no objects.
+ * The colours and styles that a terminal would use after the sequences it got (SGR, ECMA-48 8.3.117). As text, a style
+ * is the shortest sequence that sets it: '' is the default, '1;31' is bold and red. A log may hold nothing but such
+ * sequences, so reading one creates no objects.
  */
 
 const bold = 0;
 const faint = 1;
 const colour = 7;
 const ground = 8;
-/** 1 bold, 2 faint, 3 italic, 4 underlined, 7 inverse, 8 hidden, 9 struck; then the colours of the text and behind it. */
+/**
+ * 1 bold, 2 faint, 3 italic, 4 underlined, 7 inverse, 8 hidden, 9 struck; then the text's and the background's colours.
+ */
 const places: readonly number[] = [-1, bold, faint, 2, 3, -1, -1, 4, 5, 6];
 const size = 9;
-/** Above the codes of a terminal's own colours: one of 256, and one of all. */
+/** Above the codes of a terminal's own colours: one of 256, and an RGB colour. */
 const of256 = 0x1000;
 const ofAll = 0x1000000;
 
@@ -27,7 +29,7 @@ export class TextStyle {
     if (style !== '') this.change(Buffer.from(style, 'latin1'), 0, style.length);
   }
 
-  /** Takes the parameters of a sequence, which stand in these bytes. What means nothing changes nothing. */
+  /** Applies the parameters of a sequence, which stand in these bytes. Unknown parameters change nothing. */
   change(bytes: Uint8Array, from: number, to: number): void {
     const read = this.#read;
     let count = 0;

@@ -21,22 +21,24 @@ import {
 import { flushFolderOf } from './folders.ts';
 
 /**
- * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over where the value
- * belongs, so that neither a changed byte nor a value moved to another row opens.
+ * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over the value's place, so that
+ * neither a changed value nor a value moved to another row opens.
  *
- * Sealed form, in base64: version (2) · key number (4) · IV (16) · ciphertext · MAC (32). Text, because that is what both
- * databases hand over most cheaply.
+ * Sealed form, in base64: version (2) · key number (4) · IV (16) · ciphertext · MAC (32). It is text because both
+ * databases return text most cheaply.
  *
- * The master keys are lines of a file, `<number in hex>:<base64>`. The first seals, the others only open:
- * that is what makes rotation possible while servers run. A server looks at the file again when it
- * meets a key it does not know, and before it seals if the file has changed.
+ * The master keys are lines of a file, `<number in hex>:<base64>`. The first key seals, the others only open, which
+ * makes rotation possible while servers run. A server reads the file again when it meets an unknown key, and, if the
+ * file has changed, before it seals.
  */
 export interface Vault {
   seal(text: string, place: string): string;
   open(sealed: string, place: string): string;
-  /** Remembers what it opened. For what is sealed but no secret: keys that are published anyway. */
+  /** Caches the opened values. For sealed values that are no secrets, such as keys that are published anyway. */
   openPublic(sealed: string, place: string): string;
-  /** What every value sealed with the current key begins with, so that a database can look for those that do not. */
+  /**
+   * The prefix of every value sealed with the current key, by which a database finds the values sealed with another.
+   */
   currentPrefix(): string;
 }
 
@@ -48,7 +50,7 @@ export class BrokenSealError extends Error {
 }
 
 const version = 1;
-/** A multiple of three, so that it is a prefix of the base64 too. */
+/** A multiple of three, so that the header is a prefix of the base64 too. */
 const headerLength = 6;
 const ivLength = 16;
 const macLength = 32;
@@ -58,7 +60,7 @@ interface MasterKey {
   number: number;
   secret: Buffer;
 }
-/** Key objects: given plain bytes, Node would import them again for each value, at five times the cost. */
+/** Key objects: with plain bytes, Node would import the key again for each value, at five times the cost. */
 interface WorkingKeys {
   number: number;
   cipher: KeyObject;
@@ -153,19 +155,21 @@ function readMasterKeys(file: string): MasterKey[] {
       const [number = '', secret = ''] = line.trim().split(':');
       const bytes = Buffer.from(secret, 'base64');
       if (!/^[0-9a-f]{8}$/.test(number) || bytes.length !== 32) {
-        throw new Error(`${file}: key ${index + 1} is malformed`); // the line itself is a secret
+        throw new Error(`${file}: key ${index + 1} is malformed`); // the line itself is secret
       }
       return { number: Number.parseInt(number, 16), secret: bytes };
     });
 }
 
-/** Makes the first key where there is none. Of two processes that start together, the second finds the first one's. */
+/**
+ * Creates the first key where there is none. Of two processes that start together, the second finds the first's key.
+ */
 export function createMasterKey(file: string): void {
   if (existsSync(file)) return;
   const fresh = `${file}.${randomBytes(4).toString('hex')}`;
   writeKeyFile(fresh, [randomMasterKey()]);
   try {
-    linkSync(fresh, file); // unlike a rename, a link never replaces: what the other sealed already stays readable
+    linkSync(fresh, file); // unlike a rename, a link never replaces a key that the other process may have used
   } catch (error) {
     if (!existsSync(file)) throw error;
   } finally {
@@ -174,17 +178,17 @@ export function createMasterKey(file: string): void {
   flushFolderOf(file);
 }
 
-/** The numbers of the keys in the file, the one that seals first. */
+/** The numbers of the keys in the file; the sealing key comes first. */
 export function masterKeyNumbers(file: string): string[] {
   return readMasterKeys(file).map((key) => hex(key.number));
 }
 
-/** Puts a new key in front: from now on it seals, while the older ones still open. */
+/** Puts a new key first: from now on it seals, and the older ones only open. */
 export function addMasterKey(file: string): void {
   writeMasterKeys(file, [randomMasterKey(), ...readMasterKeys(file)]);
 }
 
-/** Forgets every key but the current one. What is still sealed with another is lost. */
+/** Removes every key but the current one. Values still sealed with another key are lost. */
 export function dropOldMasterKeys(file: string): void {
   writeMasterKeys(file, readMasterKeys(file).slice(0, 1));
 }
@@ -201,7 +205,7 @@ function writeMasterKeys(file: string, keys: MasterKey[]): void {
   const fresh = `${file}.new`;
   writeKeyFile(fresh, keys);
   renameSync(fresh, file);
-  flushFolderOf(file); // or the database could outlive the key that its newest values are sealed with
+  flushFolderOf(file); // otherwise the database could outlive the key that sealed its newest values
 }
 
 function writeKeyFile(file: string, keys: MasterKey[]): void {

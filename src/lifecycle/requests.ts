@@ -5,6 +5,7 @@ import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
 import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
 import type { WriteContext } from './write-context.ts';
+import { isForeign } from './forks.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
 import { holdForBuilds, isOurs } from './apply-rollup.ts';
 import {
@@ -23,10 +24,33 @@ type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
 
 const insertRequest = preparedInsert('build_requests');
 
+export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
+export type RequestEvent = (typeof requestEvents)[number];
+
+/** What a build that nobody asked for by hand goes back to. */
+export interface Trigger {
+  /** `hook:ID`, `poll` or `schedule:ID`. */
+  source: string;
+  event: Exclude<RequestEvent, 'manual'>;
+  pullRequest: bigint | null;
+  /** The branch that was pushed to, or that a pull request wants to go to; blank for a tag. */
+  targetBranch: string;
+  fromFork: boolean;
+  /** What the forge calls the person who did it; blank where nobody did. */
+  sender: string;
+  /** The full name of the ref by which the commit can be reached; blank where `commitRef` is all there is. */
+  fetchRef: string;
+  /** The branch or pull request of which a newer request may cancel older ones (triggers.ts); blank where none may. */
+  group: string;
+}
+
 /** What is asked for, and by whom. */
 export interface Asked {
   commitRef: string;
   createdBy: bigint;
+  trigger?: Trigger;
+  /** It waits until somebody of the project approves it. */
+  isHeld?: boolean;
 }
 
 /**
@@ -34,26 +58,44 @@ export interface Asked {
  * SHA is known: then the suites start at once.
  */
 export async function openRequest(context: WriteContext, project: Owned, asked: Asked): Promise<BuildRequestRow> {
+  const { trigger, isHeld = false } = asked;
   const request: BuildRequestRow = {
     id: context.ids.next(),
     project_id: project.id,
     commit_ref: asked.commitRef,
     commit_id: null,
-    build_state: buildRequestMachine.initial,
+    build_state: (isHeld && buildRequestMachine.held) || buildRequestMachine.initial,
     created_by: asked.createdBy,
     created_at: BigInt(Date.now()),
-    fetch: fetchMachine.initial,
+    fetch: (isHeld && fetchMachine.held) || fetchMachine.initial,
     branch: '',
+    trigger: trigger?.source ?? '',
+    event: trigger?.event ?? 'manual',
+    pull_request: trigger?.pullRequest ?? null,
+    target_branch: trigger?.targetBranch ?? '',
+    from_fork: trigger?.fromFork ? 1 : 0,
+    sender: trigger?.sender ?? '',
+    fetch_ref: trigger?.fetchRef ?? '',
+    concurrency_group: trigger?.group ?? '',
   };
   const { trx } = context;
-  const known = await knownCommit(context, request);
+  const known = isHeld ? undefined : await knownCommit(context, request);
   isOurs(context, request.id);
-  await insertRequest(trx, known ? { ...request, ...fetchedAs(known.commit, known.commit.branch) } : request);
+  const opened = known ? { ...request, ...fetchedAs(request, known.commit, known.commit.branch) } : request;
+  await insertRequest(trx, opened);
   await beginLog(trx, request.id, project.id, { isComplete: known !== undefined });
   announceRequest(context, request);
   if (known) await startKnown(context, project, request, known);
-  else await enqueueFetch(context, project, request.id);
-  return request;
+  else if (!isHeld) await enqueueFetch(context, project, request.id);
+  return { ...request, from_fork: opened.from_fork };
+}
+
+/** Lets a request go on that waits for it; false when it does not, or no more. */
+export async function approveRequest(context: WriteContext, project: Owned, requestId: bigint): Promise<boolean> {
+  if (!(await moveFetch(context, requestId, 'waiting'))) return false;
+  await enqueueFetch(context, project, requestId);
+  await applyLedger(context);
+  return true;
 }
 
 function announceRequest(
@@ -88,15 +130,21 @@ interface Known {
 
 async function knownCommit(context: WriteContext, request: BuildRequestRow): Promise<Known | undefined> {
   const { db, trx } = context;
-  const { project_id: project, commit_ref: ref } = request;
-  if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
+  const { project_id: project, commit_ref: commitRef } = request;
+  if (!/^[0-9a-f]{40}$/.test(commitRef)) return undefined;
   const [[commit], suites] = await Promise.all([
-    holdCommitByRef(db)(trx, { project, ref }),
-    findSuites(trx, { project, ref }), // answered when the commit is held, and so up to date
+    holdCommitByRef(db)(trx, { project, ref: commitRef }),
+    findSuites(trx, { project, ref: commitRef }), // answered when the commit is held, and so up to date
   ]);
-  if (!commit) return undefined;
+  if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
   isOurs(context, commit.id);
-  return { commit, suites: applying(suites, commit) };
+  return { commit, suites: applying(suites, commit, { ...request, ...fetchedAs(request, commit, commit.branch) }) };
+}
+
+/** Whether it is known that a commit is on the branch or has the tag that it was told of with. */
+function isOn({ branches, tags }: CommitRow, ref: string): boolean {
+  const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(ref) ?? [];
+  return kind === undefined || (JSON.parse(kind === 'heads' ? branches : tags) as string[]).includes(name);
 }
 
 /** Records how far the fetch has come, unless it is over already. */
@@ -127,10 +175,14 @@ export async function startSuites(
   branch: string,
 ): Promise<void> {
   const { trx } = context;
-  await recordFetch(trx, { id: request.id, ...fetchedAs(commit, branch) });
+  const fetched = fetchedAs(request, commit, branch);
+  await recordFetch(trx, { id: request.id, ...fetched });
   await completeLog(context.db, trx, request.id);
   await holdForBuilds(context, request.id, commit.id);
-  const suites = applying(await findSuites(trx, { project: project.id, ref: commit.ref }), commit);
+  const suites = applying(await findSuites(trx, { project: project.id, ref: commit.ref }), commit, {
+    ...request,
+    ...fetched,
+  });
   await startKnown(context, project, request, { commit, suites });
 }
 
@@ -144,17 +196,29 @@ async function startKnown(
   rollUp(context, { commit: commitId, request: requestId, project: projectId });
 }
 
-type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch'>;
+type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch' | 'from_fork'>;
 
-function fetchedAs(commit: CommitRow, branch: string): Fetched {
-  const likely = branch === '' ? ((JSON.parse(commit.branches) as string[])[0] ?? '') : branch;
-  return { commit_id: commit.id, fetch: 'done' satisfies FetchState, branch: likely };
+function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string): Fetched {
+  const branches = JSON.parse(commit.branches) as string[];
+  // A push says which of them it is about; a pull request is on none that could be told.
+  const pushed = branches.includes(request.target_branch) && request.pull_request === null ? request.target_branch : '';
+  return {
+    commit_id: commit.id,
+    fetch: 'done' satisfies FetchState,
+    branch: pushed || branch || (branches[0] ?? ''),
+    from_fork: request.from_fork === 1 || isForeign(commit) ? 1 : 0,
+  };
 }
 
 const recordFetch = preparedChange<Fetched & { id: bigint }>((db, value) =>
   db
     .updateTable('build_requests')
-    .set({ commit_id: value('commit_id'), fetch: value('fetch'), branch: value('branch') })
+    .set({
+      commit_id: value('commit_id'),
+      fetch: value('fetch'),
+      branch: value('branch'),
+      from_fork: value('from_fork'),
+    })
     .where('id', '=', value('id')),
 );
 
@@ -190,16 +254,22 @@ const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>((db, v
     .orderBy('suites.id'),
 );
 
-function applying(rows: readonly Readonly<SuiteFacts>[], commit: CommitRow): Tried[] {
-  const facts = factsOf(commit);
+function applying(rows: readonly Readonly<SuiteFacts>[], commit: CommitRow, request: BuildRequestRow): Tried[] {
+  const facts = factsOf(commit, request);
   return Array.from(Map.groupBy(rows, ({ id }) => id))
     .filter(([, rules]) => applies(rules.filter(({ subject }) => subject !== null) as unknown as Rule[], facts))
     .map(([suiteId, [suite]]) => ({ suiteId, last: Number(suite?.last ?? 0) }));
 }
 
 /** What rules look at. */
-export function factsOf(commit: CommitRow): CommitFacts {
+export function factsOf(
+  commit: CommitRow,
+  request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork'>,
+): CommitFacts {
   return {
+    event: request.event,
+    targetBranch: request.target_branch,
+    isFromFork: request.from_fork === 1,
     message: commit.message,
     branches: JSON.parse(commit.branches) as string[],
     tags: JSON.parse(commit.tags) as string[],
@@ -213,12 +283,21 @@ export function factsOf(commit: CommitRow): CommitFacts {
 
 /** Calls off the fetch and every build that is not over. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
-  const isFetched = isFinal(fetchMachine, request.fetch as FetchState);
-  const fetch = isFetched ? 'none' : (await cancel(context.db, context.trx, [request.id])).get(request.id);
-  // There are builds once the fetch is over, which it may be since the request was looked at.
-  if (fetch === undefined || fetch === 'none') await cancelBuilds(context, await buildsOf(context, request));
-  if (!isFetched && fetch !== 'signalled') await moveFetch(context, request.id, 'cancelled');
+  await callOff(context, [request]);
   await applyLedger(context);
+}
+
+/** The same for several, in the order in which rows are locked: all jobs first. */
+export async function callOff(context: WriteContext, requests: readonly BuildRequestRow[]): Promise<void> {
+  const open = requests.filter(({ fetch }) => !isFinal(fetchMachine, fetch as FetchState)).map(({ id }) => id);
+  const fetches = await cancel(context.db, context.trx, open);
+  const builds: BuildRow[] = [];
+  for (const request of requests) {
+    // There are builds once the fetch is over, which it may be since the request was looked at.
+    if ((fetches.get(request.id) ?? 'none') === 'none') builds.push(...(await buildsOf(context, request)));
+  }
+  await cancelBuilds(context, builds);
+  for (const id of open) if (fetches.get(id) !== 'signalled') await moveFetch(context, id, 'cancelled');
 }
 
 /** Tries again: all suites, or those that did not pass. False while something of the request is not over. */

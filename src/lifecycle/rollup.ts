@@ -43,6 +43,7 @@ export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 
 }
 
 const whileFetching = {
+  unapproved: 'waiting_for_approval',
   waiting: 'enqueued',
   running: 'fetching',
   errored: 'errored',

@@ -29,6 +29,9 @@ export const subjects = [
   'commit.committer_email',
   'commit.ref',
   'commit.files',
+  'request.event',
+  'request.target_branch',
+  'request.from_fork',
 ] as const;
 export type Subject = (typeof subjects)[number];
 
@@ -60,6 +63,11 @@ export interface CommitFacts {
   ref: string;
   /** The paths changed against the first parent. */
   files: readonly string[];
+  /** What the build was asked for by: a push, a schedule, somebody. */
+  event: string;
+  /** Blank where no branch was pushed to, and no pull request wants to go to one. */
+  targetBranch: string;
+  isFromFork: boolean;
 }
 
 export const longestValue = 1000;
@@ -111,6 +119,9 @@ const valuesOf: Record<Subject, (facts: CommitFacts) => readonly string[]> = {
   'commit.committer_email': ({ committerEmail }) => [committerEmail],
   'commit.ref': ({ ref }) => [ref],
   'commit.files': ({ files }) => files,
+  'request.event': ({ event }) => [event],
+  'request.target_branch': ({ targetBranch }) => (targetBranch === '' ? [] : [targetBranch]),
+  'request.from_fork': ({ isFromFork }) => [String(isFromFork)],
 };
 
 const holds: Record<Operator, (values: readonly string[], value: string) => boolean> = {

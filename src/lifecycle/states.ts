@@ -6,6 +6,9 @@
  * known already needs no fetch, so a request may go to `building` at once; one for which no suite applies has nothing
  * to build and is `passed` at once. A ref that does not exist or a key that is not installed ends it `errored`.
  *
+ * A pull request from a fork may be `waiting_for_approval` first: nothing of it is fetched until somebody of the project
+ * has approved it.
+ *
  * A **commit** has no work of its own: its state says what its builds amount to (rollup.ts). It is
  * `waiting_for_builds` until the first one starts, then `building`, then what they came to; `skipped` when no suite
  * applies to it.
@@ -39,6 +42,8 @@ type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
 export interface Machine<State extends string> {
   readonly states: readonly State[];
   readonly initial: State;
+  /** Where one may begin that has to be let go on first. */
+  readonly held?: State;
   /** The moves that the work itself makes. A state without any is final. */
   readonly moves: Moves<State>;
   /** The moves that only a person's new wish makes. */
@@ -115,6 +120,7 @@ export const commitMachine: Machine<CommitState> = {
 };
 
 export const buildRequestStates = [
+  'waiting_for_approval',
   'enqueued',
   'fetching',
   'building',
@@ -128,7 +134,9 @@ export type BuildRequestState = (typeof buildRequestStates)[number];
 export const buildRequestMachine: Machine<BuildRequestState> = {
   states: buildRequestStates,
   initial: 'enqueued',
+  held: 'waiting_for_approval',
   moves: {
+    waiting_for_approval: ['enqueued', 'fetching', 'building', 'passed', 'errored', 'cancelled'],
     enqueued: ['fetching', 'building', 'passed', 'errored', 'cancelled'],
     fetching: ['building', 'passed', 'errored', 'cancelled'],
     building: ['passed', 'failed', 'errored', 'cancelled'],
@@ -138,6 +146,7 @@ export const buildRequestMachine: Machine<BuildRequestState> = {
     cancelled: [],
   },
   again: {
+    waiting_for_approval: [],
     enqueued: [],
     fetching: [],
     building: [],
@@ -150,13 +159,16 @@ export const buildRequestMachine: Machine<BuildRequestState> = {
 };
 
 /** How far the fetch of a request has come; one half of what the request's state is made of (rollup.ts). */
-export const fetchStates = ['waiting', 'running', 'done', 'errored', 'cancelled'] as const;
+export const fetchStates = ['unapproved', 'waiting', 'running', 'done', 'errored', 'cancelled'] as const;
 export type FetchState = (typeof fetchStates)[number];
 
 export const fetchMachine: Machine<FetchState> = {
   states: fetchStates,
   initial: 'waiting',
+  held: 'unapproved',
   moves: {
+    // A pull request from a fork may have to wait for somebody of the project.
+    unapproved: ['waiting', 'cancelled'],
     // A commit that is known already needs no fetch.
     waiting: ['running', 'done', 'errored', 'cancelled'],
     // Another runner begins anew where the last one was lost.
@@ -165,7 +177,15 @@ export const fetchMachine: Machine<FetchState> = {
     errored: [],
     cancelled: [],
   },
-  again: { waiting: [], running: [], done: [], errored: ['waiting'], cancelled: ['waiting'] },
+  again: {
+    unapproved: [],
+    waiting: [],
+    running: [],
+    done: [],
+    errored: ['waiting'],
+    // Who asks for it again has approved it.
+    cancelled: ['waiting'],
+  },
 };
 
 export const deployStates = ['enqueued', 'deploying', 'deployed', 'failed', 'cancelled'] as const;

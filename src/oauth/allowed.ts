@@ -10,14 +10,14 @@ import { dropCodesOf } from './codes.ts';
 export interface AllowedApplication {
   clientId: bigint;
   name: string;
-  /** Who registered it. */
+  /** The account that registered it. */
   owner: string;
   scopes: Scope[];
   since: bigint;
   lastUsedAt: bigint | null;
 }
 
-/** By name. */
+/** Sorted by name. */
 export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApplication[]> {
   const rows = await db
     .selectFrom('access_tokens as t')
@@ -44,7 +44,7 @@ export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApp
   return [...found.values()];
 }
 
-/** Every token that the application has of this person, and every code it has not yet exchanged, stops working. */
+/** Invalidates every token that the application has of this person, and every code it has not exchanged yet. */
 export async function revoke(
   { db, ids, address }: { db: Database; ids: IdSource; address: string },
   person: { id: bigint; email: string },

@@ -10,7 +10,7 @@ import { OauthError, parametersOf, readScopes, refuseRepeated, type Parameters }
 import { isChallenge } from './pkce.ts';
 import { outOfBand, withAnswer } from './redirects.ts';
 
-/** What an application asks a person for; everything about it has been checked. */
+/** A checked request of an application for a person's permission. */
 export interface Request {
   client: Client;
   redirectUri: string;
@@ -21,7 +21,9 @@ export interface Request {
   challenge: string | undefined;
 }
 
-/** What is wrong with a request of a known application, and where the browser goes with that once the person wants it. */
+/**
+ * An error in a request of a known application, and the address to which the browser may take it if the person agrees.
+ */
 export interface Mistake {
   client: Client;
   redirectUri: string;
@@ -29,7 +31,7 @@ export interface Mistake {
   goTo: string;
 }
 
-/** The person is asked; or told what is wrong and may take that to the application; or told alone. */
+/** Ask the person; or show the error, which the person may take to the application; or only show the error. */
 export type Judgement = { ask: Request } | { mistake: Mistake } | { tell: string };
 
 export const parameterNames = [
@@ -43,9 +45,9 @@ export const parameterNames = [
 ];
 
 /**
- * RFC 6749 section 4.1.2.1: as long as it is not certain which application asks and that the address is its own, nobody
- * is sent anywhere. After that, what is wrong is the application's to know; RFC 9700 section 4.11.2: but not by itself,
- * or any link to us could be made to lead to any registered address.
+ * RFC 6749 section 4.1.2.1: until the application is known and the address is its own, the browser is not redirected.
+ * After that, errors go to the application. RFC 9700 section 4.11.2: but only when the person agrees, because otherwise
+ * a link to this server could lead to any registered address.
  */
 export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
   const parameters = parametersOf(sent);
@@ -66,7 +68,10 @@ export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
   }
 }
 
-/** RFC 9700 section 2.1: character by character. RFC 6749 section 3.1.2.3: who has one address need not name it. */
+/**
+ * RFC 9700 section 2.1: an exact comparison. RFC 6749 section 3.1.2.3: an application with one address need not send
+ * it.
+ */
 function placeOf(
   sent: RawGroup,
   parameters: Parameters,
@@ -91,7 +96,7 @@ function readRequest(
   if (responseType !== 'code' && responseType !== 'token') {
     throw new OauthError('unsupported_response_type', 'response_type is code or token');
   }
-  // Without a secret and without a verifier, nothing would bind the answer to the application that asked.
+  // Without a secret and without a verifier, nothing would bind the answer to the requesting application.
   if (responseType === 'token' && client.isPublic) {
     throw new OauthError('unauthorized_client', 'a public application uses the code flow with PKCE');
   }
@@ -102,7 +107,10 @@ function readRequest(
   return { responseType, scopes: readScopes(parameters('scope')), state: parameters('state'), challenge };
 }
 
-/** RFC 7636 section 4.4.1; `plain`, which is also what no method means, protects against nobody who can read. */
+/**
+ * RFC 7636 section 4.4.1. `plain`, which is also the default method, does not protect against an attacker who can read
+ * the request.
+ */
 function readChallenge(parameters: Parameters, client: Client): string | undefined {
   const [challenge, method] = [parameters('code_challenge'), parameters('code_challenge_method')];
   if (challenge === undefined) {
@@ -121,19 +129,19 @@ interface Place {
   state: string | undefined;
 }
 
-/** Where the browser goes with an answer: nowhere, when the application is not on the web. */
+/** The address of the answer; undefined when the application is not on the web. */
 function locationOf({ redirectUri, responseType, state }: Place, answer: Record<string, string>): string | undefined {
   if (redirectUri === outOfBand) return undefined;
   const part = responseType === 'token' ? 'fragment' : 'query';
   return withAnswer(redirectUri, part, state === undefined ? answer : { ...answer, state });
 }
 
-/** The person said no. */
+/** The person refused. */
 export function denied(request: Request): string | undefined {
   return locationOf(request, { error: 'access_denied', error_description: 'the person did not allow it' });
 }
 
-/** The person said yes: the browser goes to the application with the answer, or the person copies the code. */
+/** The person agreed: the browser takes the answer to the application, or the person copies the code. */
 export async function allowed(
   { db, ids, address }: { db: Database; ids: IdSource; address: string },
   request: Request,

@@ -5,13 +5,13 @@ import { parseId, type IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret, secretMatches } from '../lib/passwords.ts';
 import { isRedirectAddress, mostAddresses } from './redirects.ts';
 
-/** An application that was registered. */
+/** A registered application. */
 export interface Client {
   id: bigint;
   ownerId: bigint;
   name: string;
   redirectUris: readonly string[];
-  /** Distributed without a secret: it could not keep one. */
+  /** Distributed without a secret, because it could not keep one. */
   isPublic: boolean;
   createdAt: bigint;
 }
@@ -34,12 +34,12 @@ export interface ClientForm {
 
 export const longestName = 100;
 
-/** What is wrong with what somebody wants to register, in words for them. */
+/** The errors in a registration, in words for the person. */
 export function mistakesIn({ name, redirectUris }: ClientForm): { name?: string; redirectUris?: string } {
   const mistakes: { name?: string; redirectUris?: string } = {};
   if (name.trim() === '') mistakes.name = 'Give it a name.';
   else if (name.length > longestName) mistakes.name = `A name has at most ${longestName} characters.`;
-  // Who reads the name decides by it: nothing in it may turn the text around or hide.
+  // A person decides by this name: no character in it may reverse or hide text.
   else if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name) || !name.isWellFormed()) {
     mistakes.name = 'The name has characters in it that cannot be seen.';
   }
@@ -56,7 +56,7 @@ interface NewClient extends ClientForm {
   isPublic: boolean;
 }
 
-/** Registers an application. The secret is in the answer alone; a public one gets none. */
+/** Registers an application. The returned value is the only copy of its secret; a public application has none. */
 export async function insertClient(
   trx: Transaction,
   ids: IdSource,
@@ -85,7 +85,7 @@ export function applicationCreated(id: bigint, { name, redirectUris, isPublic }:
   };
 }
 
-/** What a form would change about an application. */
+/** The fields that a form would change. */
 export function changesIn(client: Client, form: ClientForm): string[] {
   const addresses = [...new Set(form.redirectUris)].join('\n');
   return [
@@ -101,7 +101,7 @@ export async function findClient(db: Queries, clientId: string | bigint): Promis
   return row && clientOf(row);
 }
 
-/** Where the application proves who it is: a secret for one that has a secret, none for one that has none. */
+/** Authenticates an application: one with a secret must send it, one without must send none. */
 export async function clientWithSecret(
   db: Queries,
   clientId: string,
@@ -116,13 +116,13 @@ export async function clientWithSecret(
   return isProven ? clientOf(row) : undefined;
 }
 
-/** The applications that a person registered, oldest first. */
+/** A person's applications, oldest first. */
 export async function clientsOf(db: Queries, ownerId: bigint): Promise<Client[]> {
   const rows = await db.selectFrom('oauth_clients').selectAll().where('owner_id', '=', ownerId).orderBy('id').execute();
   return rows.map(clientOf);
 }
 
-/** Everybody's, for the operator, oldest first. */
+/** The applications of all accounts, for the operator, oldest first. */
 export async function allClients(db: Queries): Promise<(Client & { owner: string })[]> {
   const rows = await db
     .selectFrom('oauth_clients as c')
@@ -140,7 +140,7 @@ export async function updateClient(trx: Transaction, { id }: Client, form: Clien
   await trx.updateTable('oauth_clients').set(change).where('id', '=', id).execute();
 }
 
-/** The old secret stops working at once; tokens that people gave stay. */
+/** The old secret is invalid at once; existing tokens stay valid. */
 export async function renewSecret(trx: Transaction, { id }: Client): Promise<string> {
   const secret = randomSecret('hrs');
   await trx
@@ -151,7 +151,7 @@ export async function renewSecret(trx: Transaction, { id }: Client): Promise<str
   return secret;
 }
 
-/** With everything that people gave it. */
+/** Also deletes its tokens and codes. */
 export async function deleteClient(trx: Transaction, { id }: Client): Promise<void> {
   await trx.deleteFrom('oauth_clients').where('id', '=', id).execute();
 }

@@ -10,14 +10,14 @@ import type { Client } from './clients.ts';
 import { verifierFits } from './pkce.ts';
 
 /**
- * A code stands for what a person has just allowed, for ten minutes and for one exchange. The exchange deletes it and
- * writes its hash beside the token it gave, so a code that comes again is recognised for as long as that token lives.
+ * A code stands for a person's permission, for ten minutes and for one exchange. The exchange deletes the code and
+ * stores its hash with the new token, so a second use of the code is detected while that token exists.
  */
 const lifetime = 10 * 60 * 1000;
 
 export interface Allowed extends Grant {
   redirectUri: string;
-  /** Whether the application named the address itself, or left it at the only one it has. */
+  /** Whether the application sent the address, or relied on its only one. */
   redirectUriSent: boolean;
   challenge: string | undefined;
 }
@@ -43,7 +43,7 @@ export interface Redemption {
   code: string;
   redirectUri: string | undefined;
   verifier: string | undefined;
-  /** Where the request comes from. */
+  /** The client's address. */
   address: string;
 }
 
@@ -53,8 +53,8 @@ export interface Redeemed {
 }
 
 /**
- * Gives the token for a code, or nothing. A request that does not fit leaves the code as it was: 256 random bits are
- * not found by trying, and an application that sent a wrong field can still mend it.
+ * Exchanges a code for a token, or returns nothing. A request that does not match leaves the code valid: 256 random
+ * bits cannot be guessed, and an application that sent a wrong field can correct it.
  */
 export async function redeem(
   db: Database,
@@ -71,7 +71,7 @@ export async function redeem(
       .select(['u.suspended', 'u.email'])
       .where('c.code_hash', '=', codeHash)
       .executeTakeFirst();
-    // RFC 6749 section 4.1.2: used more than once, a code takes back what it gave.
+    // RFC 6749 section 4.1.2: a second use of a code revokes its token.
     if (!found) {
       await takeBack(trx, ids, client, { codeHash, address: redemption.address });
       return undefined;
@@ -81,7 +81,7 @@ export async function redeem(
       .deleteFrom('oauth_codes')
       .where('id', '=', found.id)
       .executeTakeFirst();
-    // Somebody else redeemed it between the two statements.
+    // Another request redeemed it between the two statements.
     if (deleted !== 1n) {
       await takeBack(trx, ids, client, { codeHash, address: redemption.address });
       return undefined;
@@ -95,7 +95,7 @@ export async function redeem(
   });
 }
 
-/** An application acts for a person. */
+/** An application that acts for a person. */
 function acting({ name }: Client, actor: { id: bigint; email: string }, address: string): Doer {
   return { actor, via: 'token', application: name, address };
 }
@@ -119,18 +119,18 @@ async function takeBack(
 }
 
 function isFit(code: OauthCodeRow, client: Client, { redirectUri, verifier }: Redemption): boolean {
-  // RFC 6749 section 4.1.3: the code is this application's own, and its ten minutes (section 4.1.2) are not over.
+  // RFC 6749 section 4.1.3: the code belongs to this application, and its ten minutes (section 4.1.2) are not over.
   if (code.client_id !== client.id || code.expires_at <= BigInt(Date.now())) return false;
-  // RFC 6749 section 4.1.3: an address that was named when asking is named again, and is the same.
+  // RFC 6749 section 4.1.3: an address that was sent with the first request is sent again unchanged.
   if (redirectUri === undefined ? code.redirect_uri_sent === 1 : redirectUri !== code.redirect_uri) return false;
-  // RFC 9700 section 4.8.2: a verifier for a code that was asked for without a challenge shows that somebody took the
-  // challenge away, or put another code in.
+  // RFC 9700 section 4.8.2: a verifier for a code that was requested without a challenge shows that an attacker removed
+  // the challenge, or injected another code.
   if (code.code_challenge === null) return verifier === undefined && !client.isPublic;
-  // RFC 7636 section 4.6, for every code that was asked for with a challenge, whoever asked.
+  // RFC 7636 section 4.6, for every code that was requested with a challenge, by any application.
   return verifier !== undefined && verifierFits(verifier, code.code_challenge);
 }
 
-/** What a person takes back from an application holds also for what it has not fetched yet. */
+/** When a person revokes an application, codes it has not exchanged yet are deleted too. */
 export async function dropCodesOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
   const codes = trx.deleteFrom('oauth_codes').where('user_id', '=', userId).where('client_id', '=', clientId);
   return Number((await codes.executeTakeFirst()).numDeletedRows);

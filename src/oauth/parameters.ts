@@ -2,12 +2,12 @@ import { scopes as known, type Scope } from '../http/route.ts';
 import { repeated, type RawGroup } from '../http/raw.ts';
 
 /**
- * Parameters of an OAuth request. RFC 6749 sections 3.1 and 3.2: one without a value counts as not sent, one that we
- * do not know is passed over, and none may be sent twice.
+ * Parameters of an OAuth request. RFC 6749 sections 3.1 and 3.2: a parameter without a value counts as not sent, an
+ * unknown one is ignored, and none may be sent twice.
  */
 export type Parameters = (name: string) => string | undefined;
 
-/** The error codes of RFC 6749 that we answer with (sections 4.1.2.1 and 5.2). */
+/** The error codes of RFC 6749 that are used here (sections 4.1.2.1 and 5.2). */
 export type OauthErrorCode =
   | 'invalid_request'
   | 'invalid_client'
@@ -45,13 +45,13 @@ export function refuseRepeated(sent: RawGroup, names: readonly string[]): void {
   }
 }
 
-/** Without any, an application learns whom it acts for and nothing else. */
+/** Without a scope, an application only learns whom it acts for. */
 const leastScope: Scope = 'user';
 
-/** RFC 6749 section 3.3 puts spaces between scopes; commas do as well. */
+/** RFC 6749 section 3.3 separates scopes by spaces; commas are accepted too. */
 export function readScopes(text: string | undefined): Scope[] {
   const names = (text ?? '').split(/[ ,]+/).filter((name) => name !== '');
   const unknown = names.find((name) => !Object.hasOwn(known, name));
-  if (unknown !== undefined) throw new OauthError('invalid_scope', 'there is a scope in it that does not exist');
+  if (unknown !== undefined) throw new OauthError('invalid_scope', 'one of the scopes does not exist');
   return names.length === 0 ? [leastScope] : ([...new Set(names)] as Scope[]);
 }

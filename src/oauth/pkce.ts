@@ -1,13 +1,13 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 
-/** RFC 7636: whoever redeems a code proves to be the one who asked for it. */
+/** RFC 7636: proves that the application that redeems a code is the one that requested it. */
 
 /** Section 4.2: the base64url form of 32 bytes. */
 export function isChallenge(text: string): boolean {
   return /^[\w-]{43}$/.test(text);
 }
 
-/** Section 4.6, with the one method we take, S256. Section 4.1 says what a verifier looks like. */
+/** Section 4.6, with the only accepted method, S256. Section 4.1 defines the form of a verifier. */
 export function verifierFits(verifier: string, challenge: string): boolean {
   if (!/^[\w.~-]{43,128}$/.test(verifier)) return false;
   const expected = Buffer.from(challenge);

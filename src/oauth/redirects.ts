@@ -1,4 +1,4 @@
-/** Where an application gets its answer, and how the answer gets there. */
+/** The address where an application gets its answer, and how the answer is added to it. */
 
 /** Not an address: the code is shown to the person, who copies it into the application. */
 export const outOfBand = 'urn:ietf:wg:oauth:2.0:oob';
@@ -7,10 +7,10 @@ const longestAddress = 2000;
 export const mostAddresses = 20;
 
 /**
- * Whether an address may be registered. It is sent back in a header, so it is plain ASCII. RFC 6749 section 3.1.2: it
- * is absolute and has no fragment, where the answer of the implicit flow goes. Beside the web's schemes there are those
- * that belong to an installed application, which have a dot in them (RFC 8252 section 7.1): so neither `javascript:`
- * nor `data:` nor anything else that a browser gives a meaning to can be one.
+ * Whether an address may be registered. It is sent in a header, so it is plain ASCII. RFC 6749 section 3.1.2: it is
+ * absolute and has no fragment, which the implicit flow uses for its answer. Besides the web's schemes, only schemes of
+ * installed applications are allowed, which contain a dot (RFC 8252 section 7.1). This excludes `javascript:`, `data:`
+ * and every other scheme with a meaning for browsers.
  */
 export function isRedirectAddress(text: string): boolean {
   if (text === outOfBand) return true;
@@ -22,7 +22,7 @@ export function isRedirectAddress(text: string): boolean {
   return protocol.includes('.');
 }
 
-/** The address with the answer added: in its query, or in its fragment, which the browser keeps to itself. */
+/** Adds the answer to the address: to its query, or to its fragment, which the browser does not send. */
 export function withAnswer(address: string, part: 'query' | 'fragment', answer: Record<string, string>): string {
   const encoded = new URLSearchParams(answer).toString();
   if (part === 'fragment') return `${address}#${encoded}`;
@@ -30,9 +30,9 @@ export function withAnswer(address: string, part: 'query' | 'fragment', answer: 
 }
 
 /**
- * What a content security policy calls the place that an answer goes to. Chromium applies `form-action` also to where
- * a form's answer redirects, so the form that allows an application must name the application's own origin. The
- * policy's grammar has no IPv6 addresses: there the scheme has to do.
+ * The source for the address in a content security policy. Chromium applies `form-action` also to the redirect after a
+ * form, so the form that allows an application must name the application's origin. The policy's grammar has no IPv6
+ * addresses: for them only the scheme is named.
  */
 export function policySource(address: string): string | undefined {
   if (address === outOfBand) return undefined;

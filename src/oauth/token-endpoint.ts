@@ -14,16 +14,16 @@ import { OauthError, parametersOf, refuseRepeated, type Parameters } from './par
 export interface TokenServices {
   db: Database;
   ids: IdSource;
-  /** Whether a proxy on this machine says where requests come from. */
+  /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
-  /** What an error that is ours is written to. */
+  /** Called with internal errors. */
   onTrouble: (error: unknown, requestId: string) => void;
 }
 
 const largestForm = 16 * 1024;
 const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier'];
 
-/** RFC 6749 section 3.2: where applications exchange a code for a token. Its answers have no envelope. */
+/** RFC 6749 section 3.2: applications exchange a code for a token here. The answers have no envelope. */
 export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
   const route: BareRoute<void, RawGroup> = {
     method: 'POST',
@@ -41,13 +41,13 @@ export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
   return {
     provenBy: 'client',
     isCounted: true,
-    admit: async () => {}, // the application says who it is in the body
+    admit: async () => {}, // the application authenticates in the body
     routes: [route],
     refuse: (error, head) => errorAnswer(error, head, services),
   };
 }
 
-/** RFC 6749 section 2.3.1: by Basic or in the body, and not by both. What stands in the address is not looked at. */
+/** RFC 6749 section 2.3.1: with Basic or in the body, and not both. The query is ignored. */
 async function identify(header: string | undefined, parameters: Parameters, { read }: Database): Promise<Client> {
   const basic = header === undefined ? undefined : readBasic(header);
   const [id, secret] = [parameters('client_id'), parameters('client_secret')];
@@ -55,20 +55,21 @@ async function identify(header: string | undefined, parameters: Parameters, { re
     throw new OauthError('invalid_request', 'the application identified itself in two ways');
   }
   const claimed = basic ?? { id, secret };
-  if (claimed.id === undefined) throw new OauthError('invalid_client', 'the application did not say which one it is');
+  if (claimed.id === undefined) throw new OauthError('invalid_client', 'client_id is missing');
   const client = await clientWithSecret(read, claimed.id, claimed.secret);
-  if (!client) throw new OauthError('invalid_client', 'there is no such application, or its secret is another');
+  if (!client) throw new OauthError('invalid_client', 'the application is unknown, or its secret is wrong');
   return client;
 }
 
 function readBasic(header: string): { id: string; secret: string | undefined } {
   const [, encoded = ''] = /^basic +(\S+)$/i.exec(header) ?? [];
   const [, id, secret] = /^([^:]+):(.*)$/s.exec(Buffer.from(encoded, 'base64').toString()) ?? [];
-  if (id === undefined || secret === undefined) throw new OauthError('invalid_client', 'it takes Basic or a form');
+  if (id === undefined || secret === undefined)
+    throw new OauthError('invalid_client', 'the credentials are not in Basic form');
   return { id: formDecoded(id), secret: secret === '' ? undefined : formDecoded(secret) };
 }
 
-/** RFC 6749 section 2.3.1: both halves are encoded as in a form before they are put together. */
+/** RFC 6749 section 2.3.1: both parts are form-encoded before they are joined. */
 function formDecoded(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));
@@ -87,16 +88,16 @@ async function exchange(client: Client, parameters: Parameters, address: string,
   const [redirectUri, verifier] = [parameters('redirect_uri'), parameters('code_verifier')];
   const redemption = { code, redirectUri, verifier, address };
   const redeemed = await redeem(db, ids, client, redemption).catch((error: unknown) => {
-    if (isForeignKeyViolation(error)) return undefined; // the application was deleted in this very moment
+    if (isForeignKeyViolation(error)) return undefined; // the application was deleted at this moment
     throw error;
   });
   if (!redeemed) {
-    throw new OauthError('invalid_grant', 'the code is unknown, used, too old, or was given for something else');
+    throw new OauthError('invalid_grant', 'the code is unknown, used, too old, or was issued for another request');
   }
   return redeemed;
 }
 
-/** RFC 6749 section 5.1: nobody keeps an answer that has a token in it. */
+/** RFC 6749 section 5.1: an answer with a token must not be cached. */
 function answer(status: number, content: object, headers: Record<string, string> = {}): BareAnswer {
   return { status, headers: { 'cache-control': 'no-store', pragma: 'no-cache', ...headers }, content };
 }
@@ -104,7 +105,7 @@ function answer(status: number, content: object, headers: Record<string, string>
 /** RFC 6749 section 5.2. */
 function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: TokenServices): BareAnswer {
   const known = error instanceof OauthError ? error : unreadableBody(error);
-  // Whoever asks again with the same code is answered once the database is back.
+  // A repeated request with the same code succeeds once the database is back.
   if (isUnavailable(error)) return answer(503, { error: 'temporarily_unavailable' });
   if (!known) {
     onTrouble(error, id);
@@ -119,5 +120,5 @@ function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: Token
 function unreadableBody(error: unknown): OauthError | undefined {
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   const isTheirs = error instanceof ApiError || (status >= 400 && status < 500);
-  return isTheirs ? new OauthError('invalid_request', 'the request is not a form that can be read') : undefined;
+  return isTheirs ? new OauthError('invalid_request', 'the form cannot be read') : undefined;
 }

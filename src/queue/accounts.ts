@@ -5,28 +5,28 @@ import { laneIsFree } from './lanes.ts';
 import { forKinds, sameAccount } from './statements.ts';
 
 /**
- * Which account is served next: of those that have something waiting and may have more under way, the one with the
- * fewest jobs under way, and of several the one that has waited longest since it was last served.
+ * Which account is served next. Candidates have a waiting job and are below their limit of jobs under way. The account
+ * with the fewest jobs under way is next, and among several the one that was last served longest ago.
  *
- * Both ways to it follow indexes, however long the queue is. The first account in the order of turns that waits and has
- * nothing under way is the one; those that are passed over on the way there have something under way, which runners
- * have room for few of, or have had nothing to do for a while and are soon forgotten (turns.ts). Where there is none,
- * those that have something under way are counted.
+ * Both queries follow indexes, however long the queue is. First comes the first account in the order of turns that has
+ * a waiting job and none under way. The accounts skipped on the way have jobs under way, which runners have room for
+ * few of, or had no jobs for a while and are soon removed (turns.ts). If there is no such account, the jobs under way
+ * are counted by account.
  *
- * What is under way is counted each time and not kept in a column: so nothing can put it wrong. How several servers that
- * claim at once keep out of each other's way is told in claiming.ts.
+ * Jobs under way are counted each time and not kept in a column, so the count cannot go wrong. claiming.ts tells how
+ * several servers claim at once without conflicts.
  */
 export interface Serving {
   kinds: readonly string[];
-  /** An account with so many under way is not served; 0 for no such bound. */
+  /** An account with this many jobs under way is not served; 0 for no limit. */
   mostRunning?: number | undefined;
-  /** A runner that is bound to accounts: only those are served. */
+  /** A runner that is bound to accounts: only their jobs are served. */
   boundAs?: bigint | undefined;
 }
 
 export interface NextAccount {
   account_id: bigint;
-  /** How many it has under way. */
+  /** How many jobs it has under way. */
   running: bigint | number;
 }
 
@@ -44,7 +44,7 @@ const finders = forEachKind((db) =>
   }),
 );
 
-/** The account that is served at this moment. */
+/** The account that is served next. */
 export async function nextAccount(
   db: Database,
   queries: Queries,
@@ -65,7 +65,7 @@ export function mostOf(mostRunning = 0): bigint {
 
 type Find = (queries: Queries, values: Values) => Promise<readonly Readonly<NextAccount>[]>;
 
-/** Those that have nothing under way, in their turns. */
+/** Accounts without jobs under way, in the order of their turns. */
 function findIdle(db: Database, kinds: RawBuilder<string>[], isBound: boolean): Find {
   return prepared<Values, NextAccount>((queries, value) =>
     queries
@@ -79,7 +79,7 @@ function findIdle(db: Database, kinds: RawBuilder<string>[], isBound: boolean): 
   );
 }
 
-/** Those that have something under way and may have more, the ones with the least first. */
+/** Accounts with jobs under way and below the limit, the one with the fewest first. */
 function findBusy(db: Database, kinds: RawBuilder<string>[], isBound: boolean): Find {
   return prepared<Values, NextAccount>((queries, value) =>
     queries
@@ -105,8 +105,8 @@ function findBusy(db: Database, kinds: RawBuilder<string>[], isBound: boolean): 
 type Value = <Name extends keyof Values>(name: Name) => Values[Name];
 
 /*
- * Whether there is any is asked as which one is the first: PostgreSQL would turn "exists" into a join, and look at all
- * that wait to find out about one account. For the same reason see `sameAccount`.
+ * Asks for the first row instead of "exists": PostgreSQL would turn "exists" into a join, and read all waiting jobs for
+ * one account. `sameAccount` has the same reason.
  */
 
 function oldestWaiting(db: Database, queries: Queries, kinds: RawBuilder<string>[], value: Value, account: string) {

@@ -8,13 +8,13 @@ import type { ClaimedJob } from './queue.ts';
 import { forKinds } from './statements.ts';
 
 /**
- * Claims where several servers make them at once, on PostgreSQL: which account is next, its oldest job, the claim on it
- * and the account's place behind the others, in one statement.
+ * Claims on PostgreSQL, where several servers claim at once. One statement finds the next account and its oldest job,
+ * claims the job, and moves the account behind the others.
  *
- * Who claims holds the turn of the account it serves, so others who claim at the same moment pass over it and serve the
- * next one. Where no other waits, they take the account's next job all the same: nobody waits for anybody. Only where an
- * account may have so many under way and no more does it have to be one after the other. Then a claim counts only if
- * nobody has claimed for the account since its jobs were counted, which its turn shows, and who finds it held waits.
+ * A claim locks the turn of its account, so concurrent claims skip that account and serve the next one. If no other
+ * account has a waiting job, they take the next job of the same account: no claim waits for another. Only with a limit
+ * of jobs under way must the claims of an account come one after the other. Then a claim counts only if no other claim
+ * for the account was made since its jobs were counted, which its turn shows; a claim that finds the turn locked waits.
  */
 export interface Taking extends Serving {
   name: string;
@@ -35,10 +35,10 @@ interface Values {
 
 type Value = <Name extends keyof Values>(name: Name) => Values[Name];
 
-/** What was taken, if anything, the first of the accounts that something waits for, and how many there are. */
+/** The claimed job, if any, the first account with a waiting job, and how many such accounts there are. */
 type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null; accounts: bigint; is_more: boolean };
 
-/** Where others hold the first accounts, the next ones are tried. */
+/** If other claims hold the first accounts, the next ones are tried, up to this many. */
 const mostTried = 16;
 
 const takes = forKinds((kinds) => {
@@ -49,7 +49,7 @@ const takes = forKinds((kinds) => {
   return { all: [make(false, false), make(false, true)], some: [make(true, false), make(true, true)] };
 });
 
-/** The job whose turn it is; `overtaken` when somebody else was quicker. */
+/** Claims the next job; `overtaken` when another claim was faster. */
 export async function takeNext(
   trx: Transaction,
   { kinds, mostRunning = 0, boundAs, name, holder, seconds, turn }: Taking,
@@ -57,14 +57,14 @@ export async function takeNext(
   const isBounded = mostRunning > 0;
   const { all, some } = takes(kinds);
   const take = (boundAs === undefined ? all : some)[Number(isBounded)];
-  if (!take) throw new Error('there is a statement for each');
+  if (!take) throw new Error('no claim statement for these options');
   const clock = { now: BigInt(Date.now()), ms: BigInt(seconds * 1000) };
   const values = { ...clock, most: mostOf(mostRunning), runner: boundAs ?? 0n, claim: name, holder, turn };
   const [taken] = await take(trx, values);
   if (!taken || taken.first === null) return undefined;
   const { first, accounts, is_more: isMore, ...job } = taken;
   if (job.id === null) {
-    // What waits for the one account there is, others are just taking. Were it more, it would have been found.
+    // There is one account, and other claims hold all its waiting jobs: a free job would have been found.
     if (!isBounded && accounts === 1n) return undefined;
     if (isBounded) await waitForTurn(trx, { account: first });
     return 'overtaken';
@@ -75,7 +75,7 @@ export async function takeNext(
   return 'overtaken';
 }
 
-/** Two jobs of one lane can have been claimed at the same moment: the lane is held, and looked at then. */
+/** Two jobs of one lane may have been claimed at the same moment, so the lane is locked and checked. */
 async function isAlone(trx: Transaction, lane: string, id: bigint): Promise<boolean> {
   const { rows } = await sql<{ held: boolean }>`
     select pg_try_advisory_xact_lock(hashtextextended(${lane}, 0)) as held
@@ -85,16 +85,19 @@ async function isAlone(trx: Transaction, lane: string, id: bigint): Promise<bool
   return (await others.where('id', '!=', id).executeTakeFirst()) === undefined;
 }
 
-/** With empty hands, together with all others who wait, and let go at once: who waited begins anew. */
+/**
+ * Waits for the turn with a shared lock, which all waiting claims get together. The transaction then ends and the claim
+ * is tried again.
+ */
 const waitForTurn = prepared<{ account: bigint }, { turn: bigint }>((db, value) =>
   db.selectFrom('queue_turns').select('turn').where('account_id', '=', value('account')).forShare(),
 );
 
 /*
- * An account's jobs are looked for from its number on and up to it: told that the account is the same, PostgreSQL would
- * as soon go through everybody's jobs by age until one of this account comes. And whether there is any is asked as which
- * one is the first, because it would turn "exists" into a join and look at all that wait. What is taken was found to be
- * unclaimed and is held: to ask for that again would lead it along all that is unclaimed.
+ * The account's number is compared as a range: with an equality, PostgreSQL may read the jobs of all accounts by age
+ * until it finds one of this account. The first row is asked for instead of "exists", which PostgreSQL would turn into
+ * a join over all waiting jobs. The update does not check again that the job is unclaimed, which is known and locked:
+ * the condition would make PostgreSQL read all unclaimed jobs.
  */
 function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, isBounded: boolean): RawBuilder<Taken> {
   const kind = sql.join(kinds);
@@ -106,7 +109,7 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
     where jobs.account_id >= ${account} and jobs.account_id <= ${account} and jobs.claim is null
       and jobs.kind in (${kind}) and jobs.run_after <= ${value('now')} and ${laneIsFree('jobs')}
     order by jobs.account_id, jobs.run_after, jobs.id limit 1`;
-  // Kind by kind, which leads along the index of those that are due.
+  // One query per kind, which follows the index of due jobs.
   const more = sql.join(
     kinds.map(
       (one) => sql`exists (

@@ -3,15 +3,16 @@ import type { Database, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 
 /**
- * Jobs of one lane are done one after the other, in the order of their numbers. What may be begun is decided by
- * `laneIsFree`. Those that stand behind another are not due: however many they are, whoever claims does not walk past
- * them. Whoever takes a job out of a lane lets the next one move up.
+ * Jobs of one lane run one after the other, in the order of their numbers. `laneIsFree` decides whether a job may
+ * begin. Jobs behind another one are not due, so a claim does not read them, however many they are. When a job leaves
+ * its lane, the next one becomes due.
  */
 const inLine = 2n ** 62n;
 
 /**
- * It is the first of its lane, and none is claimed: a server whose clock is behind numbers new ones low. Which one is the
- * first is asked along the index of lanes; whether there is an earlier one, PostgreSQL would as soon look for among all.
+ * Whether the job is the first of its lane and none of the lane is claimed. Both are checked, because a server whose
+ * clock is behind gives low numbers to new jobs. The first job is found by the index of lanes; to find an earlier one,
+ * PostgreSQL may read all jobs.
  */
 export function laneIsFree(job: string): RawBuilder<SqlBool> {
   const [id, lane] = [sql.ref(`${job}.id`), sql.ref(`${job}.lane`)];
@@ -24,7 +25,7 @@ export function laneIsFree(job: string): RawBuilder<SqlBool> {
   )`;
 }
 
-/** A new job as it goes into its lane. */
+/** The row of a new job that joins its lane. */
 export async function putInLine(db: Database, trx: Transaction, job: JobRow): Promise<JobRow> {
   if (job.lane === null) return job;
   await holdLane(db, trx, job.lane);
@@ -33,7 +34,7 @@ export async function putInLine(db: Database, trx: Transaction, job: JobRow): Pr
   return (await ahead.limit(1).executeTakeFirst()) ? { ...job, run_after: inLine } : job;
 }
 
-/** Jobs were taken out of these lanes: in each, the next one is due. */
+/** Jobs left these lanes: the next job of each lane becomes due. */
 export async function moveUp(db: Database, trx: Transaction, lanes: readonly (string | null)[]): Promise<void> {
   const left = new Set(lanes.filter((lane) => lane !== null));
   for (const lane of [...left].toSorted()) {
@@ -48,7 +49,7 @@ export async function moveUp(db: Database, trx: Transaction, lanes: readonly (st
   }
 }
 
-/** Who goes into a lane and who moves the next one up do not do so at the same moment, or neither would see the other. */
+/** Joining a lane and moving it up must not run at the same moment, because neither would see the other. */
 async function holdLane({ inTurns }: Database, trx: Transaction, lane: string): Promise<void> {
   if (!inTurns) await sql`select pg_advisory_xact_lock(hashtextextended(${lane}, 1))`.execute(trx);
 }

@@ -3,14 +3,14 @@ import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 
 /**
- * Which claims have lapsed: those that were not extended for a while. That is found out by watching and not by the time
- * that stands in the store: the clock of a machine may be set while builds run, by hours, and then all of them would be
- * lost at once, or none for hours. Each extension changes what stands there; a claim that stays as it is for its time,
- * by the clock of the process that watches, which nobody sets, has lapsed.
+ * Which claims have expired: those that were not extended for a while. This is found by watching, not by the time in
+ * the store: a machine's clock may be set by hours while builds run, and then all claims would expire at once, or none
+ * for hours. Each extension changes the stored time. A claim whose stored time stays the same for its duration has
+ * expired, by the clock of the watching process, which cannot be set.
  *
- * Only time counts in which somebody looked: while this server stood still or the database was away, nobody could extend
- * anything. So one that starts gives every claim its time, and a little more, because its holder may just be waiting
- * before it knocks again. Servers that share a database all watch, and meet at the row of the job.
+ * Only watched time counts: while this server was stopped or the database was unreachable, claims could not be
+ * extended. So a server that starts gives every claim its full time, and a little more, because the holder may be
+ * waiting before its next attempt. All servers on a database watch, and the row of the job keeps them apart.
  */
 export interface LapseWatch {
   look(): Promise<LapsedClaim[]>;
@@ -19,17 +19,17 @@ export interface LapseWatch {
 export type LapsedClaim = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id'> & { claim: string };
 
 export interface LapseTimes {
-  /** How long a claim on a job of that kind holds without being extended, in milliseconds. */
+  /** How long a claim on a job of that kind lasts without an extension, in milliseconds. */
   claimMs: (kind: string) => number;
-  /** What those that were there before this server get beside it. */
+  /** The extra time for claims from before this server's start. */
   atStart: number;
-  /** How often somebody looks; a longer time between two looks counts as no more than two such pauses. */
+  /** The pause between two looks; a longer time counts as two pauses at most. */
   everyMs: number;
 }
 
 interface Seen {
   until: bigint | null;
-  /** For how long it has stayed as it is, in time that was watched. */
+  /** How long the stored time has stayed the same, in watched time. */
   age: number;
 }
 
@@ -58,7 +58,7 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
   };
 }
 
-/** What stands in the store where a holder is known to be gone: such a claim has lapsed at once. */
+/** The stored time where a holder is known to be gone: such a claim has expired at once. */
 export const nobodys = 0n;
 
 type ClaimedRow = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'claim' | 'claimed_until'>;

@@ -21,52 +21,52 @@ import {
 } from './statements.ts';
 
 /**
- * The durable queue. A job is put in within the transaction that causes it, claimed by somebody for a while, kept by
- * extending the claim, and taken out by whoever holds the claim in the transaction that settles it. What it means is
- * not known here.
+ * The durable queue. A job is added in the transaction that causes it, claimed for a while, kept by extending the
+ * claim, and removed by the claim's holder in the transaction that settles it. The queue does not know the meaning of a
+ * job.
  *
- * Accounts share what there is: each claim serves the one with the fewest jobs under way, so neither a thousand jobs of
- * one nor its long ones hold up another's single job by more than one job (accounts.ts). Within an account the oldest
- * comes first. Jobs of one lane go one after the other.
+ * Accounts share the runners: each claim serves the account with the fewest jobs under way, so neither a thousand jobs
+ * nor long jobs of one account delay another account's single job by more than one job (accounts.ts). Within an account
+ * the oldest job comes first. Jobs of one lane run one after the other.
  */
 export interface NewJob {
   kind: string;
   subjectId: bigint;
   accountId: bigint;
   lane?: string;
-  /** How often it was tried before, where it goes on with the work of another job. */
+  /** How often it was tried before, where it continues the work of another job. */
   tries?: number;
-  /** Not before this moment. */
+  /** The job is not due before this moment. */
   runAfter?: number;
-  /** Somebody waits for its end: it stands before all other jobs of its account. */
+  /** A caller waits for its end: it comes before all other jobs of its account. */
   isAwaited?: boolean;
 }
 
-/** A job that somebody holds. */
+/** A claimed job. */
 export interface ClaimedJob extends JobRow {
   claim: string;
-  /** Whether nothing else waited when it was claimed, where that is known. */
+  /** Whether no other job waited when it was claimed, where that is known. */
   isLast?: boolean;
 }
 
-/** Announced when there may be something to claim. */
+/** Announced when there may be a job to claim. */
 export const queueTopic = 'queue';
-/** Announced when a holder should look at its claims. */
+/** Announced when holders should check their claims. */
 export const claimsTopic = 'claims';
 
-/** Puts jobs into the queue. */
+/** Adds jobs to the queue. */
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
   const { laned = [], others = [] } = Object.groupBy(
     jobs.map((job) => rowOf(numberFor(ids.next(), job), job)),
     ({ lane }) => (lane === null ? 'others' : 'laned'),
   );
   await insertJobs(trx, ...others);
-  for (const job of laned) await insertJobs(trx, await putInLine(db, trx, job)); // each sees the one before it
+  for (const job of laned) await insertJobs(trx, await putInLine(db, trx, job)); // each job sees the one before it
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
   await db.announce(trx, queueTopic);
 }
 
-/** An account's jobs are begun in the order of their numbers; below zero is before all others. */
+/** An account's jobs begin in the order of their numbers; a negative number comes before all others. */
 function numberFor(id: bigint, { isAwaited = false }: NewJob): bigint {
   return isAwaited ? -id : id;
 }
@@ -93,13 +93,13 @@ interface Claiming extends Serving {
   holder: string;
   seconds: number;
   turn: bigint;
-  /** What the claim is called; nobody else can guess it. */
+  /** The name of the claim; it cannot be guessed. */
   name?: string;
 }
 
 /**
- * Takes the job whose turn it is, for `seconds`; undefined when none waits that may be begun. `overtaken` when somebody
- * else was quicker: there may be more, for another transaction to look at. One transaction claims once.
+ * Claims the next job for `seconds`; undefined when no waiting job may begin. `overtaken` means that another claim was
+ * faster: there may be more jobs, for another transaction. One transaction claims at most once.
  */
 export async function claim(
   db: Database,
@@ -119,7 +119,7 @@ export async function claim(
   return { ...job, ...taken };
 }
 
-/** Takes a job of a kind that accounts have no shares of: what servers do themselves. The one that is due longest. */
+/** Claims a job of a kind that servers run themselves, without shares of accounts. The one that is due longest. */
 export async function claimAny(
   db: Database,
   trx: Transaction,
@@ -140,7 +140,7 @@ export async function claimAny(
   return { ...job, ...taken };
 }
 
-/** Takes back a job whose claim was undone with the rest of its transaction. It counts as a try all the same. */
+/** Claims a job again whose claim was rolled back with its transaction. It still counts as a try. */
 export async function claimAgain(
   db: Database,
   trx: Transaction,
@@ -151,17 +151,17 @@ export async function claimAgain(
   return (await takeJob(db)(trx, again)) === 1n ? jobOf(trx, before) : undefined;
 }
 
-/** Whether anything of these kinds waits. */
+/** Whether a job of these kinds waits. */
 export async function isAnyWaiting(db: Database, kinds: readonly string[]): Promise<boolean> {
   return (await waitingJobs(kinds)(db.read, { now: BigInt(Date.now()) })).length > 0;
 }
 
-/** Whether a claim would find something; cheaper than trying, and cheapest where nothing waits at all. */
+/** Whether a claim would find a job; cheaper than trying, and cheapest where no job waits. */
 export async function isWaiting(db: Database, serving: Serving): Promise<boolean> {
   return (await isAnyWaiting(db, serving.kinds)) && (await nextAccount(db, db.read, serving)) !== undefined;
 }
 
-/** Keeps the claims of a holder for another while. */
+/** Extends all claims of a holder. */
 export async function extend(
   db: Database,
   trx: Transaction,
@@ -172,24 +172,24 @@ export async function extend(
   await trx.updateTable('jobs').set(mine).where('claim', 'in', claims).where('holder', '=', holder).execute();
 }
 
-/** Everything that somebody holds. */
+/** All jobs that a holder has claimed. */
 export async function heldBy(db: Database, holder: string): Promise<readonly Readonly<JobRow>[]> {
   return findHeld(db.read, { holder });
 }
 
-/** The job under a claim; undefined when the claim has lapsed or the job is done. */
+/** The job of a claim; undefined when the claim has expired or the job is done. */
 export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | undefined> {
   const [job] = await findClaimed(db, { claim });
   return job && { ...job, claim };
 }
 
-/** The same, and nobody else touches the job until the transaction is over: whoever settles one begins with this. */
+/** The same, and locks the job until the transaction is over: a transaction that settles a job begins with this. */
 export async function holdJob(db: Database, trx: Transaction, claim: string): Promise<ClaimedJob | undefined> {
   const [job] = await holdClaimed(db)(trx, { claim });
   return job && { ...job, claim };
 }
 
-/** Takes a job out, if the claim still holds it. */
+/** Removes a job, if the claim still holds it. */
 export async function remove(db: Database, trx: Transaction, { id, claim: held, lane }: ClaimedJob): Promise<void> {
   await deleteClaimed(trx, { id, claim: held });
   await moveUp(db, trx, [lane]);
@@ -197,7 +197,7 @@ export async function remove(db: Database, trx: Transaction, { id, claim: held, 
 
 export type Cancelled = 'dropped' | 'signalled' | 'none';
 
-/** Calls jobs off: those that wait are taken out (`dropped`), of those that are claimed the holder is told. */
+/** Cancels jobs: waiting ones are removed (`dropped`), the holders of claimed ones are signalled. */
 export async function cancel(
   db: Database,
   trx: Transaction,
@@ -218,7 +218,7 @@ export async function cancel(
   return outcomes;
 }
 
-/** Takes jobs out, whoever holds them: what they are about goes. Holders are told. */
+/** Removes jobs, claimed or not, because their subjects are deleted. Holders are signalled. */
 export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
   await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
   const inLanes = trx.selectFrom('jobs').select('lane').distinct().where('lane', 'is not', null);
@@ -229,7 +229,7 @@ export async function drop(db: Database, trx: Transaction, subjects: Expression<
     .execute();
   await moveUp(db, trx, lanes);
   await db.announce(trx, claimsTopic);
-  await db.announce(trx, queueTopic); // what waited behind them, or for their account's share, can be begun
+  await db.announce(trx, queueTopic); // jobs that waited behind them, or for their account's share, can begin
 }
 
 type Jobs = ReturnType<typeof jobsOf>;
@@ -238,7 +238,7 @@ function jobsOf(trx: Transaction) {
   return trx.selectFrom('jobs').select(['jobs.id', 'jobs.subject_id', 'jobs.claim', 'jobs.lane']).orderBy('jobs.id');
 }
 
-/** Several jobs are always held in the same order: nobody waits for one while another waits for what they hold. */
+/** Several jobs are always locked in the same order, which prevents deadlocks. */
 async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs): Promise<void> {
   if (!db.inTurns) await db.locked(which(jobsOf(trx)), 'jobs').execute();
 }
@@ -251,7 +251,7 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
   return jobs.map(({ id }) => id);
 }
 
-/** Lets a job be claimed again: the last holder is gone, or gave it back. */
+/** Lets a job be claimed again: its holder is gone, or gave it back. */
 export async function release(db: Database, trx: Transaction, job: Pick<ClaimedJob, 'id' | 'claim'>): Promise<boolean> {
   const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
@@ -260,21 +260,21 @@ export async function release(db: Database, trx: Transaction, job: Pick<ClaimedJ
   return true;
 }
 
-/** Lets a job wait for its moment: to have looked at it was no try. */
+/** Puts a job off without counting a try. */
 export async function putOff(trx: Transaction, { id, claim: held, tries }: ClaimedJob, until: number): Promise<void> {
   const waiting = { claim: null, holder: null, claimed_until: null, tries: tries - 1, run_after: BigInt(until) };
   await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
 }
 
-/** One that was put off can be claimed from now on. */
+/** Makes a job that was put off due now. */
 export async function hurryJob(db: Database, trx: Transaction, id: bigint): Promise<void> {
   await trx.updateTable('jobs').set({ run_after: 0n }).where('id', '=', id).where('claim', 'is', null).execute();
   await db.announce(trx, queueTopic);
 }
 
 /**
- * The same, for all jobs of an account of these kinds that were put off. Those that somebody holds at this moment are passed over:
- * whoever puts one off looks once more whether it has to wait.
+ * The same, for all jobs of these kinds of an account that were put off. Jobs that are locked at this moment are
+ * skipped: a transaction that puts a job off checks once more whether it has to wait.
  */
 export async function hurryAccount(
   db: Database,
@@ -289,8 +289,8 @@ export async function hurryAccount(
 }
 
 /**
- * Every claim of a holder lapses at once: it is known to be gone, or may do nothing any more. They are nobody's from
- * then on, so that what it sends at this very moment neither counts nor keeps them.
+ * Expires every claim of a holder at once: the holder is known to be gone, or was revoked. The claims change their
+ * holder, so that messages it sends at this moment neither count nor extend them.
  */
 export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
   const lost = { claimed_until: nobodys, holder: `lost: ${holder}` };

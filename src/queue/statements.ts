@@ -4,12 +4,12 @@ import { forEachKind, prepared, preparedChange, preparedInsert, preparedWrite } 
 import type { JobRow } from '../db/schema.ts';
 import { laneIsFree } from './lanes.ts';
 
-/* The statements of the queue that every build makes. */
+/* The statements of the queue that every build uses. */
 
 export const insertJobs = preparedInsert('jobs');
 /**
- * An account that has its turn already is not touched: on PostgreSQL an insert that finds a row waits for whoever is
- * just changing it, and that is whoever gives the account's work away.
+ * An account that has a turn already is not touched: on PostgreSQL an insert that finds a row waits for the transaction
+ * that changes it, which is a claim for this account.
  */
 export const joinTurns = preparedChange<{ account: bigint }>((db, value) =>
   db
@@ -28,9 +28,9 @@ export const joinTurns = preparedChange<{ account: bigint }>((db, value) =>
 );
 
 /**
- * An account's jobs, in the form that leads each database along the index of those that wait, account by account. Told
- * that the account is the same, PostgreSQL would as soon go through everybody's jobs by age until one of this account
- * comes; SQLite needs to be told.
+ * A condition for an account's jobs that makes each database use the index of waiting jobs by account. With an
+ * equality, PostgreSQL may read the jobs of all accounts by age until it finds one of this account; SQLite needs the
+ * equality.
  */
 export function sameAccount(
   { kind }: Database,
@@ -42,7 +42,7 @@ export function sameAccount(
   return sql<SqlBool>`(${own} >= ${account} and ${own} <= ${account})`;
 }
 
-/** Those that look for certain kinds of jobs, made once for each set. */
+/** Statements for certain kinds of jobs, made once for each set of kinds. */
 export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: readonly string[]) => T {
   const made = new Map<string, T>();
   return (kinds) => {
@@ -53,7 +53,7 @@ export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: r
   };
 }
 
-/** The oldest job of an account that can be begun. */
+/** The oldest job of an account that can begin. */
 export const readyJobs = forEachKind((db) =>
   forKinds((kinds) =>
     prepared<{ account: bigint; now: bigint }, JobRow>((queries, value) =>

@@ -1,8 +1,8 @@
 import type { Database } from '../db/open.ts';
 
 /**
- * Jobs wait for a time of the machine's clock. Where that clock was set back, what was put off for a moment would wait for
- * hours; so whoever sees that calls this, and what waits for longer than anything is put off is due now.
+ * Jobs wait for a time of the machine's clock. After the clock was set back, jobs that were put off for a moment would
+ * wait for hours. So the code that notices it calls this: jobs that wait longer than the longest delay become due now.
  */
 export async function hurryStranded(
   db: Database,
@@ -15,9 +15,9 @@ export async function hurryStranded(
       .select('id')
       .where('kind', 'in', kinds)
       .where('claim', 'is', null)
-      .where('lane', 'is', null) // those are let go by who is ahead of them
+      .where('lane', 'is', null) // jobs of a lane become due when the job ahead of them is over
       .where('run_after', '>', BigInt(Math.ceil(now + longestWait)))
-      .orderBy('id'); // as everybody holds several jobs
+      .orderBy('id'); // the order in which all transactions lock several jobs
     const ids = (await db.locked(stranded, 'jobs').execute()).map(({ id }) => id);
     if (ids.length > 0)
       await trx

@@ -2,14 +2,14 @@ import { sql } from 'kysely';
 import { isLockTimeout, type Database } from '../db/open.ts';
 
 /**
- * An account's turn is written down with its first job and would stay for ever. One without jobs is forgotten: when it
- * comes back, it is served as one that has waited longest, which it has. Done in a quiet moment: where somebody puts
- * work into the queue or takes it out, it is left for the next time, and nobody waits.
+ * An account's turn is stored with its first job and would stay for ever, so turns of accounts without jobs are
+ * removed. An account that returns counts as the one that has waited longest, which it has. This runs in a quiet
+ * moment: while another transaction adds or removes jobs, it gives up until the next time, and no transaction waits.
  */
 export async function forgetTurns(db: Database): Promise<void> {
   try {
     await db.transaction(async (trx) => {
-      // Whoever enqueues at this moment relies on the row that it found.
+      // A transaction that enqueues at this moment relies on the row that it found.
       await db.holdTable(trx, 'queue_turns', 'give up');
       await trx
         .deleteFrom('queue_turns')

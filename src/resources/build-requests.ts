@@ -7,7 +7,7 @@ import { flag, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
-import { cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
+import { approveRequest, cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { idTwin, writeContextOf, orNotFound } from './common.ts';
@@ -24,6 +24,11 @@ const answer = schema.record({
   commit_id_str: schema.string,
   created_by: schema.string,
   created_at: schema.dateTime,
+  event: schema.string,
+  pull_request: schema.nullable(schema.id),
+  target_branch: schema.string,
+  from_fork: schema.boolean,
+  sender: schema.string,
 });
 const shownAnswer = orWaiting(answer);
 
@@ -107,6 +112,26 @@ export const routes = [
     async handle(call) {
       const { db, project, params } = call;
       await cancelRequest(writeContextOf(call), await findRequest(db, project.id, params.build_request_id));
+      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/build_requests/:build_request_id/approve',
+    access: 'both',
+    scope: 'build_requests_create',
+    startsWork: true,
+    summary: 'Let a build request from a fork go on that waits for approval; it gets no secrets also then',
+    answer,
+    audit: {
+      action: 'build_request.approved',
+      subject: ({ params }) => ({ id: params.build_request_id, name: '' }),
+    },
+    async handle(call) {
+      const { db, project, params } = call;
+      await findRequest(db, project.id, params.build_request_id);
+      if (!(await approveRequest(writeContextOf(call), project, params.build_request_id)))
+        throw new ApiError('resource_temporary_unavailable');
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),

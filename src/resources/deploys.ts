@@ -2,13 +2,14 @@ import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import type { DeployRow } from '../db/schema.ts';
+import type { CommitRow, DeployRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { identifier, requiredIdentifier, type ValuesOf } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
+import { isForeign } from '../lifecycle/forks.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
 import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
@@ -68,8 +69,10 @@ async function loadDeploy(call: {
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 
-async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<{ id: bigint } | undefined> {
-  const commits = db.selectFrom('commits').select('id').where('project_id', '=', projectId);
+type Deployed = Pick<CommitRow, 'id' | 'branches' | 'tags'>;
+
+async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<Deployed | undefined> {
+  const commits = db.selectFrom('commits').select(['id', 'branches', 'tags']).where('project_id', '=', projectId);
   return commits.where('id', '=', id).executeTakeFirst();
 }
 
@@ -128,7 +131,10 @@ async function checkReferences(
   const { deploy_strategy_id: strategyId, commit_id: commitId } = values;
   const strategy = strategyId === undefined ? undefined : await findStrategy(db, projectId, strategyId);
   if (strategyId !== undefined && !strategy) errors.deploy_strategy_id = ['not_found'];
-  if (commitId !== undefined && !(await findCommit(db, projectId, commitId))) errors.commit_id = ['not_found'];
+  const commit = commitId === undefined ? undefined : await findCommit(db, projectId, commitId);
+  if (commitId !== undefined && !commit) errors.commit_id = ['not_found'];
+  // What comes from a fork goes nowhere but through a merge.
+  if (commit && isForeign(commit)) errors.commit_id = ['invalid_format'];
   const isLeftOut = 'commit_id' in values && commitId === undefined;
   if (isLeftOut && strategy && !(await newestPassed(db, projectId, strategy.local_branch))) {
     const waiting = await isCommitComing(db, projectId);

@@ -1,10 +1,15 @@
+import type { Caller } from '../auth/callers.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
-import { required } from '../http/fields.ts';
+import { ApiError } from '../errors.ts';
+import { flag, oneOf, required, wholeNumber, type Field, type ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import type { Vault } from '../lib/vault.ts';
+import { forkPolicies } from '../lifecycle/forks.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
+import { supersededPolicies } from '../lifecycle/triggers.ts';
 import { projectView } from '../views/project.ts';
 import { destroyed, destroyedAnswer, idTwin, writeContextOf } from './common.ts';
 import { description, name, repositoryUrl } from './forms.ts';
@@ -19,12 +24,20 @@ const answer = schema.record({
   build_state: schema.string,
   owned: schema.boolean,
   ssh_public_key: schema.string,
+  poll_interval: schema.integer,
+  fork_builds: schema.string,
+  cancel_superseded: schema.string,
+  public_badge: schema.boolean,
 });
 
 function view(project: VisibleProject, vault: Vault): object {
   return {
     ...projectView(project, project.owned),
     ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
+    poll_interval: project.poll_interval,
+    fork_builds: project.fork_builds,
+    cancel_superseded: project.cancel_superseded,
+    public_badge: project.public_badge === 1,
   };
 }
 
@@ -34,7 +47,49 @@ const fields = {
   name: required(name()),
   repository_url: required(repositoryUrl()),
   description: description(),
+  poll_interval: pollInterval(),
+  fork_builds: oneOf(forkPolicies),
+  cancel_superseded: oneOf(supersededPolicies),
+  public_badge: flag(),
 };
+
+/** Seconds; 0 is never. More often than every fifteen, a host would take it for an attack. */
+function pollInterval(): Field<number> {
+  const field = wholeNumber({ min: 0, max: 86_400, fallback: 0 });
+  return {
+    ...field,
+    parse(raw) {
+      const seconds = field.parse(raw);
+      if (seconds > 0 && seconds < 15) throw new ApiError('invalid_format');
+      return seconds;
+    },
+  };
+}
+
+type Settings = ValuesOf<typeof fields>;
+
+/** As the store has them: flags are numbers there. */
+function settingsOf({ public_badge: badge, ...sent }: Partial<Settings>) {
+  return { ...sent, ...(badge !== undefined && { public_badge: Number(badge) }) };
+}
+
+/** The projects that somebody owns or collaborates on. */
+export async function projectsOf(db: Queries, caller: Pick<Caller, 'id' | 'unpaid'>) {
+  const rows = await db
+    .selectFrom('projects')
+    .selectAll()
+    .where((where) =>
+      where.or([
+        where('owner_id', '=', caller.id),
+        where('id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', caller.id)),
+      ]),
+    )
+    .orderBy('id')
+    .execute();
+  const visible = rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
+  // Who does not pay cannot use what is theirs, but goes on with what they share.
+  return visible.filter((row) => !(row.owned && caller.unpaid));
+}
 
 export const routes = [
   accountRoute({
@@ -44,22 +99,7 @@ export const routes = [
     scope: 'projects',
     summary: 'List the projects you own and those you collaborate on',
     answer: schema.listOf(answer),
-    async handle({ db, caller, vault }) {
-      const rows = await db
-        .selectFrom('projects')
-        .selectAll()
-        .where((where) =>
-          where.or([
-            where('owner_id', '=', caller.id),
-            where('id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', caller.id)),
-          ]),
-        )
-        .orderBy('id')
-        .execute();
-      const visible = rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
-      // Who does not pay cannot use what is theirs, but goes on with what they share.
-      return visible.filter((row) => !(row.owned && caller.unpaid)).map((row) => view(row, vault));
-    },
+    handle: async ({ db, caller, vault }) => (await projectsOf(db, caller)).map((row) => view(row, vault)),
   }),
   accountRoute({
     method: 'POST',
@@ -77,7 +117,12 @@ export const routes = [
     },
     async handle(call) {
       const { caller, vault, input } = call;
-      const project = await orTaken(createProject(writeContextOf(call), caller.id, vault, input));
+      const project = await orTaken(
+        createProject(writeContextOf(call), caller.id, vault, {
+          ...input,
+          public_badge: Number(input.public_badge),
+        }),
+      );
       return view({ ...project, owned: true }, vault);
     },
   }),
@@ -110,8 +155,9 @@ export const routes = [
     },
     async handle(call) {
       const { project, vault, input } = call;
-      await orTaken(changeProject(writeContextOf(call), project.id, input));
-      return view({ ...project, ...input }, vault);
+      const changed = settingsOf(input);
+      await orTaken(changeProject(writeContextOf(call), project, changed));
+      return view({ ...project, ...changed }, vault);
     },
   }),
   projectRoute({

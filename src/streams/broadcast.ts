@@ -6,10 +6,10 @@ import { endMark, lastWord, news, lookAgainMs, topicsOf } from './tail.ts';
 import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
 
 /**
- * Many who follow one record. Those who have heard everything so far share one broadcast: one look into the store serves all of
- * them, and what is new is put into words once. Who comes late, or takes what it is told more slowly than it is said, is
- * served from the store at its own pace until it has caught up, and joins the broadcast then. So nobody misses anything, the
- * slowest costs no memory, and the thousandth costs little more than the writing to its connection.
+ * Serves many readers of one record. Readers that have received everything share one broadcast: one look into the store
+ * serves all of them, and each event is encoded once. A reader that joins late or reads slowly is served from the store
+ * at its own pace until it has caught up, and then joins the broadcast. So no reader misses an event, a slow reader
+ * costs no memory, and each further reader costs little more than the writes to its connection.
  */
 export async function followTogether(
   parts: TailParts & { broadcasts: Broadcasts },
@@ -23,7 +23,7 @@ export async function followTogether(
   const name = `${subject.id} ${wire.contentType}`;
   let place: Place = { at: from };
   while (!signal.aborted) {
-    const watch = subscriptions.watch(...topicsOf(subject.id)); // before the look, so that nothing falls between the two
+    const watch = subscriptions.watch(...topicsOf(subject.id)); // before the look, so that no event is missed
     try {
       const isTold = await whereAvailable(async () => {
         for await (const event of news(parts, subject, place)) {
@@ -71,20 +71,20 @@ function written(event: StreamEvent, wire: Wire, place: Place): StreamPiece {
   return new StreamPiece(wire.encode(event, {}, nameOf(event, place)));
 }
 
-/** What a reader who has heard it, and comes back, says. */
+/** The identifier that a reader sends when it reconnects after this event. */
 function nameOf(event: StreamEvent, place: Place): string | undefined {
   if (event.type === 'log') return String(event.next);
   return event.type === 'end' ? endMark(place.at, place) : undefined;
 }
 
-/** The broadcasts of a server that go on at the moment, by what they tell and how. */
+/** The running broadcasts of a server, by record and format. */
 export type Broadcasts = Map<string, Broadcast>;
 
-/** Proxies are kept awake by something every fifteen seconds; whether it is time is looked at every `lookAgainMs`. */
+/** Proxies need some bytes every fifteen seconds; the time is checked every `lookAgainMs`. */
 const quietTime = 15_000 - lookAgainMs;
 
 class Broadcast {
-  /** What everybody in it has been told; true only while it is idle. */
+  /** The position that all members have reached; valid only while the broadcast is idle. */
   readonly #place: Place;
   readonly #dissolved: () => void;
   readonly #members = new Map<StreamWriter, PromiseWithResolvers<Place | undefined>>();
@@ -107,7 +107,9 @@ class Broadcast {
       });
   }
 
-  /** Resolves when it makes sense to compare: who has heard more than the broadcast waits until that has moved on. */
+  /**
+   * Resolves when positions can be compared: a reader ahead of the broadcast waits until the broadcast has moved on.
+   */
   async settled({ at, seen = 0n }: Place): Promise<void> {
     const isAhead = at > this.#place.at || seen > (this.#place.seen ?? 0n);
     if ((!this.#idle || isAhead) && !this.#empty.signal.aborted) await this.#next.promise;
@@ -117,7 +119,7 @@ class Broadcast {
     return this.#idle && !this.#empty.signal.aborted && at === this.#place.at && seen === this.#place.seen;
   }
 
-  /** Stays until the end, which is told; or until the one who joined has fallen behind, and to where. */
+  /** Resolves at the end of the stream, or, when the reader has fallen behind, with its position. */
   async join(writer: StreamWriter): Promise<Place | undefined> {
     const member = Promise.withResolvers<Place | undefined>();
     this.#members.set(writer, member);
@@ -150,7 +152,7 @@ class Broadcast {
       const isTold = await whereAvailable(async () => {
         for await (const event of news(parts, subject, this.#place)) {
           say(written(event, wire, this.#place));
-          if (event.type === 'log') this.#letSlowOnesGo(); // not between states: a place says nothing of those
+          if (event.type === 'log') this.#letSlowOnesGo(); // not between states, which a position does not record
         }
       });
       if (isTold && this.#place.over) {

@@ -1,6 +1,6 @@
 /**
- * What lines say that report a failure, in the tools that people build with; docs/log-viewer.md lists them for readers.
- * Each is a regular expression for what stands at the beginning of a line, or after something that is no letter.
+ * The texts by which common build tools report a failure; docs/log-viewer.md lists them for readers. Each is a regular
+ * expression that matches at the beginning of a line, or after a character that is no letter.
  */
 export const failurePatterns: readonly string[] = [
   'error:',

@@ -1,11 +1,11 @@
 import { exactJson } from '../lib/exact-json.ts';
 import type { StreamEvent } from './tail.ts';
 
-/** How events go over the wire: as server-sent events, or as lines of JSON for those who ask for them. */
+/** The format of events: server-sent events, or lines of JSON for clients that ask for them. */
 export interface Wire {
   contentType: string;
   encode(event: StreamEvent, labels: Record<string, string>, id: string | undefined): string;
-  /** Keeps proxies from taking a quiet stream for a dead one. */
+  /** Keeps proxies from closing a quiet stream. */
   keepAlive: string;
 }
 
@@ -21,7 +21,7 @@ const serverSentEvents: Wire = {
 const jsonLines: Wire = {
   contentType: 'application/x-ndjson; charset=utf-8',
   encode(event, labels, id) {
-    // Nobody comes back by themselves for lines of JSON.
+    // Clients of JSON lines do not reconnect by themselves, so they need no identifier.
     const name = id === undefined || event.type === 'end' ? {} : { id };
     return `${exactJson({ event: event.type, ...name, ...dataOf(event), ...labels })}\n`;
   },
@@ -45,7 +45,7 @@ export function wireFor(accept: string | string[] | undefined): Wire {
   return String(accept ?? '').includes('application/x-ndjson') ? jsonLines : serverSentEvents;
 }
 
-/** Puts a sign of life wherever nothing comes for a while. */
+/** Adds a keep-alive wherever there is no event for a while. */
 export async function* withKeepAlive(
   texts: AsyncGenerator<string>,
   keepAlive: string,

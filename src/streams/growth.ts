@@ -11,10 +11,10 @@ export interface Growth {
   complete: boolean;
 }
 
-/** Between two words about the same log: whoever reads it sees it grow, and is not told of every line. */
+/** The pause between two reports on the same log: a reader sees it grow without a report for every line. */
 const breathMs = 100;
 
-/** How long a log is, now and whenever it has grown, until nothing more is to come. */
+/** The size of a log, now and whenever it has grown, until it is complete. */
 export async function* growthOf(
   parts: LineStorage & { subscriptions: Subscriptions },
   id: bigint,

@@ -9,22 +9,22 @@ import { findLog, readLog } from './logs.ts';
 import { origin, packMarks, thinned, unpackMarks, type Mark } from './marks.ts';
 
 /*
- * Finds the lines of logs. While a log grows, each chunk is stored with marks (streams/log-growth.ts); with the packing
- * they become one row (`log_indexes`). A log from before there were marks is read once when somebody asks for its lines,
- * and what that finds is kept if the log is packed.
+ * Finds the lines of logs. While a log grows, each chunk is stored with marks (streams/log-growth.ts); packing joins
+ * them into one row (`log_indexes`). A log from before there were marks is read once when its lines are requested, and
+ * the marks found are stored if the log is packed.
  */
 
 export interface LineIndex {
-  /** How many lines there are; what was said since the last line break is one. */
+  /** The number of lines; text after the last line break counts as one. */
   readonly total: number;
-  /** How the lines stand where the log ends. */
+  /** The state of the line scan at the end of the log. */
   readonly end: Scan;
-  /** Whether it is known when the lines were said. */
+  /** Whether the times of the lines are known. */
   readonly hasTimes: boolean;
   readonly log: Readonly<LogRow>;
-  /** The last place before which there are fewer line breaks than these. */
+  /** The last mark with fewer line breaks before it than these. */
   before(breaks: number): Promise<Mark>;
-  /** The marks behind one and up to a place. */
+  /** The marks behind one and up to a position. */
   between(mark: Mark, end: { breaks: number; start: number }): Promise<readonly Mark[]>;
 }
 
@@ -34,7 +34,7 @@ export interface LineStorage {
   blobs: Blobs;
 }
 
-/** None when there is no such log. */
+/** Undefined when there is no such log. */
 export async function lineIndex(storage: LineStorage, id: bigint): Promise<LineIndex | undefined> {
   const log = await findLog(storage.db, id);
   if (!log) return undefined;
@@ -71,7 +71,7 @@ function listed(marks: readonly Mark[]): Marks {
   };
 }
 
-/** More are not looked at for one answer: then some lines are told the time of one before. */
+/** One answer reads at most this many marks; with more, some lines get the time of an earlier line. */
 const mostBetween = 20_000;
 
 function rowsOf(storage: LineStorage, { id, size }: Readonly<LogRow>): Marks {
@@ -79,7 +79,7 @@ function rowsOf(storage: LineStorage, { id, size }: Readonly<LogRow>): Marks {
     async before(breaks) {
       const [row] = await findBefore(storage.db, { id, breaks: BigInt(breaks) });
       if (row) return markOf(row);
-      // It may have been packed in between, and its marks with it.
+      // The log may have been packed in between, together with its marks.
       const index = size > markEvery ? await findIndex(storage.db, id) : undefined;
       return index ? listed(await unpackMarks(index)).before(breaks) : origin;
     },
@@ -126,7 +126,7 @@ async function findIndex(db: Queries, id: bigint): Promise<Uint8Array | undefine
   return (await indexes.executeTakeFirst())?.bytes;
 }
 
-/** All marks of a log as it is packed, from those it was stored with. */
+/** All marks of a log for packing, from its stored marks. */
 export async function packedIndex(db: Queries, blobs: Blobs, log: Readonly<LogRow>): Promise<Counted> {
   if (log.line_breaks === null) return count(readLog(db, blobs, log.id, 0n, log.size));
   const rows = await db
@@ -140,7 +140,7 @@ export async function packedIndex(db: Queries, blobs: Blobs, log: Readonly<LogRo
   return { end, marks: thinned(rows.map(markOf), markEvery) };
 }
 
-/** Keeps the marks of a packed log, with its row, which has to be there and the same. */
+/** Stores the marks of a packed log, together with its row, which must exist and be unchanged. */
 export async function keepIndex(trx: Transaction, id: bigint, { end, bytes }: { end: Scan; bytes: Buffer }) {
   const counted = { line_breaks: BigInt(end.breaks), line_state: packScan(end) };
   await trx.updateTable('logs').set(counted).where('id', '=', id).execute();

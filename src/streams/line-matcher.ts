@@ -4,7 +4,7 @@ import { expressionSize } from '../lib/expression-size.ts';
 import { countBreaks } from '../lib/line-scan.ts';
 import { requiredTexts, type Required } from './required-text.ts';
 
-/** Loaded when somebody searches for the first time: it takes several megabytes. */
+/** Loaded with the first search: it takes several megabytes. */
 function engine(): typeof RE2JS {
   return (createRequire(import.meta.url)('re2js') as { RE2JS: typeof RE2JS }).RE2JS;
 }
@@ -12,7 +12,7 @@ function engine(): typeof RE2JS {
 export const longestExpression = 1000;
 /** In atoms after repetitions are written out; see lifecycle/rules.ts. */
 const largestExpression = 300;
-/** So much of a line is searched: an expression may take microseconds for each character. */
+/** This much of a line is searched: an expression may take microseconds per character. */
 export const longestSearched = 64 * 1024;
 
 export function isExpression(text: string): boolean {
@@ -26,11 +26,11 @@ export function isExpression(text: string): boolean {
 }
 
 export interface Found {
-  /** The position of the line among those that were searched, from 0, and that of its first byte. */
+  /** The index of the line among the searched lines, from 0, and the position of its first byte. */
   line: number;
   start: number;
   end: number;
-  /** Where in the text of the line, as it is seen, the matches are: start, end, start, end. */
+  /** The positions of the matches in the visible text of the line: start, end, start, end. */
   ranges: number[];
 }
 
@@ -38,7 +38,7 @@ const mostRanges = 20;
 const lineBreak = 0x0a;
 const escape = 0x1b;
 
-/** Searches whole lines for an expression, as people see them: without the sequences that only a terminal sees. */
+/** Searches whole lines for an expression, in their visible text: without terminal sequences. */
 export class LineMatcher {
   readonly #expression: RE2JS;
   readonly #required: Required | undefined;
@@ -52,7 +52,7 @@ export class LineMatcher {
   }
 
   /**
-   * The lines that match, in order. Ends after `limit` of them, or where `isOver` says so: then `searched` is the
+   * The matching lines, in order. Stops after `limit` of them, or when `isOver` returns true: then `searched` is the
    * number of lines up to there.
    */
   search(bytes: Buffer, limit: number, isOver: () => boolean): { found: Found[]; searched: number | undefined } {
@@ -78,7 +78,9 @@ export class LineMatcher {
     return { found, searched: undefined };
   }
 
-  /** Without case, two letters outside ASCII are the same as letters within: where one of them is, nothing is certain. */
+  /**
+   * Without case, two letters outside ASCII equal ASCII letters: where one of them occurs, the needles prove nothing.
+   */
   #needles(text: Buffer): Buffer[] {
     if (!this.#required?.ignoresCase) return this.#texts;
     return text.includes('\u212a') || text.includes('\u017f') ? [] : this.#texts;
@@ -92,11 +94,11 @@ export class LineMatcher {
   }
 }
 
-/** The places where it is worth to look, from one line to a later one. Without needles, every line is. */
+/** The positions worth looking at, from one line to a later one. Without needles, every line is. */
 class Candidates {
   readonly #text: Buffer;
   readonly #needles: Buffer[];
-  /** Where each needle is found next. */
+  /** The next position of each needle. */
   readonly #places: number[];
 
   constructor(text: Buffer, needles: Buffer[], ignoresCase: boolean) {
@@ -129,12 +131,12 @@ function lowered(text: Buffer): Buffer {
   return copy;
 }
 
-/** Leaves out escape sequences, never a line break. */
+/** Removes escape sequences, never a line break. */
 function withoutSequences(bytes: Buffer): { text: Buffer; rawAt: (at: number) => number } {
   let next = bytes.indexOf(escape);
   if (next < 0) return { text: bytes, rawAt: (at) => at };
   const text = Buffer.allocUnsafe(bytes.length);
-  // From `seen[n]` on in the text, everything is `left[n]` bytes further in what was given.
+  // From `seen[n]` on in the text, positions in the input are `left[n]` bytes further.
   const seen: number[] = [0];
   const left: number[] = [0];
   let [length, at] = [0, 0];
@@ -150,7 +152,7 @@ function withoutSequences(bytes: Buffer): { text: Buffer; rawAt: (at: number) =>
     let [low, high] = [0, seen.length - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      // A line begins before the sequences that stand at its beginning.
+      // A line begins before its leading sequences.
       if ((seen[middle] as number) < place) low = middle;
       else high = middle - 1;
     }

@@ -6,39 +6,39 @@ import { wholeCharacters } from './tail.ts';
 
 export interface Line {
   number: number;
-  /** Of its first byte. */
+  /** The offset of its first byte. */
   offset: number;
-  /** When its first byte was said, in milliseconds since the log began; null where nobody knows. */
+  /** When its first byte was written, in milliseconds since the log began; null where it is unknown. */
   at: number | null;
   text: string;
-  /** Whether it goes on beyond the text. */
+  /** Whether the line is longer than the text. */
   isCut: boolean;
 }
 
 export interface LinesWanted {
-  /** The number of the first one. */
+  /** The number of the first line. */
   from: number;
   limit: number;
-  /** So many bytes of a line are told, and of all lines together. */
+  /** The most bytes of one line, and of all lines together. */
   longestLine: number;
   longestAnswer: number;
 }
 
 export interface Lines {
   lines: Line[];
-  /** How the lines stood before the first one. */
+  /** The state of the line scan before the first line. */
   before: Scan;
 }
 
-/** So much is read behind the first line, whatever is wanted: a log may be one line of half a gigabyte. */
+/** At most this much is read behind the first line: a log may be one line of half a gigabyte. */
 const mostRead = 16 * 1024 * 1024;
 
-/** The number of the line that somebody asks for, where negative ones count from the end. */
+/** The number of the requested line; negative numbers count from the end. */
 export function lineNumber(from: number, total: number): number {
   return from > 0 ? from : Math.max(1, total + from + 1);
 }
 
-/** Reads lines. There are fewer than were asked for where those are very long: the rest is asked for again. */
+/** Reads lines. Very long lines may make it return fewer than requested; the caller then asks for the rest. */
 export async function readLines(storage: LineStorage, index: LineIndex, wanted: LinesWanted): Promise<Lines> {
   if (wanted.from > index.total) return { lines: [], before: index.end };
   const mark = wanted.from === 1 ? origin : await index.before(wanted.from - 1);
@@ -66,9 +66,9 @@ async function tellTimes(index: LineIndex, mark: Mark, lines: readonly Line[]): 
 class LineReader {
   readonly #wanted: LinesWanted;
   readonly #lines: Line[] = [];
-  /** Of what is read next. */
+  /** The offset of the next piece. */
   #offset: number;
-  /** Line breaks to be passed over before the first line. */
+  /** Line breaks to skip before the first line. */
   #skipped: number;
   #before: Scan;
   #parts: Buffer[] = [];
@@ -88,7 +88,7 @@ class LineReader {
     return this.#before;
   }
 
-  /** Whether that was enough. */
+  /** Returns whether that was enough. */
   take(piece: Buffer): boolean {
     let at = 0;
     if (this.#skipped > 0) {
@@ -109,7 +109,7 @@ class LineReader {
     return false;
   }
 
-  /** Nothing more is there. */
+  /** Called at the end of the log. */
   end(isComplete: boolean): Line[] {
     const isFull = this.#lines.length >= this.#wanted.limit;
     if (this.#length > 0 && !isFull) this.#finish(0, isComplete);

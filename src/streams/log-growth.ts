@@ -1,14 +1,15 @@
 import type { LogMarkRow, LogRow } from '../db/schema.ts';
 import { packScan, scan, unpackScan } from '../lib/line-scan.ts';
 
-/** There is a mark at least every so many bytes: whoever looks for a line reads no more than that before it. */
+/** There is a mark at least every so many bytes: a search for a line reads no more than that before it. */
 export const markEvery = 64 * 1024;
 
 export type Grown = Pick<LogRow, 'size' | 'line_breaks' | 'line_state' | 'began_at' | 'said_at'>;
 
 /**
- * What becomes of a log's row with the next bytes, and the marks in them: one where they begin, because the clock went on
- * since the bytes before, and then every so many bytes. A log that was begun before lines were counted goes on without.
+ * The new values of a log's row after the next bytes, and the marks in them: one where they begin, because time has
+ * passed since the bytes before, and then every so many bytes. A log that began before lines were counted stays without
+ * marks.
  */
 export function grow(log: Readonly<LogRow>, bytes: Buffer, now: bigint): { grown: Grown; marks: LogMarkRow[] } {
   const size = log.size + BigInt(bytes.length);
@@ -16,7 +17,7 @@ export function grow(log: Readonly<LogRow>, bytes: Buffer, now: bigint): { grown
     return { grown: { size, line_breaks: null, line_state: null, began_at: null, said_at: null }, marks: [] };
   }
   const began = log.began_at ?? now;
-  const said = log.said_at !== null && log.said_at > now ? log.said_at : now; // clocks are set back, logs are not
+  const said = log.said_at !== null && log.said_at > now ? log.said_at : now; // the clock may be set back, not a log
   const marks: LogMarkRow[] = [];
   let lines = unpackScan(Number(log.line_breaks), log.line_state ?? '');
   for (let from = 0; from < bytes.length; from += markEvery) {

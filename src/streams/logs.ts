@@ -7,9 +7,9 @@ import { openSeekable } from '../lib/seekable-zstd.ts';
 import { grow, markEvery, type Grown } from './log-growth.ts';
 
 /**
- * Logs. While the work goes on, a log is rows of bytes in the store, each with the offset of its first byte. When the
- * work is over, the rows are packed into one blob, compressed so that any range of it can be read without the rest.
- * Where the bytes lie is nobody's business but this file's.
+ * Logs. While the work runs, a log is rows of bytes in the store, each with the offset of its first byte. When the work
+ * is over, the rows are packed into one blob, compressed so that any range can be read without the rest. Only this file
+ * knows where the bytes are stored.
  */
 
 /** Announced when a log has grown or is complete. */
@@ -30,7 +30,7 @@ const insertLog = preparedChange<Pick<LogRow, 'id' | 'project_id' | 'complete' |
     .onConflict((conflict) => conflict.column('id').doNothing()),
 );
 
-/** One of which it is known that there is nothing to say is complete from the beginning. */
+/** A log that is known to stay empty is complete from the beginning. */
 export async function beginLog(
   trx: Transaction,
   id: bigint,
@@ -44,7 +44,7 @@ export async function beginLog(
 const insertLogs = preparedInsert('logs');
 const noLines = { line_breaks: 0n, line_state: null, began_at: null, said_at: null };
 
-/** For records that are new. */
+/** For new records. */
 export async function beginLogs(trx: Transaction, ids: readonly bigint[], projectId: bigint): Promise<void> {
   await insertLogs(
     trx,
@@ -70,12 +70,12 @@ export async function findLog(db: Queries, id: bigint): Promise<LogRow | undefin
 }
 
 /**
- * What became of a chunk: it is stored (perhaps it was already), it leaves a gap after what is there, or the log is full
- * with a part of it or without, at this size.
+ * The result of appending a chunk: it is stored (perhaps it was before), it leaves a gap after the stored bytes, or the
+ * log is full at this size, with a part of the chunk or without.
  */
 export type Appended = { stored: true } | { expected: bigint } | { full: bigint };
 
-/** Two servers may take the same chunk at the same time: the second looks at the log when the first is done. */
+/** Two servers may get the same chunk at the same time: the second reads the log when the first is done. */
 const holdLog = forEachKind((db) =>
   prepared<{ id: bigint }, LogRow>((queries, value) =>
     db.locked(queries.selectFrom('logs').selectAll().where('id', '=', value('id')), 'logs'),
@@ -103,7 +103,7 @@ export async function appendLog(
   return log ? appendToHeld(db, trx, log, offset, bytes, limit) : { expected: 0n };
 }
 
-/** The same, for a log that the transaction has looked at and holds. */
+/** The same, for a log that the transaction has read and locked. */
 export async function appendToHeld(
   db: Database,
   trx: Transaction,
@@ -129,7 +129,7 @@ export async function appendToHeld(
   return fresh.length < unknown.length ? { full: size } : { stored: true };
 }
 
-/** A row is read whole, also for a part of it. */
+/** A row is always read as a whole, also for a part of it. */
 const longestRow = markEvery;
 
 async function insertRows(trx: Transaction, id: bigint, start: bigint, bytes: Uint8Array): Promise<void> {
@@ -152,7 +152,7 @@ export async function completeLog(db: Database, trx: Transaction, id: bigint): P
   await db.announce(trx, logTopic(id));
 }
 
-/** Lays a sentence of the server's own into a log, on a line of its own. */
+/** Adds a line with a message of the server to a log. */
 export async function addLine(db: Database, trx: Transaction, id: bigint, sentence: string): Promise<void> {
   const size = (await findLog(trx, id))?.size ?? 0n;
   const last = (await findLastChunk(trx, { id }))[0]?.bytes.at(-1);
@@ -160,12 +160,12 @@ export async function addLine(db: Database, trx: Transaction, id: bigint, senten
   await appendLog(db, trx, id, size, Buffer.from(`${start}${sentence}\n`));
 }
 
-/** More is to come in a log that was not packed. */
+/** Reopens a log that was not packed. */
 export async function reopenLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.updateTable('logs').set({ complete: 0, completed_at: null }).where('id', '=', id).execute();
 }
 
-/** Begins a log anew: what an earlier piece of work on the same record said is gone. */
+/** Clears a log for new work on the same record. */
 export async function restartLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('logs').where('id', '=', id).execute();
   await beginLog(trx, id, null);
@@ -175,7 +175,7 @@ export async function removeLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('logs').where('id', '=', id).execute();
 }
 
-/** Reads a range of a log, piece by piece, from wherever it lies at the moment; `to` may be more than there is. */
+/** Reads a range of a log in pieces, from wherever it is stored; `to` may be beyond the end. */
 export async function* readLog(
   db: Queries,
   blobs: Blobs,
@@ -193,7 +193,7 @@ export async function* readLog(
       return;
     }
     for (const { start, bytes } of rows) {
-      if (start === null || bytes === null) continue; // it was packed in the middle of the look
+      if (start === null || bytes === null) continue; // it was packed during the read
       const end = Math.min(bytes.length, Number(to - start));
       const piece = Buffer.from(bytes.buffer, bytes.byteOffset + Number(at - start), end - Number(at - start));
       yield piece;
@@ -204,10 +204,10 @@ export async function* readLog(
 
 type Found = Pick<LogRow, 'size' | 'blob'> & { start: bigint | null; bytes: Uint8Array | null };
 
-/** So many rows are read at once, and so much of a log is held by whoever reads it. */
+/** This many rows are read at once, which limits a reader's memory. */
 const rowsAtOnce = 8;
 
-/** A log, and those of its rows that a range begins with. */
+/** A log, and the first rows of a range. */
 const findRange = prepared<{ id: bigint; at: bigint; to: bigint }, Found>((db, value) =>
   db
     .selectFrom('logs')

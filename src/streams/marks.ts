@@ -1,23 +1,23 @@
 import { promisify } from 'node:util';
 import { zstdCompress, zstdDecompress } from 'node:zlib';
 
-/** A place from which the lines of a log can be read. */
+/** A position from which the lines of a log can be read. */
 export interface Mark {
   start: number;
-  /** How many line breaks are before it. */
+  /** How many line breaks come before it. */
   breaks: number;
-  /** Milliseconds since the log began; the same everywhere where nobody knows. */
+  /** Milliseconds since the log began; the same everywhere where times are unknown. */
   at: number;
-  /** How the lines stand there; see lib/line-scan.ts. */
+  /** The state of the line scan there; see lib/line-scan.ts. */
   state: string;
 }
 
 export const origin: Mark = { start: 0, breaks: 0, at: 0, state: '' };
 
-/** Times are kept to this part of the whole, so that not even a log that came byte by byte has too many marks. */
+/** Times are rounded to this fraction of the whole time, so that a log that came byte by byte has few marks too. */
 const mostTimes = 20_000;
 
-/** Leaves out marks that say next to nothing: there is one for every chunk that came, and chunks may be tiny. */
+/** Leaves out marks of little use: there is one for every chunk, and chunks may be tiny. */
 export function thinned(marks: readonly Mark[], every: number): Mark[] {
   const resolution = Math.max(1, Math.ceil((marks.at(-1)?.at ?? 0) / mostTimes));
   const kept: Mark[] = [];
@@ -32,7 +32,7 @@ export function thinned(marks: readonly Mark[], every: number): Mark[] {
   return kept;
 }
 
-/** Each as the difference to the one before. */
+/** Each mark is stored as the difference to the one before. */
 export async function packMarks(marks: readonly Mark[]): Promise<Buffer> {
   const bytes: number[] = [];
   const states: Buffer[] = [];
@@ -56,7 +56,7 @@ export async function packMarks(marks: readonly Mark[]): Promise<Buffer> {
   return promisify(zstdCompress)(Buffer.concat([head, Buffer.from(bytes), ...states]));
 }
 
-/** More than the longest log can have. */
+/** More than the longest log can need. */
 const largestIndex = 64 * 1024 * 1024;
 
 export async function unpackMarks(packed: Uint8Array): Promise<Mark[]> {

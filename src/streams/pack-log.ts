@@ -6,7 +6,7 @@ import { keepIndex, packedIndex } from './line-index.ts';
 import { findLog, readLog } from './logs.ts';
 import { packMarks } from './marks.ts';
 
-/** Packs a complete log and lets its rows go. Done twice, it does no harm. */
+/** Packs a complete log and deletes its rows. It may safely run twice. */
 export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<void> {
   const log = await findLog(db.read, id);
   if (!log || !log.complete || log.blob !== null) return;
@@ -15,7 +15,7 @@ export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<v
   const bytes = await packMarks(marks);
   await db.transaction(async (trx) => {
     const packed = trx.updateTable('logs').set({ blob: digest }).where('id', '=', id);
-    // In between it may have been opened or begun again; then what was packed is not all of it, or of another.
+    // The log may have been reopened or restarted in between; then the packed bytes are incomplete or outdated.
     const same = packed.where('complete', '=', 1).where('size', '=', log.size).where('blob', 'is', null);
     if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return doomBlob(trx, digest);
     await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();

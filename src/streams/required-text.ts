@@ -1,14 +1,14 @@
 /*
- * What a line must hold for a regular expression to match it, as far as that can be said quickly: one of a few texts.
- * Looking for these over bytes is a hundred times as fast as the expression itself, which then judges the few lines that
- * have one. Where nothing can be said for certain, nothing is said, and the expression judges every line.
+ * The texts of which a line must contain one for a regular expression to match it, where that can be told quickly.
+ * Searching bytes for these texts is a hundred times as fast as the expression, which then judges only the lines that
+ * contain one. Where the texts are not certain, the result is undefined, and the expression judges every line.
  */
 
 export interface Required {
-  /** A line has at least one of them, or does not match. */
+  /** A line without any of these does not match. */
   texts: string[];
   ignoresCase: boolean;
-  /** Whether to have one of them is all that is asked. */
+  /** Whether every line with one of these matches. */
   isAll: boolean;
 }
 
@@ -18,7 +18,7 @@ export function requiredTexts(expression: string): Required | undefined {
   const [flags] = /^\(\?[is]*\)/.exec(expression) ?? [''];
   const rest = expression.slice(flags.length);
   const ignoresCase = flags.includes('i');
-  // Flags in the middle and quoted text are rare, and not worth being understood.
+  // Flags in the middle and quoted text are rare, and not parsed.
   if (/\(\?(?![:P<])|\\[QExpPC]|\\[0-7]/.test(rest)) return undefined;
   const parser = new Parser(rest, ignoresCase);
   const texts = parser.alternatives();
@@ -32,7 +32,7 @@ class Parser {
   readonly #text: string;
   readonly #ignoresCase: boolean;
   #at = 0;
-  /** Whether nothing but characters and `|` was met. */
+  /** Whether the expression has only characters and `|` so far. */
   isPlain = true;
 
   constructor(text: string, ignoresCase: boolean) {
@@ -84,7 +84,7 @@ class Parser {
     return best;
   }
 
-  /** One character that stands for itself, or what a group requires; nothing of what stands for several. */
+  /** One character that stands for itself, or the texts of a group; no texts for an atom with several meanings. */
   #atom(): string | { texts: Texts } {
     const character = String.fromCodePoint(this.#text.codePointAt(this.#at) ?? 0);
     this.#at += character.length;
@@ -117,21 +117,21 @@ class Parser {
     return { texts: undefined };
   }
 
-  /** Only letters that have no capital outside ASCII are searched for without their case. */
+  /** Without case, only ASCII characters are searched for. */
   #itself(character: string): string | { texts: Texts } {
     if (!this.#ignoresCase || character.charCodeAt(0) < 128) return character;
     this.isPlain = false;
     return { texts: undefined };
   }
 
-  /** How often the atom before comes at least; nothing when it is not repeated. */
+  /** The smallest number of repetitions of the atom before; undefined when it is not repeated. */
   #repetition(): number | undefined {
     const [found, least] = /^(?:[*+?]|\{(\d+)(?:,\d*)?\})\??/.exec(this.#text.slice(this.#at)) ?? [''];
     if (found === '') return undefined;
     this.#at += found.length;
     this.isPlain = false;
     const first = least === undefined ? (found.startsWith('+') ? 1 : 0) : Number(least);
-    // A repetition of a repetition may be none at all.
+    // A repetition of a repetition may be zero.
     return this.#repetition() === undefined ? first : 0;
   }
 }

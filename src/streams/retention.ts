@@ -2,15 +2,16 @@ import type { Database, Transaction } from '../db/open.ts';
 import { firstIdAt } from '../lib/ids.ts';
 
 const day = 24 * 60 * 60 * 1000;
-/** In small transactions, between which others get their turn. */
+/** Small transactions, so that others get their turn in between. */
 const atOnce = 100;
 
 /**
- * What logs that were completed so many days ago said goes; 0 keeps all. The record stays, and in place of its log a line
- * that says so: nobody takes it for a build that said nothing. A blob goes once no log refers to it (lifecycle/collect.ts).
+ * Removes the content of logs that were completed this many days ago; 0 keeps all. The record stays, and a line
+ * replaces its log, so that it does not look like a build without output. A blob is removed when no log refers to it
+ * (lifecycle/collect.ts).
  *
- * No log is complete before it was begun, so all that are old enough are among the lowest identifiers. Few that are not
- * lie between them: those of dependencies, and of requests that were run again.
+ * No log is completed before it began, so all old logs are among the lowest identifiers. Few others lie between them:
+ * the logs of dependencies, and of requests that were run again.
  */
 export async function forgetOldLogs(db: Database, days: number, now = Date.now()): Promise<number> {
   if (days === 0) return 0;
@@ -35,7 +36,7 @@ export async function forgetOldLogs(db: Database, days: number, now = Date.now()
   }
 }
 
-/** Not one that was begun again in between. */
+/** A log that was restarted in between is kept. */
 async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffer): Promise<boolean> {
   const { numUpdatedRows } = await trx
     .updateTable('logs')

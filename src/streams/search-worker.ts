@@ -2,10 +2,10 @@ import { parentPort } from 'node:worker_threads';
 import { LineMatcher } from './line-matcher.ts';
 import type { SearchAnswer, SearchTask } from '../lib/search-threads.ts';
 
-/** Searches pieces of logs in a thread of its own, so that the server answers others meanwhile. */
+/** Searches pieces of logs in a separate thread, so that the server answers other requests meanwhile. */
 
 const matchers = new Map<string, LineMatcher>();
-/** As many as are likely to be searched for at once. */
+/** The number of expressions that are likely to be searched for at once. */
 const mostMatchers = 16;
 
 function matcherOf(expression: string): LineMatcher {
@@ -15,7 +15,7 @@ function matcherOf(expression: string): LineMatcher {
   return known;
 }
 
-/** So much of a line is told with a match. */
+/** The most bytes of a line that are returned with a match. */
 const longestTold = 16 * 1024;
 
 function answer({ expression, bytes, limit, milliseconds }: SearchTask): SearchAnswer {

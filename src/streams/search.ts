@@ -6,7 +6,7 @@ import type { SearchThreads } from '../lib/search-threads.ts';
 
 export interface Match {
   number: number;
-  /** Of the line's first byte. */
+  /** The offset of the line's first byte. */
   offset: number;
   text: string;
   ranges: number[];
@@ -16,7 +16,7 @@ export interface SearchResult {
   matches: Match[];
   /** Whether the log was searched to its end. */
   complete: boolean;
-  /** The line to go on from. */
+  /** The line to continue from. */
   next: number | null;
 }
 
@@ -25,9 +25,9 @@ export interface SearchWanted {
   /** The number of the first line. */
   from: number;
   limit: number;
-  /** The number of the last line, if not that of the log. */
+  /** The number of the last line, if it is not the last of the log. */
   to?: number;
-  /** Whose turn it takes. */
+  /** The account whose turn it takes. */
   account: bigint;
 }
 
@@ -35,18 +35,18 @@ export interface SearchParts extends LineStorage {
   searches: SearchThreads;
 }
 
-/** What searches in a thread of its own. */
+/** The program of the search thread. */
 export const searchProgram = new URL('search-worker.ts', import.meta.url);
 
-/** Then what was found so far is answered: whoever wants more asks again. */
+/** After this time the matches found so far are returned; the client may ask for more. */
 const timeMs = 1500;
 const pieceMs = 250;
-/** A piece is so long, unless one line is longer. */
+/** The size of a piece, unless one line is longer. */
 const pieceSize = 1024 * 1024;
-/** So much text is answered at most. */
+/** The most text in one answer. */
 const longestAnswer = 4 * 1024 * 1024;
 
-/** Searches a log line by line from one line on. */
+/** Searches a log line by line, from one line on. */
 export async function searchLog(parts: SearchParts, index: LineIndex, wanted: SearchWanted): Promise<SearchResult> {
   const until = performance.now() + timeMs;
   const result: SearchResult = { matches: [], complete: false, next: null };
@@ -58,8 +58,8 @@ export async function searchLog(parts: SearchParts, index: LineIndex, wanted: Se
     for (;;) {
       const { value: piece, done } = await coming;
       if (done === true) return { ...result, complete: true };
-      coming = pieces.next(); // is read while this one is searched
-      coming.catch(() => {}); // who waits for it next is told
+      coming = pieces.next(); // read while this piece is searched
+      coming.catch(() => {}); // the next await gets the error
       const { expression, account } = wanted;
       const task = {
         expression,
@@ -87,22 +87,22 @@ interface Piece {
   /** The number of its first line. */
   first: number;
   lines: number;
-  /** Of its first byte in the log. */
+  /** The offset of its first byte in the log. */
   offset: number;
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** A log in pieces of whole lines. Of a line that is longer than a piece, only its beginning is in one. */
+/** A log in pieces of whole lines. A line that is longer than a piece appears with its beginning only. */
 async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
   let first = from;
   while (first <= to) {
     const long = yield* shortLines(parts, index, first, to);
     if (long === undefined) return;
-    first = long + 1; // where that one begins, the index knows
+    first = long + 1; // the index finds the beginning of that line
   }
 }
 
-/** Answers the number of the line that was too long, behind which it has to be gone on. */
+/** Returns the number of the line that was too long; the caller continues behind it. */
 async function* shortLines(
   { db, blobs }: LineStorage,
   index: LineIndex,
@@ -150,7 +150,7 @@ async function* shortLines(
   return undefined;
 }
 
-/** In memory of its own, which goes to another thread. */
+/** A copy in separate memory, which is handed to another thread. */
 function own(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;

@@ -4,8 +4,8 @@ import type { Queries } from '../db/open.ts';
 import { logTopic, readLog } from './logs.ts';
 
 /**
- * Following a record live: its states and its log, from any offset, to the end. A reader gets what is stored and then
- * what comes; however late or slow it is, it is served from the store and misses nothing.
+ * Follows a record live: its states and its log, from any offset, to the end. A reader gets the stored events and then
+ * new ones. It is always served from the store, so it misses nothing, however late or slow it is.
  */
 export type StreamEvent =
   { type: 'state'; state: string } | { type: 'log'; offset: number; next: number; text: string } | { type: 'end' };
@@ -13,16 +13,16 @@ export type StreamEvent =
 /** A record with states and a log. Once its state is final, its log is complete. */
 export interface Followed {
   id: bigint;
-  /** What there is to be seen of it, in one look; nothing any more when the record is gone. */
+  /** The record's current data, in one query; undefined when the record was deleted. */
   look(after: bigint | undefined): Promise<Sight | undefined>;
   isFinal(state: string): boolean;
 }
 
 /** A record at one moment. */
 export interface Sight {
-  /** The states since the one that was seen last; at first the current one alone. */
+  /** The states since the one that the reader saw last; at first the current one alone. */
   states: SeenState[];
-  /** How long its log is. */
+  /** The size of its log. */
   size: bigint;
 }
 
@@ -37,29 +37,29 @@ export interface TailParts {
   blobs: Blobs;
 }
 
-/** A piece of log in one event is at most this long. */
+/** The longest piece of log in one event. */
 const largestPiece = 64 * 1024;
-/** How long to trust in announcements before looking again. */
+/** How long to rely on announcements before looking again. */
 export const lookAgainMs = 2000;
 
-/** How far a reader has come with one record. */
+/** A reader's position in one record. */
 export interface Place {
-  /** The first byte of the log that was not told yet. */
+  /** The first byte of the log that was not sent yet. */
   at: bigint;
-  /** The state that was seen last. */
+  /** The last state that was read. */
   seen?: bigint | undefined;
-  /** The state that was told last. A reader hears the current one first, whatever it is. */
+  /** The last state that was sent. A reader gets the current state first, whatever it is. */
   told?: string;
-  /** There when nothing more is to come but the rest of the log. A final state that is news is told after that. */
+  /** Set when only the rest of the log is missing. A new final state is sent after that. */
   over?: { state: string | undefined } | undefined;
 }
 
-/** Announced when there is news of a record. */
+/** The topics that are announced when a record changes. */
 export function topicsOf(id: bigint): string[] {
   return [logTopic(id), `subject:${id}`];
 }
 
-/** What is new about a record since the reader was there last, but for its final state. Moves the place on. */
+/** The events since the reader's position, except the final state. Advances the position. */
 export async function* news(
   parts: Pick<TailParts, 'db' | 'blobs'>,
   subject: Followed,
@@ -68,7 +68,7 @@ export async function* news(
   yield* newsOf(parts, subject, place, await subject.look(place.seen));
 }
 
-/** The same, where somebody has looked already. */
+/** The same, with data that was already read. */
 export async function* newsOf(
   parts: Pick<TailParts, 'db' | 'blobs'>,
   subject: Pick<Followed, 'id' | 'isFinal'>,
@@ -80,7 +80,7 @@ export async function* newsOf(
   const isOver = states === undefined || (last ? subject.isFinal(last.state) : place.over !== undefined);
   const isFirst = place.seen === undefined;
   place.seen = last?.sequence ?? place.seen;
-  // Now, and not after the log: who cannot read that to its end at once goes on from this place.
+  // Before the log, because a reader that cannot read it to the end continues from this position.
   place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
   for (const { state } of states ?? []) {
     if (subject.isFinal(state) && !isFirst) continue;
@@ -94,20 +94,20 @@ export async function* newsOf(
 }
 
 /**
- * What a reader who was told the end comes back with: how far the logs were told, and the last state of the record.
- * Who was told all of the log and then lost the connection does not have it, and is told the rest.
+ * The identifier that a reader sends after it got the end: the offset of the log, and the last state of the record. A
+ * reader that got the whole log but not the end does not have it, and gets the rest.
  */
 export function endMark(at: bigint | string, { seen = 0n }: Place): string {
   return `${at};${seen}`;
 }
 
-/** Whether nothing has happened to a record since a reader was told its end. */
+/** Whether a record is unchanged since a reader got its end. */
 export async function isStillOver(subject: Followed, seen: bigint): Promise<boolean> {
   const last = (await subject.look(undefined))?.states.at(-1);
   return last !== undefined && last.sequence === seen && subject.isFinal(last.state);
 }
 
-/** The final state, unless it was told already. */
+/** The final state, unless it was sent already. */
 export function* lastWord(place: Place): Generator<StreamEvent> {
   const state = place.over?.state;
   if (state === undefined || state === place.told) return;
@@ -115,7 +115,7 @@ export function* lastWord(place: Place): Generator<StreamEvent> {
   yield { type: 'state', state };
 }
 
-/** What is stored of a log from an offset on, up to the size that it was seen to have, cut where characters end. */
+/** The stored bytes of a log from an offset on, up to the given size, cut between characters. */
 async function* pieces(
   { db, blobs }: { db: Queries; blobs: Blobs },
   id: bigint,
@@ -132,13 +132,13 @@ async function* pieces(
       const [offset, next] = [Number(at), Number(at) + whole.length];
       at = BigInt(next);
       yield { type: 'log', offset, next, text: whole.toString('utf8') };
-      if (whole.length < bytes.length && !isLast) break; // the rest of a character is read again with what follows
+      if (whole.length < bytes.length && !isLast) break; // the rest of a character is read again with the next bytes
     }
     if (at === before) return;
   }
 }
 
-/** Small pieces together and large ones apart. */
+/** Joins small pieces and splits large ones. */
 async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let gathering: Buffer[] = [];
   let length = 0;
@@ -155,7 +155,7 @@ async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   if (length > 0) yield Buffer.concat(gathering);
 }
 
-/** How many bytes from the start end with a whole character: the rest of the last one may still be on its way. */
+/** How many bytes from the start end with a whole character: the rest of the last one may still arrive. */
 export function wholeCharacters(bytes: Buffer): number {
   const tail = bytes.subarray(-4);
   for (let back = 1; back <= tail.length; back += 1) {

@@ -7,7 +7,7 @@ import { empty, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
-import { reasonInWords } from './words.ts';
+import { reasonInWords } from '../lifecycle/reasons.ts';
 
 /** More than these are not read by anybody. */
 const mostFiles = 300;

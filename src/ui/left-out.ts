@@ -1,10 +1,12 @@
 import type { Queries } from '../db/open.ts';
-import type { CommitRow, SuiteRow } from '../db/schema.ts';
+import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { factsOf } from '../lifecycle/requests.ts';
 import { unmetRule, type Rule } from '../lifecycle/rules.ts';
 import { html, type Html } from './html.ts';
 
 /** Why suites were not run on a commit. */
+
+type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'>;
 
 interface LeftOut {
   suite: SuiteRow;
@@ -17,7 +19,7 @@ const longestValue = 100;
 
 export async function leftOut(
   db: Queries,
-  { projectId, requestId, commit }: { projectId: bigint; requestId: bigint; commit: CommitRow },
+  { projectId, request, commit }: { projectId: bigint; request: Asked; commit: CommitRow },
   built: ReadonlySet<bigint>,
 ): Promise<LeftOut[]> {
   const suites = await db.selectFrom('suites').selectAll().where('project_id', '=', projectId).orderBy('id').execute();
@@ -29,13 +31,13 @@ export async function leftOut(
     .orderBy('suite_rules.id')
     .execute();
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
-  const facts = factsOf(commit);
+  const facts = factsOf(commit, request);
   return suites
     .filter(({ id }) => !built.has(id))
     .map((suite) => {
       const unmet = unmetRule((rulesOf.get(suite.id) ?? []) as unknown as Rule[], facts);
       if (unmet) return { suite, why: ruleInWords(unmet) };
-      const isNew = suite.id > requestId;
+      const isNew = suite.id > request.id;
       return { suite, why: html`${isNew ? 'It was made after this was asked for.' : 'It was not part of this.'}` };
     });
 }

@@ -24,6 +24,9 @@ const subjectWords: Record<(typeof subjects)[number], string> = {
   'commit.committer_email': 'e-mail of the committer',
   'commit.ref': 'SHA of the commit',
   'commit.files': 'changed files',
+  'request.event': 'event of the request',
+  'request.target_branch': 'target branch of the request',
+  'request.from_fork': 'whether the request is from a fork',
 };
 
 function inWords({ subject, operator, value }: RuleRecord): Html {

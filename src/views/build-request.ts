@@ -5,7 +5,7 @@ import { twin } from './twin.ts';
 
 type Shown = BuildRequestRow & { created_by_email: string };
 
-/** Build requests with whom they were made by. */
+/** Build requests, with their creators. */
 export function shownRequests(db: Queries) {
   return db
     .selectFrom('build_requests')
@@ -21,7 +21,12 @@ export function buildRequestView(request: Shown): { id: bigint } {
     commit_ref: request.commit_ref,
     commit_id: request.commit_id,
     commit_id_str: request.commit_id === null ? '' : String(request.commit_id),
-    created_by: request.created_by_email,
+    created_by: request.trigger === '' ? request.created_by_email : request.trigger,
     created_at: timestamp(request.created_at),
+    event: request.event,
+    pull_request: request.pull_request,
+    target_branch: request.target_branch,
+    from_fork: request.from_fork === 1,
+    sender: request.sender,
   } as { id: bigint };
 }

@@ -2,14 +2,14 @@ import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { twin } from './twin.ts';
 
-/** One dependency that another is compiled against. */
+/** A dependency that another one is compiled against. */
 export interface Related {
   dependency_id: bigint;
   related_id: bigint;
   name: string;
 }
 
-/** What these are compiled against, in the order in which it was named. */
+/** The dependencies that these are compiled against, in the order in which they were named. */
 export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> {
   if (ids.length === 0) return [];
   return db
@@ -21,7 +21,7 @@ export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> 
     .execute();
 }
 
-/** What is said of how it is compiled; every view of a dependency begins with it. */
+/** How it is compiled; every view of a dependency begins with these fields. */
 export function describedView({ name, description, command, prefix, source }: DependencyRow) {
   return { name, description, command, prefix, source };
 }

@@ -3,7 +3,7 @@ import { twin } from './twin.ts';
 
 type Shown = Pick<ProjectRow, 'id' | 'name' | 'description' | 'repository_url' | 'build_state'>;
 
-/** A project without its key, which is sealed in the store and opened by whoever needs it. */
+/** A project without its key, which is sealed in the store and opened only where it is needed. */
 export function projectView(project: Shown, owned: boolean) {
   return {
     ...twin('id', project.id),

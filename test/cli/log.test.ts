@@ -14,7 +14,7 @@ test('of an error its words are logged, and none of the objects that it carries'
   assert.match(text, /the line is dead.*ECONNRESET/);
   for (const word of ['4711', 'hunter2', 'Basic', 'client"']) assert.ok(!text.includes(word), word);
   assert.equal(inWords('as it is'), 'as it is');
-  assert.equal(inWords(client), 'something else than an error was thrown: object');
+  assert.equal(inWords(client), 'a value that is not an error was thrown: object');
 });
 
 test('an error that goes round in a circle has an end', () => {

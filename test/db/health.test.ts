@@ -52,7 +52,7 @@ test('a key that opens nothing is the reason, and one that takes for ever is not
   const write = async (): Promise<void> => {};
   const parts = { disk: roomy, isAway: () => false, write, onChange: () => {} };
   const wrong = watchHealth({ ...parts, unseal: () => Promise.reject(new Error('no')) });
-  assert.equal(await wrong(), 'the master key does not open what the database holds');
+  assert.equal(await wrong(), 'the master key does not open the sealed values of the database');
   const hanging = watchHealth({ ...parts, unseal: () => new Promise(() => {}) });
   assert.equal(await hanging(), 'the database does not answer');
 });

@@ -7,7 +7,10 @@ test('a route that does not say what proves who calls it is not served', () => {
   const server = Fastify();
   demandProofs(server);
   server.get('/said', { config: { provenBy: 'none' } }, async () => 'anything');
-  assert.throws(() => server.get('/forgotten', async () => 'anything'), /GET \/forgotten does not say what proves/);
+  assert.throws(
+    () => server.get('/forgotten', async () => 'anything'),
+    /GET \/forgotten does not declare how its callers are authenticated/,
+  );
 });
 
 test('nothing of a body is read before its sender is admitted', async () => {

@@ -23,6 +23,9 @@ const facts: CommitFacts = {
   committerEmail: 'bot@example.org',
   ref: '8f14e45fceea167a5a36dedd4bea2543c4ca4238',
   files: ['src/pump.ts', 'docs/pump.md', 'README.md'],
+  event: 'push',
+  targetBranch: 'main',
+  isFromFork: false,
 };
 
 const holds = (subject: Subject, operator: Operator, value: string, of = facts): boolean =>
@@ -38,6 +41,9 @@ describe('the rules of a suite', () => {
       ['commit.committer_email', 'bot@example.org'],
       ['commit.ref', '8f14e45fceea167a5a36dedd4bea2543c4ca4238'],
       ['commit.files', 'docs/pump.md'],
+      ['request.event', 'push'],
+      ['request.target_branch', 'main'],
+      ['request.from_fork', 'false'],
     ];
     for (const [subject, value] of found) assert.equal(holds(subject, 'equals', value), true, subject);
     assert.equal(holds('commit.tags', 'equals', 'v1', { ...facts, tags: ['v0', 'v1'] }), true);

@@ -23,6 +23,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     created_at: BigInt(at),
     fetch: at % 2 === 0 ? 'done' : 'waiting',
     branch: at % 2 === 0 ? awkward : '',
+    trigger: 'poll',
+    event: 'push',
+    pull_request: at % 2 === 0 ? commit : null,
+    target_branch: awkward,
+    from_fork: at % 2,
+    sender: awkward,
+    fetch_ref: awkward,
+    concurrency_group: awkward,
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -55,6 +63,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       created_at: 1n,
       last_event: 2n,
       trunk_commit_id: commit,
+      poll_interval: 15,
+      fork_builds: 'never',
+      cancel_superseded: 'running',
+      public_badge: 1,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
     await put('suites', { id: suite, project_id: project, ...named });
@@ -149,6 +161,33 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     await put('doomed_blobs', { digest: 'd'.repeat(64) });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
+    await put('polls', {
+      project_id: project,
+      account_id: user,
+      host: awkward,
+      next_look_at: largestId,
+      wait_ms: 1n,
+      claim: awkward,
+      holder: null,
+      last_looked_at: null,
+      outcome: 'failed',
+      reason: awkward,
+      failures: 3,
+    });
+    await put('polled_refs', { project_id: project, digest: '', refs: Buffer.from([0, 255, 10]) });
+    await put('schedules', {
+      id: 1n,
+      project_id: project,
+      cron: '* * * * *',
+      time_zone: 'UTC',
+      commit_ref: awkward,
+      created_at: 1n,
+      next_run_at: largestId,
+      last_run_at: null,
+      outcome: '',
+      reason: awkward,
+      build_request_id: commit,
+    });
     await put('connection_checks', { id: 1n, project_id: project, created_at: 1n, answer: awkward });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
     await put('runners', {
@@ -181,6 +220,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       url: 'https://x/',
       secret: seal({ table: 'notifications', column: 'secret' }, 1n),
       last_position: 1n,
+      repository: awkward,
     });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
     await put('deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
@@ -192,6 +232,25 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       answer: awkward,
       error: '',
       created_at: 1n,
+    });
+    await put('hooks', {
+      id: 1n,
+      project_id: project,
+      provider: 'gitlab',
+      events: 'push,tag',
+      secret: seal({ table: 'hooks', column: 'secret' }, 1n),
+      created_at: 1n,
+    });
+    await put('hook_deliveries', {
+      id: largestId,
+      hook_id: 1n,
+      delivery_key: awkward,
+      received_at: 1n,
+      facts: awkward,
+      outcome: 'build_requested',
+      reason: awkward,
+      build_request_id: 1n,
+      results: '[]',
     });
     await put('idempotency_keys', {
       id: 1n,

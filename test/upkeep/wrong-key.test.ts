@@ -152,7 +152,7 @@ describe('a master key', () => {
       };
       await until(200);
       renameSync(key, `${key}.aside`);
-      assert.deepEqual(await until(503), [503, 'the master key does not open what the database holds']);
+      assert.deepEqual(await until(503), [503, 'the master key does not open the sealed values of the database']);
       createMasterKey(key);
       assert.equal((await until(503))[0], 503);
       renameSync(`${key}.aside`, key);

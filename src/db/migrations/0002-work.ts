@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 import type { ColumnTypes } from '../migrate.ts';
 
-/** What runners need: the queue, events, logs, and what was fetched. */
+/** The tables for runners: the queue, events, logs, and fetched commits. */
 export async function work(trx: Transaction, types: ColumnTypes): Promise<void> {
   await trx.schema
     .createTable('jobs')
@@ -18,7 +18,7 @@ export async function work(trx: Transaction, types: ColumnTypes): Promise<void> 
     .addColumn('claimed_until', 'bigint')
     .addColumn('cancelled', 'integer', (column) => column.notNull())
     .execute();
-  // Those that wait are what a claim looks through; those that are claimed are what a sweep looks through.
+  // A claim searches the waiting jobs; a sweep searches the claimed ones.
   await trx.schema
     .createIndex('jobs_waiting')
     .on('jobs')

@@ -1,7 +1,10 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** What compiling needs: where archives and results lie, what happened to dependencies, and ways to find who refers to a blob. */
+/**
+ * For compiling: the blobs of archives and results, the events of dependencies, and indexes that find the references to
+ * a blob.
+ */
 export async function compiles(trx: Transaction): Promise<void> {
   const dependencies = () => trx.schema.alterTable('dependencies');
   await dependencies().addColumn('archive', 'text').execute();
@@ -20,7 +23,7 @@ export async function compiles(trx: Transaction): Promise<void> {
     .addColumn('last_event', 'bigint', (column) => column.notNull().defaultTo(0))
     .execute();
 
-  // One that is compiled anew is still shared, although its state says otherwise for a while.
+  // A dependency that is compiled again stays shared, although its state says otherwise for a while.
   await trx.updateTable('dependencies').set({ shared: 1 }).where('state', '=', 'shared').execute();
   await trx.schema.dropIndex('dependencies_shared').execute();
   await trx.schema

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** What deploys need to be done: where each goes, one at a time, and quick answers to what there is to deploy. */
+/** For deploys: the target of each, lanes that run one at a time, and indexes that list what can be deployed. */
 export async function deploys(trx: Transaction): Promise<void> {
   for (const column of ['repository_url', 'local_branch', 'remote_branch'] as const) {
     await trx.schema
@@ -13,14 +13,14 @@ export async function deploys(trx: Transaction): Promise<void> {
         (select ${sql.ref(`s.${column}`)} from deploy_strategies as s where s.id = deploys.deploy_strategy_id), '')
     `.execute(trx);
   }
-  // They were accepted before anything was pushed. Who asked long ago does not expect a push because of an upgrade.
+  // These deploys were accepted before pushing existed. Their callers do not expect a push because of an upgrade.
   await trx
     .updateTable('deploys')
     .set({ state: 'cancelled', finished_at: BigInt(Date.now()) })
     .where('state', '=', 'enqueued')
     .execute();
 
-  // Whether one of a lane is claimed must not cost more when thousands wait in it.
+  // Checking whether a job of a lane is claimed must not cost more when thousands wait in it.
   await trx.schema
     .createIndex('jobs_claimed_of_lane')
     .on('jobs')

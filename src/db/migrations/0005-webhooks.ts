@@ -1,7 +1,9 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** What sending needs: the order of a notification's deliveries, how long each is tried, and the errands in the queue. */
+/**
+ * For sending: the order of a notification's deliveries, how long each is tried, and the delivery jobs in the queue.
+ */
 export async function webhooks(trx: Transaction): Promise<void> {
   const whole = (table: string, column: string) =>
     trx.schema
@@ -15,7 +17,7 @@ export async function webhooks(trx: Transaction): Promise<void> {
     .alterTable('delivery_attempts')
     .addColumn('error', 'text', (column) => column.notNull().defaultTo(''))
     .execute();
-  // The head of the line is found at once, however long the line and whatever was sent before.
+  // Finds the head of the line at once, however long the line is and however much was sent before.
   await trx.schema
     .createIndex('deliveries_pending')
     .on('deliveries')
@@ -23,7 +25,7 @@ export async function webhooks(trx: Transaction): Promise<void> {
     .where(sql.ref('state'), '=', sql.lit('pending'))
     .execute();
 
-  // A subject has one errand at most; two who bring news at the same moment find the same one.
+  // A subject has at most one delivery job; two concurrent transactions find the same one.
   await trx.schema
     .createIndex('jobs_errand')
     .unique()
@@ -31,8 +33,8 @@ export async function webhooks(trx: Transaction): Promise<void> {
     .column('subject_id')
     .where(sql.ref('kind'), '=', sql.lit('deliver'))
     .execute();
-  // What is put off costs nothing until it is due. SQLite would rather take an index of claims to find what has none,
-  // and look through all of it; so that one is for what is claimed alone.
+  // Jobs that are put off cost nothing until they are due. To find unclaimed jobs, SQLite would prefer an index of
+  // claims and read all of it, so that index covers only claimed jobs.
   await trx.schema.dropIndex('jobs_claim').ifExists().execute();
   await trx.schema
     .createIndex('jobs_by_claim')

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** Indexes for what every step of a build asks. */
+/** Indexes for the queries of every step of a build. */
 export async function shorterWays(trx: Transaction): Promise<void> {
   await trx.schema
     .createIndex('builds_attempt')

@@ -1,7 +1,9 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** Runners that can be taken back and bound to accounts; what a claim opens; how much each account has under way. */
+/**
+ * Runners that can be revoked and bound to accounts; the blobs of a claim; how many jobs each account has under way.
+ */
 export async function runners(trx: Transaction): Promise<void> {
   for (const column of ['last_seen_at', 'revoked_at'])
     await trx.schema.alterTable('runners').addColumn(column, 'bigint').execute();
@@ -22,7 +24,7 @@ export async function runners(trx: Transaction): Promise<void> {
     .column('account_id')
     .where(sql.ref('claim'), 'is not', null)
     .execute();
-  // A runner that works while the server is upgraded keeps what it has: holders are told apart by number from now on.
+  // A runner that works during the upgrade keeps its claims: from now on holders are identified by number.
   await sql`
     update jobs set holder = (
       select 'runner ' || runners.name || ' ' || runners.id from runners where jobs.holder = 'runner ' || runners.name

@@ -2,19 +2,19 @@ import { sql } from 'kysely';
 import type { Database, Transaction } from '../open.ts';
 import type { ColumnTypes } from '../migrate.ts';
 
-/** Who did what, for ever; and the people who may read it. */
+/** Who did what, kept for ever; and the people who may read it. */
 export async function audit(trx: Transaction, _types: ColumnTypes, kind: Database['kind']): Promise<void> {
   await trx.schema
     .alterTable('users')
     .addColumn('operator', 'integer', (column) => column.notNull().defaultTo(0))
     .execute();
-  // Somebody has to be one, and whoever came first is most likely to run the place.
+  // There must be an operator, and the first user most likely runs the installation.
   await sql`
     update users set operator = 1
     where id = (select id from users where kind = 'user' order by created_at, id limit 1)
   `.execute(trx);
 
-  // Nothing in it refers to another table: what was done stays readable when those it was done to are gone.
+  // It refers to no other table, so entries stay readable when their subjects are deleted.
   await trx.schema
     .createTable('audit_entries')
     .addColumn('id', 'bigint', (column) => column.primaryKey())
@@ -32,14 +32,14 @@ export async function audit(trx: Transaction, _types: ColumnTypes, kind: Databas
     .execute();
   for (const statement of kind === 'sqlite' ? sqliteWall : postgresWall) await sql.raw(statement).execute(trx);
 
-  // When it was last written down that somebody guesses, so that it is not written down with every guess.
+  // When the audit log last noted failed sign-ins, so that it does not note every one.
   await trx.schema
     .alterTable('sign_in_failures')
     .addColumn('noted_at', 'bigint', (column) => column.notNull().defaultTo(0))
     .execute();
 }
 
-/** Row by row: a restored backup may still empty a table that has no rows. */
+/** Row triggers: a restore may still empty a table that has no rows. */
 const sqliteWall = ['update', 'delete'].map(
   (change) => `
     create trigger audit_entries_no_${change} before ${change} on audit_entries

@@ -1,8 +1,8 @@
 import type { Transaction } from '../open.ts';
 
-/** What other accounts' dependencies were when somebody began to use them. */
+/** Pins: the state of other accounts' dependencies at the moment a suite or dependency began to use them. */
 export async function pinnedDependencies(trx: Transaction): Promise<void> {
-  // A pin goes with the use it belongs to. What it names may be gone: its bytes stay for as long as the pin does.
+  // A pin is deleted with its use. Its dependency may be gone: the blob stays as long as the pin does.
   await trx.schema
     .createTable('dependency_pins')
     .addColumn('suite_dependency_id', 'bigint', (column) =>
@@ -28,7 +28,7 @@ export async function pinnedDependencies(trx: Transaction): Promise<void> {
   await pinWhatIsUsed(trx);
 }
 
-/** Whoever uses another account's dependency already is pinned to what they use now. */
+/** Existing uses of other accounts' dependencies are pinned to their current state. */
 async function pinWhatIsUsed(trx: Transaction): Promise<void> {
   const attached = await trx
     .selectFrom('suite_dependencies')
@@ -61,7 +61,7 @@ async function pinWhatIsUsed(trx: Transaction): Promise<void> {
   }
 }
 
-/** Everything that a dependency stands on, what lies below first and itself last. */
+/** All layers of a dependency, the lowest first and the dependency itself last. */
 async function layers(trx: Transaction) {
   const dependencies = await trx
     .selectFrom('dependencies')
@@ -88,7 +88,7 @@ async function layers(trx: Transaction) {
       const found = byId.get(id);
       if (!found) return [];
       const { name, result: digest, result_prefix: prefix, launch_command: launch } = found;
-      // What is only below is not launched.
+      // Only the dependency itself is launched, not its lower layers.
       return [{ position, dependency_id: id, name, digest, prefix, launch_command: id === root ? launch : '' }];
     });
   };

@@ -1,7 +1,10 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** By what a master key is known to be the right one; and which runners are there, those on servers' own machines too. */
+/**
+ * The canary that identifies the right master key; and the runners that are present, also those on the servers' own
+ * machines.
+ */
 export async function keyAndRunners(trx: Transaction): Promise<void> {
   await trx.schema
     .createTable('master_key_canary')

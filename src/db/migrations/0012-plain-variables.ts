@@ -1,6 +1,6 @@
 import type { Transaction } from '../open.ts';
 
-/** Variables that are no secret are not masked. All that are there were masked so far, and stay secret. */
+/** Variables that are not secret are not masked. All existing variables were masked, and stay secret. */
 export async function plainVariables(trx: Transaction): Promise<void> {
   await trx.schema
     .alterTable('environment_variables')

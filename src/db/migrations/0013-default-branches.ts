@@ -1,8 +1,8 @@
 import type { Transaction } from '../open.ts';
 
-/** What a project's state goes by, and the branch that a commit was last taken to be on. */
+/** The commit that determines a project's state, and the branch of a commit at its last fetch. */
 export async function defaultBranches(trx: Transaction): Promise<void> {
-  // Not a reference: commits refer to projects, and go with them. Until the next fetch it is not known.
+  // Not a foreign key: commits refer to projects, and are deleted with them. It is unknown until the next fetch.
   await trx.schema.alterTable('projects').addColumn('trunk_commit_id', 'bigint').execute();
   await trx.schema
     .alterTable('commits')

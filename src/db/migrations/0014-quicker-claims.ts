@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { ColumnTypes } from '../migrate.ts';
 import type { Database, Transaction } from '../open.ts';
 
-/** What is under way is counted without looking at the jobs themselves, and logs are compressed quickly. */
+/** Counts jobs under way without reading the jobs, and compresses logs quickly. */
 export async function quickerClaims(trx: Transaction, _types: ColumnTypes, kind: Database['kind']): Promise<void> {
   await trx.schema.dropIndex('jobs_under_way').execute();
   await trx.schema
@@ -15,7 +15,7 @@ export async function quickerClaims(trx: Transaction, _types: ColumnTypes, kind:
     await sql`alter table log_chunks alter column bytes set compression lz4`.execute(trx);
 }
 
-/** The way PostgreSQL compresses by itself takes longer than everything else that is done with a piece of log. */
+/** PostgreSQL's default compression takes longer than all other work on a piece of log. */
 async function hasLz4(trx: Transaction): Promise<boolean> {
   const { rows } = await sql`
     select 1 from pg_settings where name = 'default_toast_compression' and 'lz4' = any(enumvals)

@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
 /**
- * When a log was completed, for those who keep logs for a while only. The logs that are there count from when their
- * record was made; those of dependencies, which are begun anew with every compile, from now on. And the blobs of what
- * was deleted, until they are gone too.
+ * When a log was completed, for installations that keep logs for a limited time. Existing logs count from the creation
+ * of their record; those of dependencies, which begin again with every compile, from now on. And the blobs of deleted
+ * records, until they are removed too.
  */
 export async function retention(trx: Transaction): Promise<void> {
   await trx.schema.alterTable('logs').addColumn('completed_at', 'bigint').execute();

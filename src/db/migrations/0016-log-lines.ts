@@ -3,8 +3,8 @@ import type { ColumnTypes } from '../migrate.ts';
 import type { Transaction } from '../open.ts';
 
 /**
- * Where the lines of logs begin and when they were said. Logs that are there already have none of it: for those it is
- * found out when somebody asks (streams/line-index.ts), which takes less than going through all of them now.
+ * Where the lines of logs begin and when they were written. For existing logs this is computed on request
+ * (streams/line-index.ts), which is cheaper than reading all of them now.
  */
 export async function logLines(trx: Transaction, types: ColumnTypes): Promise<void> {
   const logs = trx.schema.alterTable('logs');

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 
-/** Whoever claims a job looks at those that are due, and not at those that wait for a moment or stand in line. */
+/** A claim searches only jobs that are due, not those that are put off or stand in a lane. */
 export async function dueJobs(trx: Transaction): Promise<void> {
   await trx.schema.dropIndex('jobs_waiting').execute();
   await trx.schema

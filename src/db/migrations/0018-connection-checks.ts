@@ -1,6 +1,6 @@
 import type { Transaction } from '../open.ts';
 
-/** What somebody saw when they looked whether a project's repository can be reached. */
+/** The results of checks whether a project's repository can be reached. */
 export async function connectionChecks(trx: Transaction): Promise<void> {
   await trx.schema
     .createTable('connection_checks')

@@ -1,6 +1,6 @@
 import type { Sealed } from './values.ts';
 
-/** Accounts, and what opens them: sessions, tokens, applications, runners; and what was done with them. */
+/** Accounts and their credentials: sessions, tokens, applications, runners; and the audit log. */
 
 export interface UserRow {
   id: bigint;
@@ -12,11 +12,11 @@ export interface UserRow {
   suspended: number;
   billing: string;
   created_at: bigint;
-  /** Whether the person may see what concerns the whole installation. */
+  /** Whether the person may see data of the whole installation. */
   operator: number;
 }
 
-/** Somebody is signed in, in one browser. */
+/** One signed-in browser. */
 export interface SessionRow {
   id: bigint;
   token_hash: string;
@@ -24,7 +24,7 @@ export interface SessionRow {
   expires_at: bigint;
 }
 
-/** A link with which a person sets their password, once. */
+/** A link with which a person sets their password once. */
 export interface PasswordLinkRow {
   id: bigint;
   token_hash: string;
@@ -32,14 +32,14 @@ export interface PasswordLinkRow {
   expires_at: bigint;
 }
 
-/** How often signing in went wrong for an account or from an address. */
+/** How often signing in failed for an account or from an address. */
 export interface SignInFailureRow {
   id: bigint;
   subject: string;
   failures: number;
   last_at: bigint;
   refused_until: bigint;
-  /** When the audit log was last told of it. */
+  /** When the audit log last noted it. */
   noted_at: bigint;
 }
 
@@ -48,34 +48,34 @@ export interface AccessTokenRow {
   token_hash: string;
   client_id: bigint;
   user_id: bigint;
-  /** With spaces between them. */
+  /** Separated by spaces. */
   scopes: string;
-  /** The code it was given for: when that one comes again, the token goes. null in the implicit flow. */
+  /** The code that it was issued for: if the code is used again, the token is revoked. null in the implicit flow. */
   code_hash: string | null;
   created_at: bigint;
   /** To the hour. */
   last_used_at: bigint | null;
 }
 
-/** An application that acts for people. Its identifier is what it is called by in requests. */
+/** An application that acts for people. In requests it is named by its identifier. */
 export interface OauthClientRow {
   id: bigint;
   owner_id: bigint;
   name: string;
   /** A list, as JSON. */
   redirect_uris: string;
-  /** null for one that is distributed without a secret. */
+  /** null for an application that is distributed without a secret. */
   secret_hash: string | null;
   created_at: bigint;
 }
 
-/** A code that was given and not yet redeemed. */
+/** A code that was issued and not redeemed yet. */
 export interface OauthCodeRow {
   id: bigint;
   code_hash: string;
   client_id: bigint;
   user_id: bigint;
-  /** With spaces between them. */
+  /** Separated by spaces. */
   scopes: string;
   redirect_uri: string;
   redirect_uri_sent: number;
@@ -88,25 +88,25 @@ export interface RunnerRow {
   name: string;
   token_hash: string;
   created_at: bigint;
-  /** Its token opens nothing from then on. */
+  /** From then on its token is invalid. */
   revoked_at: bigint | null;
 }
 
-/** A runner that came, or that a server has tried to start beside itself; see auth/runner-visits.ts. */
+/** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-visits.ts. */
 export interface RunnerVisitRow {
-  /** What its claims are held under. */
+  /** The holder of its claims. */
   holder: string;
-  /** null for one on a server's own machine. */
+  /** null for a runner on a server's own machine. */
   runner_id: bigint | null;
   /** By the database's clock, to a few seconds. */
   seen_at: bigint;
-  /** Of the program; empty when it did not say. */
+  /** Of the program; empty when the runner did not send it. */
   version: string;
-  /** Why it can do nothing, for operators; empty when it can. */
+  /** Why it cannot work, for operators; empty when it can. */
   trouble: string;
 }
 
-/** A runner with such rows works for these accounts alone, one without for all. */
+/** A runner with such rows works for these accounts only, a runner without them for all. */
 export interface RunnerAccountRow {
   id: bigint;
   runner_id: bigint;
@@ -123,13 +123,13 @@ export interface IdempotencyKeyRow {
   created_at: bigint;
 }
 
-/** Who did what. Rows are only ever added; triggers in the database refuse anything else. */
+/** Who did what. Rows are only added; triggers in the database refuse other changes. */
 export interface AuditEntryRow {
   id: bigint;
   created_at: bigint;
-  /** The kind of thing, a dot, and what was done to it. */
+  /** The kind of subject, a dot, and the action. */
   action: string;
-  /** As they were then; null for an operator on the machine, and where nobody proved to be anybody. */
+  /** As the account was then; null for an operator on the machine, and for callers that were not authenticated. */
   actor_id: bigint | null;
   actor_email: string | null;
   via: string;

@@ -1,22 +1,22 @@
 import type { BlobDigest } from './values.ts';
 
-/** Logs, their lines, and the blobs that are to go. */
+/** Logs, their lines, and the blobs to remove. */
 
-/** The log of a build, a fetch, a compile or a deploy has that record's identifier. */
+/** A log has the identifier of its record: a build, a fetch, a compile or a deploy. */
 export interface LogRow {
   id: bigint;
   project_id: bigint | null;
   size: bigint;
   complete: number;
-  /** Where it lies once it is complete and packed. */
+  /** The packed log, once it is complete. */
   blob: BlobDigest | null;
-  /** When it was completed; null while more is to come, and once what it said is gone. */
+  /** When it was completed; null while it grows, and when its content was removed. */
   completed_at: bigint | null;
-  /** How many line breaks are in it. null where nobody counted: in logs from before they were counted. */
+  /** The number of its line breaks; null in logs from before they were counted. */
   line_breaks: bigint | null;
-  /** How its lines stand where it ends now; see lib/line-scan.ts. */
+  /** The state of the line scan at its end; see lib/line-scan.ts. */
   line_state: string | null;
-  /** When its first byte came, and when its last one did; null where nothing came, or nobody looked at the clock. */
+  /** When its first and its last byte came; null where none came, or the time was not noted. */
   began_at: bigint | null;
   said_at: bigint | null;
 }
@@ -27,24 +27,24 @@ export interface LogChunkRow {
   bytes: Uint8Array;
 }
 
-/** A place in a log that is not packed, from which its lines can be read. Its beginning is one without being here. */
+/** A position in an unpacked log from which its lines can be read. The beginning of the log needs no row. */
 export interface LogMarkRow {
   log_id: bigint;
-  /** How many line breaks are before it. */
+  /** How many line breaks come before it. */
   line_breaks: bigint;
   start: bigint;
-  /** When what is there was said, in milliseconds since the log began. */
+  /** When the text there was written, in milliseconds since the log began. */
   at: bigint;
   line_state: string;
 }
 
-/** All marks of a log that is packed; see streams/line-index.ts. */
+/** All marks of a packed log; see streams/line-index.ts. */
 export interface LogIndexRow {
   log_id: bigint;
   bytes: Uint8Array;
 }
 
-/** Referred to by what was deleted: it goes, unless something else refers to it. */
+/** A deleted record referred to it: it is removed, unless another row refers to it. */
 export interface DoomedBlobRow {
   digest: string;
 }

@@ -1,6 +1,6 @@
 import type { BlobDigest, Sealed } from './values.ts';
 
-/** What people say about their projects and dependencies. */
+/** The settings of projects and dependencies. */
 
 export interface ProjectRow {
   id: bigint;
@@ -12,10 +12,18 @@ export interface ProjectRow {
   ssh_public_key: Sealed;
   ssh_private_key: Sealed;
   created_at: bigint;
-  /** The sequence of its newest event. */
+  /** The sequence number of its newest event. */
   last_event: bigint;
-  /** The newest commit of the repository's default branch that was built: the project's state is that one's. */
+  /** The newest built commit of the repository's default branch; the project's state is that commit's state. */
   trunk_commit_id: bigint | null;
+  /** Its repository is polled after this many seconds; 0 for never. */
+  poll_interval: number;
+  /** How pull requests from forks are treated; see lifecycle/forks.ts. */
+  fork_builds: string;
+  /** Which older requests a newer one cancels. */
+  cancel_superseded: string;
+  /** 1 where the badge is public. */
+  public_badge: number;
 }
 
 export interface CollaboratorRow {
@@ -41,7 +49,7 @@ export interface SuiteRuleRow {
   value: string;
 }
 
-/** The order of `id` is the order in which dependencies were attached, and so that in which they are laid over each other. */
+/** The order of `id` is the order in which dependencies were attached, and so the order in which they are layered. */
 export interface SuiteDependencyRow {
   id: bigint;
   suite_id: bigint;
@@ -53,7 +61,7 @@ export interface EnvironmentVariableRow {
   suite_id: bigint;
   name: string;
   content: Sealed;
-  /** 0 where it may be seen in logs. */
+  /** 0 where its value may appear in logs. */
   secret: number;
 }
 
@@ -70,17 +78,17 @@ export interface DependencyRow {
   archive_content_type: string | null;
   archive_file_size: bigint | null;
   created_at: bigint;
-  /** The blob with the newest source, and what kind of archive it is. */
+  /** The blob with the newest source, and its kind of archive. */
   archive: BlobDigest | null;
   archive_kind: string | null;
-  /** The blob with what was compiled last, and the prefix that it was compiled for. */
+  /** The blob with the last compiled result, and the prefix that it was compiled for. */
   result: BlobDigest | null;
   result_prefix: string;
-  /** The prefix that the compile under way is for: the one above may be changed meanwhile. */
+  /** The prefix of the compile under way: the setting above may change meanwhile. */
   compile_prefix: string;
-  /** Whether every account may use it, also while it is compiled anew. */
+  /** Whether every account may use it, also while it is compiled again. */
   shared: number;
-  /** The sequence of its newest event. */
+  /** The sequence number of its newest event. */
   last_event: bigint;
 }
 
@@ -91,11 +99,11 @@ export interface DependencyRelationRow {
 }
 
 /**
- * One layer of what another account's dependency was when a suite or a dependency began to use it. What lies below comes
- * first, the dependency itself last.
+ * One layer of another account's dependency, as it was when a suite or a dependency began to use it. The lowest layer
+ * comes first, the dependency itself last.
  */
 export interface DependencyPinRow {
-  /** Whose it is: the one or the other. */
+  /** The use it belongs to: one of these two. */
   suite_dependency_id: bigint | null;
   relation_id: bigint | null;
   position: number;
@@ -106,7 +114,7 @@ export interface DependencyPinRow {
   launch_command: string;
 }
 
-/** Every state that a dependency came to, in order. */
+/** Every state that a dependency entered, in order. */
 export interface DependencyEventRow {
   dependency_id: bigint;
   sequence: bigint;
@@ -124,13 +132,20 @@ export interface DeployStrategyRow {
   remote_branch: string;
 }
 
+/** Somebody who is told of what happens: a receiver of webhooks, or a forge that is told of statuses. */
 export interface NotificationRow {
   id: bigint;
   project_id: bigint;
+  /** How the receiver is spoken to: `webhook`, or which forge it is. */
   name: string;
+  /** What it is told of: `build`, `dependency`, or `status` where it is a forge. */
   notifiable_type: string;
+  /** The address that is called, or the base of a forge's API. */
   url: string;
+  /** What webhooks are signed with, or the token that the forge asks for. */
   secret: Sealed;
   /** The position of its newest delivery. */
   last_position: bigint;
+  /** What the forge calls the repository; blank for webhooks. */
+  repository: string;
 }

@@ -1,6 +1,6 @@
 import type { Sealed } from './values.ts';
 
-/** What the store needs for itself. */
+/** The tables of the store itself. */
 
 export interface IdNodeRow {
   node: number;
@@ -14,7 +14,7 @@ export interface AppliedMigrationRow {
   applied_at: bigint;
 }
 
-/** One row, sealed so that a master key can be tried on it; see db/canary.ts. */
+/** One sealed row on which a master key is tried; see db/canary.ts. */
 export interface MasterKeyCanaryRow {
   id: bigint;
   sealed: Sealed;

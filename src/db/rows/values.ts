@@ -1,4 +1,4 @@
-/** What lib/vault.ts made; see `sealedColumns`. */
+/** A value sealed by lib/vault.ts; see `sealedColumns`. */
 export type Sealed = string;
 
 /** The digest of a blob that stays as long as the row refers to it; see `blobColumns`. */

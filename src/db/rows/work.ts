@@ -1,4 +1,4 @@
-/** What is done for projects, and what is said of it. */
+/** The work for projects: requests, commits, builds, deploys, checks, jobs and deliveries. */
 
 export interface BuildRequestRow {
   id: bigint;
@@ -8,13 +8,26 @@ export interface BuildRequestRow {
   build_state: string;
   created_by: bigint;
   created_at: bigint;
-  /** How far the fetch has come; see lifecycle/rollup.ts. */
+  /** The state of the fetch; see lifecycle/rollup.ts. */
   fetch: string;
-  /** What HEADRACE_BRANCH says; known once the commit is fetched. */
+  /** The value of HEADRACE_BRANCH; known when the commit is fetched. */
   branch: string;
+  /** What made the request on a user's behalf: `hook:ID`, `poll` or `schedule:ID`; blank where a person made it. */
+  trigger: string;
+  event: string;
+  pull_request: bigint | null;
+  target_branch: string;
+  /** 1 where the commit comes from a fork: its builds get no secrets. */
+  from_fork: number;
+  /** The forge's name for the person who caused it. */
+  sender: string;
+  /** The full name of a ref that reaches the commit, where `commit_ref` is a SHA. */
+  fetch_ref: string;
+  /** A newer request of the same group may cancel an older one; blank where none may. */
+  concurrency_group: string;
 }
 
-/** Dates of the SCM are kept as text because they keep the offset their author had. Lists are JSON. */
+/** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
 export interface CommitRow {
   id: bigint;
   project_id: bigint;
@@ -31,11 +44,11 @@ export interface CommitRow {
   branches: string;
   tags: string;
   files: string;
-  /** The branch that it was taken to be built for when it was last fetched. */
+  /** The branch for which it was built at its last fetch. */
   branch: string;
 }
 
-/** Suites can be deleted; what they built stays. */
+/** Suites can be deleted; their builds stay. */
 export interface BuildRow {
   id: bigint;
   project_id: bigint;
@@ -51,7 +64,7 @@ export interface BuildRow {
   finished_at: bigint | null;
 }
 
-/** Which commit a branch or tag pointed to when it was last built. */
+/** The commit of a branch or tag when it was last built. */
 export interface BuiltRefRow {
   id: bigint;
   project_id: bigint;
@@ -68,28 +81,28 @@ export interface DeployRow {
   created_by: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
-  /** What the strategy said when the deploy was asked for: it may be changed or deleted before its turn comes. */
+  /** The strategy's settings when the deploy was requested: the strategy may change or be deleted before its turn. */
   repository_url: string;
   local_branch: string;
   remote_branch: string;
 }
 
-/** Somebody looked whether a project's repository can be reached. */
+/** A check whether a project's repository can be reached. */
 export interface ConnectionCheckRow {
   id: bigint;
   project_id: bigint;
   created_at: bigint;
-  /** What was seen, as JSON; null while nobody has looked. */
+  /** The result, as JSON; null until there is one. */
   answer: string | null;
 }
 
-/** Work that waits for somebody, or that somebody has claimed. What is done has no row. */
+/** Work that waits or is claimed. Finished work has no row. */
 export interface JobRow {
   id: bigint;
   kind: string;
   subject_id: bigint;
   account_id: bigint;
-  /** Jobs with the same lane are done one after the other, in their order. */
+  /** Jobs of the same lane run one after the other, in order. */
   lane: string | null;
   /** How often it was claimed. */
   tries: number;
@@ -98,13 +111,13 @@ export interface JobRow {
   holder: string | null;
   claimed_until: bigint | null;
   cancelled: number;
-  /** The blobs that the order for it names, as a JSON list: whoever holds the claim may read these. */
+  /** The blobs that its order names, as a JSON list: the holder of the claim may read these. */
   named_blobs: string | null;
   /** The blob that was stored under the claim: the outcome can name no other. */
   stored_blob: string | null;
 }
 
-/** Whose turn it is: accounts are served in the order of `turn`. */
+/** The queue serves accounts in the order of `turn`. */
 export interface QueueTurnRow {
   account_id: bigint;
   turn: bigint;
@@ -130,7 +143,7 @@ export interface DeliveryRow {
   payload: string;
   state: string;
   created_at: bigint;
-  /** From when on the time counts for which it is tried. */
+  /** The time limit for retries counts from here. */
   since: bigint;
 }
 
@@ -139,7 +152,7 @@ export interface DeliveryAttemptRow {
   delivery_id: bigint;
   status: number | null;
   duration_ms: number;
-  /** The beginning of what the receiver said. */
+  /** The beginning of the receiver's answer. */
   answer: string;
   /** Why there was no answer. */
   error: string;

@@ -195,8 +195,8 @@ export class Clusters {
   async #matchesIn(q: string, first: number, last: number): Promise<Matches['matches']> {
     const all: Matches['matches'] = [];
     for (let from: number | null = first; from !== null && from <= last;) {
-      const wanted: Record<string, string | number> = { q, from, to: last, limit: clusterSize };
-      const found: Matches = await this.#source.matches(wanted).catch(() => nothing);
+      const wanted = { q, from, to: last, limit: clusterSize };
+      const found: Matches = await this.#source.matches(wanted).catch((): Matches => nothing);
       all.push(...found.matches);
       from = found.next;
     }

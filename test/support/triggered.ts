@@ -1,0 +1,37 @@
+import type { Services } from '../../src/api/call.ts';
+import type { Trigger } from '../../src/lifecycle/requests.ts';
+import { triggerRequest, type Triggered } from '../../src/lifecycle/triggers.ts';
+
+/** Asks for a build as a hook would that told of a push to `main`, or of what a test says. */
+export async function trigger(
+  { db, ids }: Services,
+  project: { id: bigint },
+  commitRef: string,
+  about: Partial<Trigger> = {},
+): Promise<Triggered> {
+  const told: Trigger = {
+    source: 'hook:7',
+    event: 'push',
+    pullRequest: null,
+    targetBranch: 'main',
+    fromFork: false,
+    sender: 'ada',
+    fetchRef: 'refs/heads/main',
+    group: 'branch:main',
+    ...about,
+  };
+  return db.transaction(async (trx) => {
+    const row = await trx.selectFrom('projects').selectAll().where('id', '=', project.id).executeTakeFirstOrThrow();
+    return triggerRequest({ db, trx, ids }, row, { commitRef, trigger: told });
+  });
+}
+
+/** What a hook tells of a pull request that comes from a fork. */
+export const fromFork: Partial<Trigger> = {
+  event: 'pull_request',
+  pullRequest: 7n,
+  fromFork: true,
+  sender: 'mallory',
+  fetchRef: 'refs/pull/7/head',
+  group: 'pull_request:7',
+};
