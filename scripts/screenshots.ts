@@ -84,12 +84,11 @@ try {
   for (const name of Object.keys(history)) projects.set(name, await make(installation, name));
   const project = projects.get('river-gauge');
   if (!project) throw new Error('there is no such project');
-  const { api, address, serving } = installation;
-  const url = (path: string): string => `${address()}/ui${path}`;
+  const url = (path: string): string => `${installation.address()}/ui${path}`;
 
   const page = await new TestBrowser(place).open({ viewport: { width: 1200, height: 720 }, colorScheme: 'light' });
   await page.goto(url('/'));
-  const [, password = ''] = /password\s+(\S+)/.exec(serving().output) ?? [];
+  const [, password = ''] = /password\s+(\S+)/.exec(installation.serving().output) ?? [];
   await fillInSignIn(page, { email: 'admin@localhost', password });
   await page.getByRole('button', { name: 'Sign out' }).waitFor();
 
@@ -107,8 +106,10 @@ try {
   }
 
   const slow = `echo 'node 24.21.0, 8 workers'; n=0; while :; do n=$((n + 1)); echo "replayed $n days of readings"; sleep 0.2; done`;
-  await api().post(`${project.path}/suites`, { name: 'replay of a year', command: slow });
-  await api().post(`${project.path}/suites`, { name: 'package', command: "echo 'river-gauge_4.2.0_all.deb, 1.8 MB'" });
+  await installation.api().post(`${project.path}/suites`, { name: 'replay of a year', command: slow });
+  await installation
+    .api()
+    .post(`${project.path}/suites`, { name: 'package', command: "echo 'river-gauge_4.2.0_all.deb, 1.8 MB'" });
   await project.repository.commit({ message: 'Replay the flood of last May', ...(people[2] && { author: people[2] }) });
   const request = await project.ask('main');
   await page.goto(url(`${project.path}/requests/${request.id_str}`));
