@@ -49,7 +49,7 @@ function several(list: Json, read: (change: Json) => Change): { changes: Change[
 function cloudPush(change: Json): Change {
   const isDeleted = at(change, 'new') === null;
   const place = at(change, isDeleted ? 'old' : 'new');
-  const prefix = /tag$/.test(textOf(at(place, 'type'))) ? 'refs/tags/' : 'refs/heads/';
+  const prefix = textOf(at(place, 'type')).endsWith('tag') ? 'refs/tags/' : 'refs/heads/';
   const ref = refIn(at(place, 'name'), 'changes[new][name]', prefix);
   if (isDeleted) return movedRef(ref, undefined, '');
   const sha = shaIn(at(place, 'target', 'hash'), 'changes[new][target][hash]');

@@ -22,8 +22,7 @@ export function tell(told: Partial<Facts>): Facts {
 
 /** By the names that any of the forges has for it. */
 export function repositoryNames(...places: Json[]): RepositoryNames {
-  const project = (place: Json): string => textOf(at(place, 'project', 'key'));
-  const slugs = places.map((place) => (project(place) === '' ? '' : `${project(place)}/${textOf(at(place, 'slug'))}`));
+  const slugs = places.map(slugOf);
   const named = places.flatMap((place) => [at(place, 'full_name'), at(place, 'path_with_namespace')]);
   const addressed = places.flatMap((place) => [
     ...['ssh_url', 'clone_url', 'html_url', 'git_ssh_url', 'git_http_url', 'web_url'].map((name) => at(place, name)),
@@ -31,6 +30,12 @@ export function repositoryNames(...places: Json[]): RepositoryNames {
     ...listOf(at(place, 'links', 'clone')).map((link) => at(link, 'href')),
   ]);
   return { names: texts([...named, ...slugs]), addresses: texts(addressed) };
+}
+
+/** Data Center has a key for the project and a name within it. */
+function slugOf(place: Json): string {
+  const key = textOf(at(place, 'project', 'key'));
+  return key === '' ? '' : `${key}/${textOf(at(place, 'slug'))}`;
 }
 
 /**

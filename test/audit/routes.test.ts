@@ -27,6 +27,7 @@ const leaveNothing = [
   'POST /projects/ID/builds/ID/cancel',
   'POST /projects/ID/builds/ID/restart',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',
+  'POST /projects/ID/hooks/ID/deliveries/ID/replay',
 ];
 
 describe('every route that changes something', () => {
@@ -77,6 +78,8 @@ const forms: Record<string, () => Form> = {
     token: secrets.token,
   }),
   'PUT /projects/ID/notifications/ID': () => ({ 'options[url]': `${secrets.url}/new` }),
+  'POST /projects/ID/hooks': () => ({ provider: 'github' }),
+  'PUT /projects/ID/hooks/ID': () => ({ 'events[]': 'tag' }),
   'POST /dependencies': () => ({ name: freshName('dependency'), command: 'make PREFIX=/srv/dependency' }),
   'PUT /dependencies/ID': () => ({ launch_command: secrets.command }),
   'POST /users': () => ({ email: `${freshName('invited').replace(' ', '')}@example.org` }),

@@ -233,6 +233,25 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       error: '',
       created_at: 1n,
     });
+    await put('hooks', {
+      id: 1n,
+      project_id: project,
+      provider: 'gitlab',
+      events: 'push,tag',
+      secret: seal({ table: 'hooks', column: 'secret' }, 1n),
+      created_at: 1n,
+    });
+    await put('hook_deliveries', {
+      id: largestId,
+      hook_id: 1n,
+      delivery_key: awkward,
+      received_at: 1n,
+      facts: awkward,
+      outcome: 'build_requested',
+      reason: awkward,
+      build_request_id: 1n,
+      results: '[]',
+    });
     await put('idempotency_keys', {
       id: 1n,
       user_id: user,

@@ -3,7 +3,7 @@ import { isRefName } from '../../lib/ref-names.ts';
 /** What a person may mean by a `commit_ref`, and where to look for it in a mirror, best first. */
 export interface WantedRef {
   asked: string;
-  /** A full SHA names one commit for ever: if the mirror has it, nobody needs to be asked. */
+  /** A full SHA always names the same commit: if the mirror has it, the remote is not asked. */
   fullSha: string | undefined;
   places: readonly Place[];
   /** The ref that led to the commit when it was told of; it may have been moved since. */
@@ -16,13 +16,13 @@ export type RefKind = 'branch' | 'tag' | 'sha' | 'other';
 
 export interface Place {
   kind: RefKind;
-  /** What git calls it inside the mirror. */
+  /** Its name inside the mirror. */
   name: string;
 }
 
-/** Where the mirror keeps what the remote's HEAD points to, that is, the tip of its default branch. */
+/** Where the mirror stores the commit of the remote's HEAD, that is, the tip of its default branch. */
 export const remoteHead = 'refs/headrace/remote/HEAD';
-/** Where it keeps what was last asked for outside branches and tags. */
+/** Where it stores the last requested commit outside branches and tags. */
 export const specialRef = 'refs/headrace/special';
 
 const shortestSha = 7; // what git itself prints; less is a name mistyped more often than a commit

@@ -145,7 +145,7 @@ test('what is not public or does not answer is left out, and told', async (t) =>
     ['status-500', /answers 500/],
     ['status-429', /answers 429/],
     ['silent', /does not answer/],
-    ['lib.git', /broke off/],
+    ['lib.git', /closed the connection early/],
   ] as const) {
     const passing = await checkOut(await naming([open.url(repository), open.url('beside')], sha));
     assert.match(passing.misses[0] ?? '', why);
@@ -304,7 +304,7 @@ test('what a public host sends is bounded, and its objects are checked [promise:
     more();
     return true;
   };
-  assert.match((await checkOut(outer)).misses[0] ?? '', /more than it should/);
+  assert.match((await checkOut(outer)).misses[0] ?? '', /more than expected/);
   // One that only knows the old protocol.
   open.instead = (request) => {
     delete request.headers['git-protocol'];
