@@ -19,8 +19,8 @@ export async function findVersion1(
   for (const controller of neededControllers) {
     const mount = mounts.find(({ version, controllers }) => version === 1 && controllers.includes(controller));
     if (!mount) return null;
-    // Below the runner's own group, so that whatever limits the runner limits its builds too. In a container
-    // that path is the host's and may not exist here; then the mount itself is the runner's group.
+    // Below the runner's own group, so that the runner's limits also apply to its builds. In a container that path is
+    // the host's and may not exist here; then the mount itself is the runner's group.
     const below = join(mount.at, own.get(controller) ?? '/');
     const parent = (await writable(below)) ? below : mount.at;
     if (!(await writable(parent))) return null;
@@ -51,8 +51,8 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   return {
     limit: (limits) => {
       if (current && same(current, limits)) return;
-      current = undefined; // until all of them are written
-      // Memory with swap may never be below memory alone, so it is lifted before and lowered after.
+      current = undefined; // until all limits are written
+      // The limit of memory with swap may never be below that of memory, so it is lifted before and lowered after.
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
