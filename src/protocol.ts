@@ -46,8 +46,13 @@ import packageJson from '../package.json' with { type: 'json' };
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
  *
- * An outcome tells how the work ended. A failed command is an outcome. A failure of the runner is one too, of kind
- * `lost`, and leads to another try. Identifiers are texts here, because JSON numbers do not have 64 bits.
+ * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
+ * work of the queue: one request for *looks* is held and answered with all that are due, as many as the runner has room
+ * for, and what was seen is told as *looked*, many at a time. A look is the runner's for `lookSeconds`; who has not told
+ * of it by then has lost it, and another one looks.
+ *
+ * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
+ * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
  */
 
 export const version = packageJson.version;
@@ -68,6 +73,13 @@ export const holdSeconds = 5;
 
 /** One request asks about at most this many projects. */
 export const mostProjects = 1000;
+
+/** For so long a look is the runner's that got it. */
+export const lookSeconds = 120;
+/** So long may a look take. */
+export const longestLookMs = 45_000;
+/** So many are given to a runner at a time. */
+export const mostLooks = 64;
 
 export const workKinds = [
   'fetch_commit',
@@ -92,7 +104,9 @@ export interface FetchOrder {
   kind: 'fetch_commit';
   source: Source;
   commitRef: string;
-  /** The commits of refs when they were last built, by the refs' full names. */
+  /** The full name of the ref that leads to the commit, where `commitRef` is a SHA that somebody was told of with it. */
+  fetchRef?: string;
+  /** What refs pointed to when they were last built, by their full names. */
   previous: Record<string, string>;
   /** The newest built commit of the default branch so far. */
   trunk: string | null;
@@ -156,6 +170,23 @@ export interface CheckOrder {
   kind: 'check_connection';
   source: Source;
   timeoutMs: number;
+}
+
+/** A look at the branches and tags of a repository that is polled. */
+export interface LookOrder {
+  claim: string;
+  source: Source;
+  /** Of what was seen there last (lib/ref-listings.ts); null where nothing was. */
+  digest: string | null;
+  /** So soon somebody will look again, if nothing happens. */
+  againAfterMs: number;
+}
+
+/** What came of a look: the listing where it is another than before, nothing where it is the same, or why there is none. */
+export interface LookReport {
+  projectId: string;
+  claim: string;
+  seen: { listing: string } | { unchanged: true } | { failed: string; message: string };
 }
 
 export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder;
@@ -270,7 +301,10 @@ export interface Link {
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
   /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
   key(claim: string, signal: AbortSignal): Promise<string | undefined>;
-  /** Which of these projects, of which the runner has data, are gone. */
+  /** The looks that are due, so many at most; none when there were none while the server held the request. */
+  looks(room: number, signal: AbortSignal): Promise<LookOrder[]>;
+  looked(reports: LookReport[], signal: AbortSignal): Promise<void>;
+  /** Of these projects, of which the runner keeps something, those that it need not keep anything of any more. */
   gone(projects: string[], signal: AbortSignal): Promise<string[]>;
 }
 

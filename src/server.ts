@@ -31,17 +31,23 @@ import { addBareRoutes } from './http/bare-routes.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
 import { hasOwnName } from './http/strict-transport.ts';
+import { boundedBodies } from './hooks/bodies.ts';
+import { hookEndpoint } from './hooks/endpoint.ts';
+import { countRefusals } from './hooks/refusals.ts';
+import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
+import { startScheduleClock } from './lifecycle/schedule-clock.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { forgetTurns } from './queue/turns.ts';
 import { pageRoutes, routes } from './resources/index.ts';
+import { publicAddress } from './lib/public-address.ts';
 import { addressJudge } from './lib/public-addresses.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
-import { forgetOldDeliveries } from './webhooks/retention.ts';
+import { forgetOldDeliveries, keptDays } from './webhooks/retention.ts';
 import { retryPolicy, type RetryPolicy } from './webhooks/retry-policy.ts';
 import { createResolve, type Resolve } from './lib/resolve.ts';
 import { addPages } from './ui/index.ts';
@@ -68,7 +74,8 @@ export interface ServerParts {
   connectionTimes?: Partial<ConnectionTimes>;
   /** Whether answers may be cached until the next commit. */
   answers?: 'kept' | 'made';
-  /** Webhook settings that differ from the defaults: tests do not wait a day. */
+  /** What time it is for schedules, where that is not as usual. */
+  now?: () => number;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
@@ -85,6 +92,7 @@ export async function startServer({
   streamPauseMs,
   connectionTimes,
   webhooks = {},
+  now = Date.now,
   answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // If the start fails, everything that was opened is closed, the last first.
@@ -94,7 +102,7 @@ export async function startServer({
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy, answerCache }),
+    endpoints: endpointsOf(routes, { ...store, isBehindProxy, baseUrl: config.base_url, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -121,8 +129,14 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy });
+  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy, baseUrl: config.base_url });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
+  const refusals = countRefusals({
+    ...store,
+    onTrouble: (error) => log.error({ err: error }, 'counting refused calls of hooks failed'),
+  });
+  opened.defer(() => refusals.close());
+  addBareRoutes(server, hookEndpoint({ ...store, refusals, readBody: boundedBodies() }));
   const dispatch = await createDispatch({
     ...store,
     log,
@@ -135,19 +149,27 @@ export async function startServer({
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
+  const socket = await openServerSocket(config, { dispatch, note }, log);
+  opened.defer(() => socket.close());
+  opened.defer(() => server.close());
+  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  const address = addressOf(config, server.server.address());
   const sender = await startSender({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
     callRules: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
+    origin: publicAddress(config.base_url, address),
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
   opened.defer(() => sender.close());
-  const socket = await openServerSocket(config, { dispatch, note }, log);
-  opened.defer(() => socket.close());
-  opened.defer(() => server.close());
-  await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
+  const schedules = startScheduleClock({
+    ...store,
+    now,
+    trouble: (error) => log.error({ err: error }, 'running schedules failed'),
+  });
+  opened.defer(() => schedules.close());
   const sweep = setInterval(() => {
     tidy(store, config.log_days).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
   }, hour);
@@ -163,7 +185,7 @@ export async function startServer({
   const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
   return {
-    address: addressOf(config, server.server.address()),
+    address,
     localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
     localRunnerStopped: () => local.stopped().catch(unnoted),
     localRunnerGone: () => {
@@ -206,6 +228,7 @@ async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetOldVisits(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
+  await forgetOldHookDeliveries(db, keptDays);
   await forgetOldLogs(db, logDays);
   await collectBlobs(db, blobs);
 }

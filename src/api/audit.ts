@@ -46,10 +46,11 @@ function subjectIn(answer: unknown): Subject {
   return { id, name: name ?? email ?? '' };
 }
 
-/** The fields that differ from the record before the change; the column of `options[url]` is `url`. */
+/** Those of the fields that differ from the record as it was; of `options[url]` the column is `url`, of a list its text. */
 function changedFields(input: object, before: object): string[] {
   const columns = before as Record<string, unknown>;
   return Object.entries(input)
+    .map(([field, value]) => [field.replace(/\[\]$/, ''), Array.isArray(value) ? value.join(',') : value] as const)
     .filter(([field, value]) => columns[field.replace(/^\w+\[(\w+)\]$/, '$1')] !== value)
     .map(([field]) => field);
 }

@@ -1,11 +1,12 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
+import { originOf } from '../http/origin.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
-import { anybody, judge, type Admitted } from './admission.ts';
+import { admitAnybody, anybody, judge, type Admitted } from './admission.ts';
 import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
@@ -16,23 +17,26 @@ import type { Route } from './route.ts';
 export interface EndpointServices extends Services {
   /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
-  /** Cached admissions and answers. */
+  /** Where callers find this server; by default the host they named. */
+  baseUrl?: string | undefined;
+  /** What is kept of earlier requests. */
   answerCache: AnswerCache;
 }
 
 /** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, answerCache, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, answerCache, ...services }: EndpointServices,
 ): Endpoint[] {
   return routes.map((route) => ({
     ...route,
-    admit: (request: Incoming) =>
-      route.concerns === 'nobody'
-        ? anybody
-        : answerCache.admitted(route, request, () => judge(route, services.db, request)),
+    admit(request: Incoming) {
+      if (route.concerns !== 'nobody')
+        return answerCache.admitted(route, request, () => judge(route, services.db, request));
+      return route.path.includes(':') ? admitAnybody(request) : anybody;
+    },
     async perform(request: Incoming, admitted: unknown, signal?: AbortSignal) {
-      const answer = await perform(route, services, { request, signal, isBehindProxy }, admitted as Admitted);
+      const answer = await perform(route, services, { request, signal, isBehindProxy, baseUrl }, admitted as Admitted);
       if (!('record' in answer)) return answer;
       return { ...answer, keep: (text: string) => answerCache.keep(route, request, admitted as Admitted, text) };
     },
@@ -51,12 +55,13 @@ interface Performed {
   signal?: AbortSignal | undefined;
   /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
+  baseUrl?: string | undefined;
 }
 
 export async function perform(
   route: Route,
   services: Services,
-  { request, signal = waitsForEver, isBehindProxy }: Performed,
+  { request, signal = waitsForEver, isBehindProxy, baseUrl }: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
   const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
@@ -71,6 +76,9 @@ export async function perform(
     database: services.db,
     ...admitted,
     headers: request.headers,
+    get origin() {
+      return originOf(request.raw, baseUrl, !isBehindProxy);
+    },
     signal,
     db,
     input,
@@ -122,6 +130,7 @@ interface AnyCall extends Admitted {
   db: Queries;
   database: Services['db'];
   headers: Incoming['headers'];
+  origin: string;
   signal: AbortSignal;
   input: unknown;
   query: unknown;

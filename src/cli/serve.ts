@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
-import { publicAddress } from './addresses.ts';
+import { publicAddress } from '../lib/public-address.ts';
 import { failWith, type Command } from './commands.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner } from './local-runner.ts';
@@ -69,7 +69,7 @@ async function start(
   stopping.throwIfAborted();
   // Only after the start: credentials of a failed start would never be shown.
   const first = await firstUser(store);
-  if (first) introduce(publicAddress(config, server.address), first);
+  if (first) introduce(publicAddress(config.base_url, server.address), first);
   lock.noteAddress(server.address);
   console.log(`listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);

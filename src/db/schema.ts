@@ -12,6 +12,8 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
+import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
+import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   CollaboratorRow,
@@ -43,6 +45,8 @@ import type {
 } from './rows/work.ts';
 
 export type * from './rows/access.ts';
+export type * from './rows/hooks.ts';
+export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
@@ -70,6 +74,8 @@ export interface Schema {
   notifications: NotificationRow;
   deliveries: DeliveryRow;
   delivery_attempts: DeliveryAttemptRow;
+  hooks: HookRow;
+  hook_deliveries: HookDeliveryRow;
   build_requests: BuildRequestRow;
   commits: CommitRow;
   builds: BuildRow;
@@ -83,6 +89,9 @@ export interface Schema {
   log_indexes: LogIndexRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
+  polls: PollRow;
+  polled_refs: PolledRefsRow;
+  schedules: ScheduleRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
   runner_visits: RunnerVisitRow;
@@ -110,6 +119,7 @@ export const sealedColumns = [
   { table: 'projects', column: 'ssh_private_key' },
   { table: 'environment_variables', column: 'content' },
   { table: 'notifications', column: 'secret' },
+  { table: 'hooks', column: 'secret' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 

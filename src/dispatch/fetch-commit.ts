@@ -20,6 +20,7 @@ export const fetchCommit: JobHandler = {
       kind: 'fetch_commit',
       source: sourceOf(context, project),
       commitRef: request.commit_ref,
+      ...(request.fetch_ref !== '' && { fetchRef: request.fetch_ref }),
       previous: await previousOf(context, request),
       trunk: await trunkOf(context, project),
     };
@@ -69,14 +70,14 @@ async function trunkOf({ trx }: JobContext, { trunk_commit_id: id }: ProjectRow)
 
 /** What the refs that the request may mean pointed to when they were last built. */
 async function previousOf({ trx }: JobContext, request: BuildRequestRow): Promise<Record<string, string>> {
-  const { commit_ref: ref } = request;
+  const { commit_ref: ref, fetch_ref: by } = request;
   const rows = await trx
     .selectFrom('built_refs')
     .innerJoin('commits', 'commits.id', 'built_refs.commit_id')
     .select(['built_refs.name', 'commits.ref'])
     .where('built_refs.project_id', '=', request.project_id)
     .$if(ref !== 'HEAD', (query) =>
-      query.where('built_refs.name', 'in', [ref, `refs/heads/${ref}`, `refs/tags/${ref}`]),
+      query.where('built_refs.name', 'in', [ref, `refs/heads/${ref}`, `refs/tags/${ref}`, by]),
     )
     .orderBy('built_refs.id', 'desc')
     .limit(100)

@@ -12,7 +12,9 @@ export type Proof =
   | 'runner'
   /** The secret of an application. */
   | 'client'
-  /** The cookie of a browser, and for changes the form key of its page. */
+  /** That the sender knows the secret of the hook it calls, by a signature over the body or by the secret itself. */
+  | 'signature'
+  /** The cookie of a browser, and for what changes something the key that its page carried. */
   | 'session'
   /** The metrics token, or a connection from this machine. */
   | 'operator'
@@ -101,9 +103,12 @@ function send(reply: FastifyReply, { status = 200, headers = {}, content }: Bare
   return reply.status(status).headers(headers).send(content);
 }
 
-/** A held request is ended when the caller disconnects. */
+/** Said once: to make an error anew for every request, most of which are answered by then, costs more than all the rest. */
+const hungUp = new Error('the caller hung up');
+
+/** What is held is let go when the caller hangs up. */
 function whileConnected(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
+  reply.raw.once('close', () => gone.abort(hungUp));
   return gone.signal;
 }

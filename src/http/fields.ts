@@ -155,6 +155,23 @@ export function oneOf<const Choice extends string>(choices: readonly Choice[]): 
   });
 }
 
+/** A list of some of the choices, each once and in their order; all of them where none is named. */
+export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[]> {
+  const schema: JsonSchema = {
+    type: 'array',
+    items: { type: 'string', enum: [...choices] },
+    maxItems: choices.length,
+    default: [...choices],
+  };
+  return optional<Choice[]>([...choices], schema, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const named = raw.filter((item) => !isBlank(item));
+    const chosen = choices.filter((choice) => named.includes(choice));
+    if (chosen.length !== named.length) throw invalid();
+    return chosen.length === 0 ? [...choices] : chosen;
+  });
+}
+
 export function flag(): Field<boolean> {
   return optional(false, { type: 'boolean', default: false }, (raw) => {
     if (raw === 'true' || raw === '1') return true;

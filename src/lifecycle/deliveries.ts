@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
-import type { DeliveryRow } from '../db/schema.ts';
+import { prepared, preparedChange } from '../db/prepared.ts';
+import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { dropDeliveryJob, ensureDeliveryJobs, hurryDeliveryJob } from '../queue/delivery-jobs.ts';
 import type { WriteContext } from './write-context.ts';
@@ -20,21 +21,30 @@ export interface Attempt {
 const waiting = sql.lit(deliveryMachine.initial);
 
 /** The first in a notification's line, with what sending it takes; undefined when nothing waits. */
-export async function headOfLine(db: Queries, notificationId: bigint) {
-  return db
+export async function headOfLine(db: Queries, notificationId: bigint): Promise<Readonly<Outgoing> | undefined> {
+  const [head] = await findHead(db, { notification: notificationId });
+  return head;
+}
+
+export interface Outgoing
+  extends
+    Pick<DeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
+    Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository'>,
+    Pick<ProjectRow, 'ssh_public_key'> {}
+
+const findHead = prepared<{ notification: bigint }, Outgoing>((db, value) =>
+  db
     .selectFrom('deliveries')
     .innerJoin('notifications', 'notifications.id', 'deliveries.notification_id')
     .innerJoin('projects', 'projects.id', 'notifications.project_id')
     .select(['deliveries.id', 'deliveries.payload', 'deliveries.since', 'deliveries.notification_id'])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
-    .where('deliveries.notification_id', '=', notificationId)
+    .select(['notifications.name', 'notifications.repository'])
+    .where('deliveries.notification_id', '=', value('notification'))
     .where('deliveries.state', '=', waiting)
     .orderBy('deliveries.position')
-    .limit(1)
-    .executeTakeFirst();
-}
-
-export type Outgoing = NonNullable<Awaited<ReturnType<typeof headOfLine>>>;
+    .limit(sql.lit(1)),
+);
 
 /** Keeps what came of an attempt; nothing when the delivery was deleted meanwhile. */
 export async function recordAttempt(
@@ -53,6 +63,18 @@ export async function recordAttempt(
 
 export async function markDelivered(trx: Transaction, deliveryId: bigint): Promise<void> {
   await move(trx, 'delivered').where('id', '=', deliveryId).execute();
+}
+
+const moveTo = preparedChange<Pick<DeliveryRow, 'id' | 'position' | 'state' | 'since'>>((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: value('state'), since: value('since'), position: value('position') })
+    .where('id', '=', value('id')),
+);
+
+/** The receiver says that it will never take this one: what comes after it need not wait. */
+export async function markRefused(trx: Transaction, deliveryId: bigint): Promise<void> {
+  await move(trx, 'failed').where('id', '=', deliveryId).execute();
 }
 
 /** Gives up on everything in a notification's line that has been tried, or has waited, since before the moment. */
@@ -79,11 +101,7 @@ export async function sendAgain(context: WriteContext, accountId: bigint, delive
   // The delivery job first: whoever runs it holds it, and touches deliveries then.
   await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
   await hurryDeliveryJob(db, trx, delivery.notification_id);
-  await trx
-    .updateTable('deliveries')
-    .set({ ...again, position })
-    .where('id', '=', delivery.id)
-    .execute();
+  await moveTo(trx, { id: delivery.id, position, ...again });
   return { ...delivery, ...again, position };
 }
 

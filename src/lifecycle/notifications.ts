@@ -8,12 +8,41 @@ import type { WriteContext } from './write-context.ts';
 /** What a project says about one of its notifications. */
 export type NotificationSettings = Pick<NotificationRow, 'name' | 'notifiable_type' | 'url'>;
 
+interface Secret {
+  vault: Vault;
+  secret: string;
+}
+
 /** Makes a notification; its receiver gets a ping. */
 export async function createNotification(
   context: WriteContext,
   projectId: bigint,
   settings: NotificationSettings,
-  { vault, secret }: { vault: Vault; secret: string },
+  secret: Secret,
+): Promise<NotificationRow> {
+  const notification = await insert(context, projectId, { ...settings, repository: '' }, secret);
+  await enqueuePing(context, notification.id);
+  return notification;
+}
+
+/** What a project says about a forge that is to know how its commits stand. */
+export type StatusTargetSettings = Pick<NotificationRow, 'name' | 'url' | 'repository'>;
+
+/** Makes a status target: a notification like others in all that concerns its line, and told of nothing but statuses. */
+export async function createStatusTarget(
+  context: WriteContext,
+  projectId: bigint,
+  settings: StatusTargetSettings,
+  secret: Secret,
+): Promise<NotificationRow> {
+  return insert(context, projectId, { ...settings, notifiable_type: 'status' }, secret);
+}
+
+async function insert(
+  context: WriteContext,
+  projectId: bigint,
+  settings: NotificationSettings & StatusTargetSettings,
+  { vault, secret }: Secret,
 ): Promise<NotificationRow> {
   const id = context.ids.next();
   const notification: NotificationRow = {
@@ -24,7 +53,6 @@ export async function createNotification(
     last_position: 0n,
   };
   await context.trx.insertInto('notifications').values(notification).execute();
-  await enqueuePing(context, id);
   return notification;
 }
 

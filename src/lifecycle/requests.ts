@@ -130,11 +130,11 @@ interface Known {
 
 async function knownCommit(context: WriteContext, request: BuildRequestRow): Promise<Known | undefined> {
   const { db, trx } = context;
-  const { project_id: project, commit_ref: ref } = request;
-  if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
+  const { project_id: project, commit_ref: commitRef } = request;
+  if (!/^[0-9a-f]{40}$/.test(commitRef)) return undefined;
   const [[commit], suites] = await Promise.all([
-    holdCommitByRef(db)(trx, { project, ref }),
-    findSuites(trx, { project, ref }), // answered when the commit is held, and so up to date
+    holdCommitByRef(db)(trx, { project, ref: commitRef }),
+    findSuites(trx, { project, ref: commitRef }), // answered when the commit is held, and so up to date
   ]);
   if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
   isOurs(context, commit.id);

@@ -12,6 +12,7 @@ import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
+import { statusReport } from './status-reports.ts';
 import { deliveryMachine } from './states.ts';
 
 /**
@@ -29,7 +30,7 @@ interface WriteContext {
 
 type Told = Pick<ProjectRow, 'id' | 'owner_id' | 'name' | 'description' | 'repository_url' | 'build_state'>;
 
-type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'last_position'>;
+type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'notifiable_type' | 'last_position'>;
 
 /** A notification, and where the first piece of news comes in its line. */
 interface Place {
@@ -38,11 +39,16 @@ interface Place {
   position: bigint;
 }
 
-/** A piece of news: of which type, and what there is to be said beside the project. */
+/** A piece of news: of which type, and what is said to receivers. */
 interface Payload {
   type: string;
-  what: object;
-  projectState?: string | undefined;
+  say: (about: { id: string; created_at: string; project: Told }) => object;
+}
+
+/** What goes to several lines alike. */
+interface Batch {
+  places: readonly Place[];
+  payloads: readonly Payload[];
 }
 
 /** What a receiver may be told of. */
@@ -55,34 +61,72 @@ export interface News extends LifecycleEvent {
 
 /**
  * Tells those who asked about a project's builds of builds and commits that have changed, and of requests that came to
- * nothing because their commit could not be fetched: no build and no commit will tell of those.
+ * nothing because their commit could not be fetched: no build and no commit will tell of those. Forges are told of
+ * builds alone.
  */
 export async function tellOfBuilds(context: WriteContext, projectId: bigint, events: readonly News[]): Promise<void> {
   const { trx } = context;
   const told = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   if (told.length === 0) return;
-  const many = BigInt(told.length);
-  const [places, views] = await Promise.all([
-    takeBuildPlaces(trx, { project: projectId, many }),
+  const builds = told.filter(({ type }) => type === 'build');
+  const [taken, views] = await Promise.all([
+    takeBuildPlaces(trx, { project: projectId, many: BigInt(told.length), builds: BigInt(builds.length) }),
     Promise.all(told.map((news) => viewOf(trx, news))),
   ]);
-  const payloads = told.map(({ type, state, projectState }, at) => ({
-    type: `${type}.${state}`,
-    what: views[at] ?? {},
-    projectState,
-  }));
-  const first = places.map(({ last_position: last, ...place }) => ({ ...place, position: last - many + 1n }));
-  if (places.length > 0) await write(context, first, payloads);
+  const { status: forges = [], build: receivers = [] } = Object.groupBy(taken, (one) => one.notifiable_type);
+  await write(context, [
+    {
+      places: placesOf(receivers, told.length),
+      payloads: told.map(({ type, state, projectState }, at) =>
+        webhook(`${type}.${state}`, views[at] ?? {}, projectState),
+      ),
+    },
+    {
+      places: placesOf(forges, builds.length),
+      payloads: forges.length > 0 ? await statusesOf(trx, builds) : [],
+    },
+  ]);
 }
 
-const takeBuildPlaces = prepared<{ project: bigint; many: bigint }, Taken>((db, value) =>
+/** Each notification's line is moved on by as many places as it has news. */
+const takeBuildPlaces = prepared<{ project: bigint; many: bigint; builds: bigint }, Taken>((db, value) =>
   db
     .updateTable('notifications')
-    .set((of) => ({ last_position: of('last_position', '+', value('many')) }))
+    .set((of) => ({
+      last_position: of(
+        'last_position',
+        '+',
+        sql<bigint>`case notifiable_type when 'status' then cast(${value('builds')} as bigint) else cast(${value('many')} as bigint) end`,
+      ),
+    }))
     .where('project_id', '=', value('project'))
-    .where('notifiable_type', '=', sql.lit('build'))
-    .returning(['id', 'project_id', 'last_position']),
+    .where('notifiable_type', 'in', [sql.lit('build'), sql.lit('status')])
+    .returning(['id', 'project_id', 'notifiable_type', 'last_position']),
 );
+
+function placesOf(taken: readonly Readonly<Taken>[], many: number): Place[] {
+  return taken.map(({ last_position: last, ...place }) => ({ ...place, position: last - BigInt(many) + 1n }));
+}
+
+/** What a webhook says, in the form that the API shows. */
+function webhook(type: string, what: object, projectState?: string): Payload {
+  return {
+    type,
+    say({ id, created_at, project }) {
+      // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.
+      const shown = projectView({ ...project, build_state: projectState ?? project.build_state }, true);
+      return { id, type, created_at, project: shown, ...what };
+    },
+  };
+}
+
+async function statusesOf(trx: Transaction, builds: readonly News[]): Promise<Payload[]> {
+  const reports = await Promise.all(builds.map((news) => statusReport(trx, news)));
+  return reports.flatMap((report): Payload[] =>
+    report ? [{ type: `build.${report.build_state}`, say: () => report }] : [],
+  );
+}
+
 const findBuild = prepared<{ id: bigint }, BuildRow>((db, value) =>
   db.selectFrom('builds').selectAll().where('id', '=', value('id')),
 );
@@ -130,12 +174,12 @@ export async function tellOfDependency(context: WriteContext, dependencyId: bigi
   for (const { id } of notifications) places.push(...(await takePlace(context, id)));
   if (places.length === 0) return;
   const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
-  await write(context, places, [{ type: `dependency.${dependency.state}`, what: { dependency: view } }]);
+  await write(context, [{ places, payloads: [webhook(`dependency.${dependency.state}`, { dependency: view })] }]);
 }
 
 /** Tells the receiver of a new notification that it is one. */
 export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
-  await write(context, await takePlace(context, notificationId), [{ type: 'ping', what: {} }]);
+  await write(context, [{ places: await takePlace(context, notificationId), payloads: [webhook('ping', {})] }]);
 }
 
 /** The next place in a notification's line; none when the notification is gone. */
@@ -151,12 +195,19 @@ export async function takePlace({ trx }: Pick<WriteContext, 'trx'>, notification
 const insertDeliveries = preparedInsert('deliveries');
 
 /** Puts news into the lines, and sees to it that somebody brings them. */
-async function write({ db, trx, ids }: WriteContext, places: Place[], payloads: Payload[]): Promise<void> {
-  const projects = await projectsOf(trx, places);
+async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]): Promise<void> {
+  const news = batches.flatMap(({ places, payloads }) =>
+    payloads.length === 0 ? [] : places.map((place) => ({ place, payloads })),
+  );
+  if (news.length === 0) return;
+  const projects = await projectsOf(
+    trx,
+    news.map(({ place }) => place),
+  );
   const now = Date.now();
-  const lines = places.flatMap((place) => {
-    const project = projects.get(place.project_id);
-    return project ? [{ project, place }] : [];
+  const lines = news.flatMap((one) => {
+    const project = projects.get(one.place.project_id);
+    return project ? [{ project, ...one }] : [];
   });
   if (lines.length === 0) return;
   // The delivery jobs first: whoever runs one holds it, and touches deliveries then.
@@ -166,18 +217,15 @@ async function write({ db, trx, ids }: WriteContext, places: Place[], payloads: 
     ids,
     lines.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id })),
   );
-  const deliveries = lines.flatMap(({ project, place }) =>
-    payloads.map(({ type, what, projectState = project.build_state }, at): DeliveryRow => {
+  const deliveries = lines.flatMap(({ project, place, payloads }) =>
+    payloads.map(({ type, say }, at): DeliveryRow => {
       const id = ids.next();
-      const shown = projectView({ ...project, build_state: projectState }, true);
-      // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.
-      const told = { id: String(id), type, created_at: timestamp(now), project: shown, ...what };
       return {
         id,
         notification_id: place.id,
         position: place.position + BigInt(at),
         event_type: type,
-        payload: exactJson(told),
+        payload: exactJson(say({ id: String(id), created_at: timestamp(now), project })),
         state: deliveryMachine.initial,
         created_at: BigInt(now),
         since: BigInt(now),

@@ -1,15 +1,16 @@
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import type { DeliveryAttemptRow, DeliveryRow } from '../db/schema.ts';
-import { pageOf } from '../http/paging.ts';
+import type { DeliveryAttemptRow, DeliveryRow, NotificationRow } from '../db/schema.ts';
+import { pageOf, type Page, type PageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { sendAgain } from '../lifecycle/deliveries.ts';
 import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
 import { loadNotification } from './notifications.ts';
 
-const answer = schema.record({
+/** What is shown of a delivery, whoever receives it. */
+export const deliveryFields = {
   ...idTwin,
   type: schema.string,
   state: schema.string,
@@ -23,7 +24,9 @@ const answer = schema.record({
       created_at: schema.dateTime,
     }),
   ),
-});
+};
+
+const answer = schema.record(deliveryFields);
 
 function view(delivery: DeliveryRow, attempts: DeliveryAttemptRow[]) {
   return {
@@ -49,6 +52,24 @@ async function attemptsAt(db: Queries, deliveries: DeliveryRow[]): Promise<Deliv
   return db.selectFrom('delivery_attempts').selectAll().where('delivery_id', 'in', ids).orderBy('id').execute();
 }
 
+type Viewed = ReturnType<typeof view>;
+
+/** One page of what was sent to a receiver. */
+export async function deliveriesOf<Shown extends { id: bigint } = Viewed>(
+  db: Queries,
+  { id }: NotificationRow,
+  page: Page,
+  show: (viewed: Viewed, delivery: DeliveryRow) => Shown = (viewed) => viewed as unknown as Shown,
+): Promise<PageOf<Shown>> {
+  const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', id);
+  const deliveries = await onPage(query, 'id', page).execute();
+  const attempts = await attemptsAt(db, deliveries);
+  return pageOf(
+    page,
+    deliveries.map((delivery) => show(view(delivery, attempts), delivery)),
+  );
+}
+
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -59,15 +80,7 @@ export const routes = [
     paged: true,
     answer: schema.listOf(answer),
     load: loadNotification,
-    async handle({ db, notification, page }) {
-      const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', notification.id);
-      const deliveries = await onPage(query, 'id', page).execute();
-      const attempts = await attemptsAt(db, deliveries);
-      return pageOf(
-        page,
-        deliveries.map((delivery) => view(delivery, attempts)),
-      );
-    },
+    handle: ({ db, notification, page }) => deliveriesOf(db, notification, page),
   }),
   projectRoute({
     method: 'POST',

@@ -1,6 +1,9 @@
+import { sql } from 'kysely';
 import type { Call } from '../api/call.ts';
 import { projectRoute, type Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import type { EventRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { text } from '../http/fields.ts';
@@ -127,6 +130,18 @@ async function lastEvent(db: Queries, projectId: bigint): Promise<bigint | undef
 /** How many events are read at a time: a reader who was away for long costs no more memory than another. */
 const batch = 200;
 
+type ProjectEvent = Pick<EventRow, 'sequence' | 'type' | 'subject_id' | 'state'>;
+
+const eventsAfter = prepared<{ projectId: bigint; seen: bigint }, ProjectEvent>((db, value) =>
+  db
+    .selectFrom('events')
+    .select(['sequence', 'type', 'subject_id', 'state'])
+    .where('project_id', '=', value('projectId'))
+    .where('sequence', '>', value('seen'))
+    .orderBy('sequence')
+    .limit(sql.lit(batch)),
+);
+
 async function* projectEvents(
   { db, subscriptions, signal }: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'>,
   projectId: bigint,
@@ -137,18 +152,12 @@ async function* projectEvents(
   let seen = start;
   while (!signal.aborted) {
     try {
-      const events = await db
-        .selectFrom('events')
-        .select(['sequence', 'type', 'subject_id', 'state'])
-        .where('project_id', '=', projectId)
-        .where('sequence', '>', seen)
-        .orderBy('sequence')
-        .limit(batch)
-        .execute();
-      for (const { type, subject_id: id, state, sequence } of events) {
-        yield wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence));
-        seen = sequence;
-      }
+      const events = await eventsAfter(db, { projectId, seen });
+      const told = events.map(({ type, subject_id: id, state, sequence }) =>
+        wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence)),
+      );
+      seen = events.at(-1)?.sequence ?? seen;
+      if (told.length > 0) yield told.join(''); // every piece by itself would be a write by itself
       if (events.length === batch) continue;
       if (events.length === 0 && (await lastEvent(db, projectId)) === undefined) {
         yield wire.encode({ type: 'end' }, {}, undefined); // the project was deleted

@@ -1,7 +1,9 @@
 import type { Route } from '../api/route.ts';
 import * as audit from './audit.ts';
+import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
+import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
 import * as connectionChecks from './connection-checks.ts';
@@ -13,13 +15,18 @@ import * as dependencyUses from './dependency-uses.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as environmentVariables from './environment-variables.ts';
+import * as hookDeliveries from './hook-deliveries.ts';
+import * as hooks from './hooks.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
+import * as polling from './polling.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
+import * as schedules from './schedules.ts';
 import * as service from './service.ts';
+import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
@@ -29,8 +36,12 @@ import * as users from './users.ts';
 export const routes: readonly Route[] = [
   service,
   projects,
+  badges,
+  cctray,
   collaborators,
   connectionChecks,
+  polling,
+  schedules,
   buildRequests,
   commits,
   builds,
@@ -42,6 +53,9 @@ export const routes: readonly Route[] = [
   deploys,
   notifications,
   deliveries,
+  hooks,
+  hookDeliveries,
+  statusTargets,
   dependencies,
   dependencyArchives,
   dependencyLogs,

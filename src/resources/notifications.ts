@@ -27,8 +27,14 @@ function view(notification: NotificationRow) {
 }
 
 export async function loadNotification(call: NotificationInPath): Promise<{ notification: NotificationRow }> {
-  const query = call.db.selectFrom('notifications').selectAll().where('id', '=', call.params.notification_id);
-  return { notification: orNotFound(await query.where('project_id', '=', call.project.id).executeTakeFirst()) };
+  const query = webhooksOf(call.db, call.project).where('id', '=', call.params.notification_id);
+  return { notification: orNotFound(await query.executeTakeFirst()) };
+}
+
+/** Those that are told by webhooks; forges are another resource (status-targets.ts). */
+function webhooksOf(db: Queries, { id }: { id: bigint }) {
+  const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
+  return notifications.where('notifiable_type', '!=', 'status');
 }
 
 interface NotificationInPath {
@@ -38,7 +44,7 @@ interface NotificationInPath {
 }
 
 /** A web address without credentials in it: those would be stored and shown in clear. */
-function isWebAddress(value: string): boolean {
+export function isWebAddress(value: string): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   return (
     url !== undefined &&
@@ -56,7 +62,7 @@ const fields = {
 };
 
 /** Of an address the audit log gets the host alone: many receivers know their callers by a secret in the path. */
-const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
+export const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
 
 /** In the form that the Standard Webhooks libraries take. */
 function randomWebhookSecret(): string {
@@ -72,8 +78,7 @@ export const routes = [
     summary: 'List the notifications of a project',
     answer: schema.listOf(answer),
     async handle({ db, project }) {
-      const query = db.selectFrom('notifications').selectAll().where('project_id', '=', project.id).orderBy('id');
-      return (await query.execute()).map(view);
+      return (await webhooksOf(db, project).orderBy('id').execute()).map(view);
     },
   }),
   projectRoute({

@@ -4,13 +4,13 @@ import type { JobRunner } from './job-runner.ts';
 
 /** Looks for the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
 export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
-  const { source, commitRef, previous, trunk } = order;
+  const { source, commitRef, fetchRef = '', previous, trunk } = order;
   try {
     const {
       filesTruncated: _,
       refKind: __,
       ...commit
-    } = await mirrors.fetch({ ...source, commitRef, previous, trunk, say, signal });
+    } = await mirrors.fetch({ ...source, commitRef, fetchRef, previous, trunk, say, signal });
     return { kind: 'fetched', commit };
   } catch (error) {
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };

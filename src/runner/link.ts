@@ -1,7 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Finished, Link, Order, Receipt, ClaimSignal } from '../protocol.ts';
+import type { Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -70,6 +70,12 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
     },
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
+    },
+    async looks(room, signal) {
+      return ((await postJson('/runner/looks', { room }, signal)) as { looks: LookOrder[] }).looks;
+    },
+    async looked(reports, signal) {
+      await postJson('/runner/looked', { reports }, signal);
     },
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;

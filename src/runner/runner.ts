@@ -4,6 +4,7 @@ import type { Link, Order } from '../protocol.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
+import { lookAtRepositories } from './looks.ts';
 import { notOurs, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
 import { forgetProjects, tidyMirrors } from './upkeep.ts';
@@ -83,6 +84,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
+  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
@@ -90,6 +92,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await forgetting;
+    await looking;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;

@@ -9,7 +9,7 @@ import { shortSha, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { isUnderWay, stateBadge, stateMark } from './states.ts';
-import { reasonInWords } from './words.ts';
+import { reasonInWords } from '../lifecycle/reasons.ts';
 
 /** One attempt at one suite on one commit. */
 interface BuildRecord {

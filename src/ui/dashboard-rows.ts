@@ -26,6 +26,9 @@ export interface DashboardRow {
 
 export const stripLength = 20;
 
+/** As people order names, whatever the database: case does not matter, and 9 comes before 10. */
+const inOrder = new Intl.Collator('en', { numeric: true });
+
 /** The same number of queries, however many projects there are; each finds its rows by an index. */
 export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Promise<DashboardRow[]> {
   const projects = await visibleTo(db, person)
@@ -48,9 +51,9 @@ export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Pro
     .select(['p.id', 'p.name', 'p.description', 'p.build_state', 'p.owner_id'])
     .select(['r.commit_ref', 'r.build_state as request_state', 'r.created_at as requested_at'])
     .select(['c.id as commit_id', 'c.message', 'c.scm_author_name as author'])
-    .orderBy('p.name')
     .orderBy('p.id')
     .execute();
+  projects.sort((a, b) => inOrder.compare(a.name, b.name));
   const [strips, times] = [await stripsOf(db, person), await timesOf(db, person)];
   return projects.map((project) => ({
     ...project,

@@ -58,7 +58,7 @@ function projectItem(project: DashboardRow, person: Readonly<UserRow>): Html {
     <span class="project-state">${stateBadge(state)}</span>
     <div class="project-title">
       <h2><a href="/ui/projects/${id}">${name}</a></h2>
-      <p class="aside">${description}${project.owner_id !== person.id && ' You collaborate on it.'}</p>
+      <p class="aside description">${description}${project.owner_id !== person.id && ' You collaborate on it.'}</p>
     </div>
     <p class="project-newest">${newest(project)}</p>
     <span class="project-took aside">${start !== null && duration(start, isUnderWay(state) ? null : end)}</span>

@@ -23,10 +23,14 @@ import * as settings from './settings.ts';
 import * as settingsDeploys from './settings-deploys.ts';
 import * as settingsMembers from './settings-members.ts';
 import * as settingsNotifications from './settings-notifications.ts';
+import * as settingsTriggers from './settings-triggers.ts';
 import * as settingsSuites from './settings-suites.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suiteVariables from './suite-variables.ts';
+import * as triggerHooks from './trigger-hooks.ts';
+import * as triggerSchedules from './trigger-schedules.ts';
+import * as triggerStatuses from './trigger-statuses.ts';
 
 const ofSettings = [
   settings,
@@ -34,6 +38,10 @@ const ofSettings = [
   settingsMembers,
   settingsNotifications,
   settingsSuites,
+  settingsTriggers,
+  triggerHooks,
+  triggerSchedules,
+  triggerStatuses,
   suiteDependencies,
   suiteRules,
   suiteVariables,

@@ -26,6 +26,9 @@ interface CommitLine {
   branch: string;
   request_id: bigint | null;
   requested_at: bigint | null;
+  /** Of that request. */
+  pull_request: bigint | null;
+  from_fork: number | null;
 }
 
 /** A commit is on a branch if it was built for it, or was found on it when it was fetched. */
@@ -46,7 +49,7 @@ async function commitsOf(db: Queries, projectId: bigint, branch: string, page: L
       ),
     )
     .select(['c.id', 'c.ref', 'c.build_state', 'c.message', 'c.scm_author_name', 'c.branch'])
-    .select(['r.id as request_id', 'r.created_at as requested_at'])
+    .select(['r.id as request_id', 'r.created_at as requested_at', 'r.pull_request', 'r.from_fork'])
     .where('c.project_id', '=', projectId);
   const wanted = branch === '' ? commits : commits.where(isOnBranch(branch));
   const rows = await onPage(wanted, 'c.id', page).execute();
@@ -83,7 +86,7 @@ function marks(builds: readonly NamedBuild[], projectPath: string): Html {
 }
 
 function weight({ build_state: state }: NamedBuild): number {
-  return { bad: 0, warn: 1, busy: 2, wait: 3, none: 4, good: 5 }[lookOf(state)];
+  return { bad: 0, warn: 1, busy: 2, wait: 3, held: 3, none: 4, good: 5 }[lookOf(state)];
 }
 
 function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { projectPath }: ProjectVisit): Html {
@@ -94,6 +97,8 @@ function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { project
       <a href="${projectPath}/commits/${id}">${subjectOf(message)}</a>
       <p class="aside">
         <code>${shortSha(ref)}</code> ${branch !== '' && html`on <code>${branch}</code>`} by ${commit.scm_author_name}
+        ${commit.pull_request !== null && `in pull request ${commit.pull_request}`}
+        ${commit.from_fork === 1 && 'from a fork'}
       </p>
     </div>
     <span class="commit-marks">${marks(builds, projectPath)}</span>

@@ -1,5 +1,6 @@
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
+import type { Mask } from '../lib/masking.ts';
 import { judgedLookup, type AddressRules } from '../lib/public-addresses.ts';
 import type { Attempt } from '../lifecycle/deliveries.ts';
 
@@ -7,10 +8,14 @@ export interface HttpCall {
   url: string;
   headers: Record<string, string>;
   body: string;
+  /** What is sent and must not be kept, even where the receiver says it back. */
+  secrets: readonly string[];
 }
 
 export interface CallRules extends AddressRules {
   answerWithin: number;
+  /** Hides the call's secrets in what is kept of the answer. */
+  mask: Mask;
   /** Ends a call that nobody waits for any more. */
   signal: AbortSignal;
 }
@@ -36,7 +41,7 @@ export async function makeCall(call: HttpCall, rules: CallRules): Promise<Attemp
     const result = await exchange(call, rules, ending.signal).catch((error: unknown) => ({
       status: null,
       answer: '',
-      error: inWords(ending.signal.aborted ? ending.signal.reason : error),
+      error: rules.mask.maskText(inWords(ending.signal.aborted ? ending.signal.reason : error)),
     }));
     return { ...result, durationMs: performance.now() - startedAt };
   } finally {
@@ -47,7 +52,7 @@ export async function makeCall(call: HttpCall, rules: CallRules): Promise<Attemp
 
 async function exchange(
   { url, headers, body }: HttpCall,
-  rules: AddressRules,
+  { mask, ...rules }: CallRules,
   ending: AbortSignal,
 ): Promise<Omit<Attempt, 'durationMs'>> {
   const target = new URL(url);
@@ -77,25 +82,29 @@ async function exchange(
   call.end(body);
   try {
     const incoming = await response.promise;
-    return { status: incoming.statusCode ?? null, answer: await beginningOf(incoming), error: '' };
+    return { status: incoming.statusCode ?? null, answer: await beginningOf(incoming, mask), error: '' };
   } finally {
     call.destroy();
   }
 }
 
 /** A receiver that breaks off or dawdles has still said what it said, and its status stands. */
-async function beginningOf(incoming: IncomingMessage): Promise<string> {
+async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
     for await (const chunk of incoming as AsyncIterable<Buffer>) {
-      chunks.push(chunk);
-      size += chunk.length;
+      const shown = mask.push(chunk);
+      chunks.push(shown);
+      size += shown.length;
       if (size >= mostOfAnswer) break;
     }
   } catch {
     // What came before is kept.
   }
+  const held = mask.flush();
+  // It may be the beginning of a secret, unless it was all that there is.
+  if (incoming.complete) chunks.push(held);
   const bytes = Buffer.concat(chunks).subarray(0, mostOfAnswer);
   // A character that was cut through is left out; one that no database keeps in a text is replaced.
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');

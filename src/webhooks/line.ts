@@ -1,10 +1,11 @@
 import type { Database } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { Vault } from '../lib/vault.ts';
+import { createMask, type Mask } from '../lib/masking.ts';
 import {
   giveUpOn,
   headOfLine,
   markDelivered,
+  markRefused,
   recordAttempt,
   type Attempt,
   type Outgoing,
@@ -12,13 +13,13 @@ import {
 import * as deliveryJobs from '../queue/delivery-jobs.ts';
 import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
 import { makeCall, type CallRules } from './http-call.ts';
-import { callFor } from './payload.ts';
+import { verdictOf } from './forges.ts';
+import { callFor, type CallParts } from './payload.ts';
 import { waitAfter, type RetryPolicy } from './retry-policy.ts';
 
-export interface LineParts {
+export interface LineParts extends CallParts {
   db: Database;
   ids: IdSource;
-  vault: Vault;
   retryPolicy: RetryPolicy;
   callRules: Pick<CallRules, 'mayCall' | 'resolve'>;
   attempted: (outcome: 'delivered' | 'failed') => void;
@@ -41,16 +42,20 @@ export async function sendLine(
   { job, first }: { job: ClaimedDeliveryJob; first: Outgoing | undefined },
   closing: AbortSignal,
 ): Promise<void> {
-  const { vault, callRules, attempted, retryPolicy } = parts;
+  const { callRules, attempted, retryPolicy } = parts;
   const rules = { ...callRules, answerWithin: retryPolicy.answerWithin, signal: closing };
   let { tries } = job;
   let next = first;
+  let mask: Mask | undefined; // all of a line goes to one receiver, with the same secrets
   for (let sent = 0; next && sent < mostPerClaim; sent += 1) {
-    const attempt = await makeCall(callFor(next, vault), rules);
-    if (closing.aborted && !isTaken(attempt)) break;
-    attempted(isTaken(attempt) ? 'delivered' : 'failed');
-    next = await recordOutcome(parts, { job, tries }, next, attempt);
-    tries = 0; // whatever follows under this claim follows a success
+    const call = callFor(next, parts);
+    mask ??= createMask(call.secrets);
+    const attempt = await makeCall(call, { ...rules, mask });
+    const verdict = verdictOf(next.name, attempt);
+    if (closing.aborted && verdict !== 'taken') break;
+    attempted(verdict === 'taken' ? 'delivered' : 'failed');
+    next = await recordOutcome(parts, { job, tries }, next, { ...attempt, verdict });
+    tries = 0; // whatever follows under this claim follows one that is done with
     if (closing.aborted) break;
   }
   if (next) await giveBack(parts, job, tries);
@@ -61,18 +66,19 @@ function recordOutcome(
   { db, ids, retryPolicy }: LineParts,
   { job, tries }: { job: ClaimedDeliveryJob; tries: number },
   sent: Outgoing,
-  attempt: Attempt,
+  { verdict, ...attempt }: Attempt & { verdict: ReturnType<typeof verdictOf> },
 ): Promise<Outgoing | undefined> {
   return db.transaction(async (trx) => {
     const held = await deliveryJobs.holdDeliveryJob(db, trx, job, claimSecondsOf(retryPolicy));
     await recordAttempt({ trx, ids }, sent.id, attempt);
-    if (isTaken(attempt)) await markDelivered(trx, sent.id);
+    if (verdict === 'taken') await markDelivered(trx, sent.id);
+    if (verdict === 'refused') await markRefused(trx, sent.id);
     if (!held) return undefined;
     const now = Date.now();
-    if (!isTaken(attempt)) await giveUpOn(trx, job.subject_id, now - retryPolicy.giveUpAfter);
+    if (verdict === 'not_taken') await giveUpOn(trx, job.subject_id, now - retryPolicy.giveUpAfter);
     const next = await headOfLine(trx, job.subject_id);
     if (!next) await deliveryJobs.finishDeliveryJob(trx, job);
-    else if (isTaken(attempt)) return next;
+    else if (verdict !== 'not_taken') return next;
     else {
       const failures = tries + 1;
       const runAfter = now + waitAfter(failures, retryPolicy);
@@ -85,8 +91,4 @@ function recordOutcome(
 /** Somebody else may go on at once. */
 function giveBack({ db }: LineParts, job: ClaimedDeliveryJob, tries: number): Promise<void> {
   return db.transaction((trx) => deliveryJobs.putOffDeliveryJob(trx, job, { runAfter: Date.now(), tries }));
-}
-
-function isTaken({ status }: Attempt): boolean {
-  return status !== null && status >= 200 && status < 300;
 }

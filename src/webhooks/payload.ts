@@ -2,19 +2,36 @@ import { sealedPlace } from '../db/schema.ts';
 import { exactJson, parseExactJson } from '../lib/exact-json.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Outgoing } from '../lifecycle/deliveries.ts';
+import type { StatusReport } from '../lifecycle/status-reports.ts';
+import { statusCall } from './forges.ts';
 import type { HttpCall } from './http-call.ts';
 import { signedHeaders } from './signature.ts';
 
+/** What calls are made with. */
+export interface CallParts {
+  vault: Vault;
+  /** Where people find this service. */
+  origin: string;
+}
+
+/** What goes out for a delivery: what was written down with the event, in the form that its receiver takes. */
+export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpCall {
+  const { name, url, repository, notification_id: notificationId } = delivery;
+  const secret = vault.open(delivery.secret, sealedPlace({ table: 'notifications', column: 'secret' }, notificationId));
+  if (name === 'webhook') return webhookCall(delivery, vault, secret);
+  const report = JSON.parse(delivery.payload) as StatusReport;
+  return statusCall(name, report, { url, repository, token: secret, origin });
+}
+
 /**
- * What goes out for a delivery. The text is the one that was written with the event, and in it the project's public key,
- * which never changes and is kept sealed. The same delivery gives the same bytes every time.
+ * The text is the one that was written with the event, and in it the project's public key, which never changes and is
+ * kept sealed. The same delivery gives the same bytes every time.
  */
-export function callFor(delivery: Outgoing, vault: Vault): HttpCall {
-  const { id, project_id: projectId, notification_id: notificationId } = delivery;
+function webhookCall(delivery: Outgoing, vault: Vault, secret: string): HttpCall {
+  const { id, url, project_id: projectId } = delivery;
   const told = parseExactJson(delivery.payload) as { project: Record<string, unknown> };
   const keyPlace = sealedPlace({ table: 'projects', column: 'ssh_public_key' }, projectId);
   told.project.ssh_public_key = vault.openPublic(delivery.ssh_public_key, keyPlace);
   const body = exactJson(told);
-  const secret = vault.open(delivery.secret, sealedPlace({ table: 'notifications', column: 'secret' }, notificationId));
-  return { url: delivery.url, body, headers: signedHeaders(secret, String(id), body, Date.now()) };
+  return { url, body, headers: signedHeaders(secret, String(id), body, Date.now()), secrets: [] };
 }

@@ -47,17 +47,24 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
   });
 
   const hasBeenSetBack = watchForSetBack();
+  let isAnnounced = false;
   const looks = repeatLook(
     async () => {
       if (hasBeenSetBack()) await deliveryJobs.hurryDeliveryJobs(db, longestOf(retryPolicy));
       const room = mostAtOnce - places.taken;
       if (room <= 0) return lookEvery; // the first that is done looks again
-      const dueAt = await deliveryJobs.nextDeliveryJobAt(db.read);
-      if (dueAt === undefined) return lookEvery;
-      if (dueAt > Date.now()) return dueAt - Date.now();
+      // What was just announced is claimed without asking first whether it is there.
+      if (!isAnnounced) {
+        const dueAt = await deliveryJobs.nextDeliveryJobAt(db.read);
+        if (dueAt === undefined) return lookEvery;
+        if (dueAt > Date.now()) return dueAt - Date.now();
+      }
+      const wasAnnounced = isAnnounced;
+      isAnnounced = false;
       const claimed = await claim(parts, Math.min(room, mostPerLook), places.fullAccounts());
       for (const one of claimed) begin(one);
-      return claimed.length > 0 ? 0 : lookEvery; // there may be more, and what is due next is known only now
+      // There may be more, and what is due next is known only now.
+      return claimed.length > 0 || wasAnnounced ? 0 : lookEvery;
     },
     { everyMs: lookEvery, trouble },
   );
@@ -69,7 +76,9 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
 
   const stopListening = db.listen(
     (topic) => {
-      if (topic === deliveryJobs.deliveryJobsTopic) looks.now();
+      if (topic !== deliveryJobs.deliveryJobsTopic) return;
+      isAnnounced = true;
+      looks.now();
     },
     () => looks.now(),
   );

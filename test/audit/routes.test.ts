@@ -27,6 +27,7 @@ const leaveNothing = [
   'POST /projects/ID/builds/ID/cancel',
   'POST /projects/ID/builds/ID/restart',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',
+  'POST /projects/ID/hooks/ID/deliveries/ID/replay',
 ];
 
 describe('every route that changes something', () => {
@@ -42,6 +43,7 @@ const secrets = {
   second: 'second-content-of-it-bittern',
   command: 'curl -H "token: in-a-command-sandpiper"',
   url: 'https://hooks.example.org/services/in-the-path-dotterel',
+  token: 'token-of-a-forge-whimbrel',
 };
 
 /** What makes each route do what it is there for. A route that is not here is called without fields. */
@@ -49,6 +51,8 @@ const forms: Record<string, () => Form> = {
   'POST /projects': () => ({ name: freshName('project'), repository_url: 'git@example.org:a/b.git' }),
   'PUT /projects/ID': () => ({ repository_url: 'git@elsewhere.example.org:a/b.git' }),
   'POST /projects/ID/collaborators': () => ({ email: `${freshName('friend').replace(' ', '')}@example.org` }),
+  'POST /projects/ID/schedules': () => ({ cron: '0 3 * * *' }),
+  'PUT /projects/ID/schedules/ID': () => ({ cron: '0 4 * * *' }),
   'POST /projects/ID/suites': () => ({ name: freshName('suite'), command: secrets.command }),
   'PUT /projects/ID/suites/ID': () => ({ command: `${secrets.command} again`, name: 'renamed' }),
   'POST /projects/ID/suites/ID/rules': () => ({ subject: 'commit.message', operator: 'contains', value: 'y' }),
@@ -68,7 +72,14 @@ const forms: Record<string, () => Form> = {
     name: 'webhook',
     'options[url]': secrets.url,
   }),
+  'POST /projects/ID/status_targets': () => ({
+    provider: 'github',
+    repository: 'team/code',
+    token: secrets.token,
+  }),
   'PUT /projects/ID/notifications/ID': () => ({ 'options[url]': `${secrets.url}/new` }),
+  'POST /projects/ID/hooks': () => ({ provider: 'github' }),
+  'PUT /projects/ID/hooks/ID': () => ({ 'events[]': 'tag' }),
   'POST /dependencies': () => ({ name: freshName('dependency'), command: 'make PREFIX=/srv/dependency' }),
   'PUT /dependencies/ID': () => ({ launch_command: secrets.command }),
   'POST /users': () => ({ email: `${freshName('invited').replace(' ', '')}@example.org` }),
@@ -181,12 +192,12 @@ describeService('the audit log', (service) => {
       ...secrets,
       password,
       key,
-      token,
+      accessToken: token,
       clientSecret: application.secret ?? '?',
       publicKey: 'ssh-ed25519',
     };
     for (const [what, secret] of Object.entries(kept)) assert.ok(!text.includes(secret), what);
-    for (const fragment of ['kingfisher', 'bittern', 'sandpiper', 'dotterel', 'whsec_', 'hrk_', 'hrt_']) {
+    for (const fragment of ['kingfisher', 'bittern', 'sandpiper', 'dotterel', 'whimbrel', 'whsec_', 'hrk_', 'hrt_']) {
       assert.ok(!text.includes(fragment), fragment);
     }
     assert.ok(text.includes('hooks.example.org') && text.includes('TOKEN'), 'what is no secret is there');

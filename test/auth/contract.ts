@@ -26,7 +26,15 @@ export const contract = entries(`
   GET    /projects/ID                                               both          projects
   PUT    /projects/ID                                               users         projects
   DELETE /projects/ID                                               users         projects
+  GET    /projects/ID/badge.svg                                     none          none
+  GET    /cctray.xml                                                both          projects
   POST   /projects/ID/check_connection                              both          projects
+  GET    /projects/ID/polling                                       both          projects
+  GET    /projects/ID/schedules                                     both          projects
+  POST   /projects/ID/schedules                                     both          projects
+  GET    /projects/ID/schedules/ID                                  both          projects
+  PUT    /projects/ID/schedules/ID                                  both          projects
+  DELETE /projects/ID/schedules/ID                                  users         projects
   GET    /projects/ID/collaborators                                 users         projects
   POST   /projects/ID/collaborators                                 users         projects
   DELETE /projects/ID/collaborators/ID                              users         projects
@@ -91,6 +99,19 @@ export const contract = entries(`
   DELETE /projects/ID/notifications/ID                              users         notifications
   GET    /projects/ID/notifications/ID/deliveries                   both          notifications
   POST   /projects/ID/notifications/ID/deliveries/ID/redeliver      both          notifications
+  GET    /projects/ID/hooks                                         users         projects
+  POST   /projects/ID/hooks                                         users         projects
+  GET    /projects/ID/hooks/ID                                      users         projects
+  PUT    /projects/ID/hooks/ID                                      users         projects
+  DELETE /projects/ID/hooks/ID                                      users         projects
+  POST   /projects/ID/hooks/ID/new_secret                           users         projects
+  GET    /projects/ID/hooks/ID/deliveries                           both          projects
+  POST   /projects/ID/hooks/ID/deliveries/ID/replay                 users         projects
+  GET    /projects/ID/status_targets                                users         projects
+  POST   /projects/ID/status_targets                                users         projects
+  GET    /projects/ID/status_targets/ID                             users         projects
+  DELETE /projects/ID/status_targets/ID                             users         projects
+  GET    /projects/ID/status_targets/ID/deliveries                  users         projects
   GET    /dependencies                                              users         dependencies
   POST   /dependencies                                              users         dependencies
   GET    /dependencies/ID                                           users         dependencies

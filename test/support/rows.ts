@@ -1,5 +1,8 @@
+import assert from 'node:assert/strict';
 import type { Services } from '../../src/api/call.ts';
 import type { BuildRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/db/schema.ts';
+import { receive } from '../../src/hooks/deliveries.ts';
+import { tell } from '../../src/hooks/reading.ts';
 
 /** Records that only the service's own work makes, put into the store as that work will leave them. */
 
@@ -89,6 +92,14 @@ export async function addDeliveryAttempt(
   const base = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), error: '' };
   const row = { ...base, ...attempt };
   await db.transaction((trx) => trx.insertInto('delivery_attempts').values(row).execute());
+}
+
+/** A ping that arrived at a hook. */
+export async function addHookDelivery({ db, ids }: Services, hook: Named): Promise<{ id: bigint }> {
+  const facts = tell({ event: 'ping', idle: 'A ping: the hook is set up.' });
+  const received = await db.transaction((trx) => receive({ db, trx, ids }, hook.id, { key: null, facts }));
+  assert.ok(received);
+  return received;
 }
 
 export async function setDependencyState(

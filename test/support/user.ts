@@ -89,6 +89,16 @@ export class User {
     });
   }
 
+  async createStatusTarget(project: Record_, fields: Record<string, string> = {}): Promise<Record_> {
+    return this.#created(`/projects/${project.id}/status_targets`, {
+      provider: 'github',
+      api_url: 'http://127.0.0.1:9/nobody-listens-here',
+      repository: 'team/code',
+      token: 'a-token-of-the-forge',
+      ...fields,
+    });
+  }
+
   async requestBuild(project: Record_, commitRef = 'main'): Promise<Record_> {
     return this.#created(`/projects/${project.id}/build_requests`, { commit_ref: commitRef });
   }

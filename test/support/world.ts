@@ -1,6 +1,6 @@
 import { insertUser } from '../../src/auth/users.ts';
 import type { Record_ } from './client.ts';
-import { addBuild, addCommit, addDelivery } from './rows.ts';
+import { addBuild, addCommit, addDelivery, addHookDelivery } from './rows.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
 
@@ -14,7 +14,7 @@ const noSecrets = { password_hash: null, api_key_hash: null };
 
 export async function buildWorld(service: Service, owner: User): Promise<World> {
   const { store } = service;
-  const project = await owner.createProject();
+  const project = await owner.createProject({ public_badge: 'true' });
   const suite = await owner.createSuite(project);
   const variable = await owner.createVariable(project, suite);
   const dependency = await owner.createDependency();
@@ -29,9 +29,13 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const deploy = (await owner.post(deploys, { deploy_strategy_id: strategy.id, commit_id: commit.id })).record;
   const notification = await owner.createNotification(project);
   const delivery = await addDelivery(store, notification);
+  const hook = (await owner.post(`/projects/${project.id}/hooks`, { provider: 'generic' })).record;
+  const hookDelivery = await addHookDelivery(store, hook);
+  const statusTarget = await owner.createStatusTarget(project);
   const collaborator = await owner.invite(project, { email: `friend-of-${project.id}@example.org` });
   const guest = { email: `guest-of-${project.id}@example.org`, kind: 'user', secrets: noSecrets } as const;
   const guestId = await store.db.transaction((trx) => insertUser(trx, store.ids, guest));
+  const schedule = (await owner.post(`/projects/${project.id}/schedules`, { cron: '0 0 1 1 *' })).record;
   const ids: Record<string, bigint> = {
     project_id: project.id,
     suite_id: suite.id,
@@ -45,8 +49,12 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     deploy_id: deploy.id,
     notification_id: notification.id,
     delivery_id: delivery.id,
+    hook_id: hook.id,
+    hook_delivery_id: hookDelivery.id,
+    status_target_id: statusTarget.id,
     collaborator_id: collaborator.id,
     user_id: guestId,
+    schedule_id: schedule.id,
   };
   const path = (route: string): string =>
     route.replaceAll(/:(\w+)/g, (_, name: string) => {

@@ -161,6 +161,33 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     await put('doomed_blobs', { digest: 'd'.repeat(64) });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
+    await put('polls', {
+      project_id: project,
+      account_id: user,
+      host: awkward,
+      next_look_at: largestId,
+      wait_ms: 1n,
+      claim: awkward,
+      holder: null,
+      last_looked_at: null,
+      outcome: 'failed',
+      reason: awkward,
+      failures: 3,
+    });
+    await put('polled_refs', { project_id: project, digest: '', refs: Buffer.from([0, 255, 10]) });
+    await put('schedules', {
+      id: 1n,
+      project_id: project,
+      cron: '* * * * *',
+      time_zone: 'UTC',
+      commit_ref: awkward,
+      created_at: 1n,
+      next_run_at: largestId,
+      last_run_at: null,
+      outcome: '',
+      reason: awkward,
+      build_request_id: commit,
+    });
     await put('connection_checks', { id: 1n, project_id: project, created_at: 1n, answer: awkward });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
     await put('runners', {
@@ -193,6 +220,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       url: 'https://x/',
       secret: seal({ table: 'notifications', column: 'secret' }, 1n),
       last_position: 1n,
+      repository: awkward,
     });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
     await put('deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
@@ -204,6 +232,25 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       answer: awkward,
       error: '',
       created_at: 1n,
+    });
+    await put('hooks', {
+      id: 1n,
+      project_id: project,
+      provider: 'gitlab',
+      events: 'push,tag',
+      secret: seal({ table: 'hooks', column: 'secret' }, 1n),
+      created_at: 1n,
+    });
+    await put('hook_deliveries', {
+      id: largestId,
+      hook_id: 1n,
+      delivery_key: awkward,
+      received_at: 1n,
+      facts: awkward,
+      outcome: 'build_requested',
+      reason: awkward,
+      build_request_id: 1n,
+      results: '[]',
     });
     await put('idempotency_keys', {
       id: 1n,

@@ -22,6 +22,7 @@ describeService(
         db: { ...db }, // as another process has it
         ids,
         vault,
+        origin: 'https://ci.example.org',
         retryPolicy,
         name: 'another server',
         callRules: { mayCall: () => true, resolve: createResolve() },

@@ -7,6 +7,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { run } from '../../src/lib/processes.ts';
 import { addressJudge } from '../../src/lib/public-addresses.ts';
+import { createMask } from '../../src/lib/masking.ts';
 import { makeCall } from '../../src/webhooks/http-call.ts';
 import { createResolve } from '../../src/lib/resolve.ts';
 
@@ -25,8 +26,14 @@ const judge = addressJudge(['9.9.9.8/32', '2a00:9::8/128']);
 const results: Record<string, string> = {};
 async function call(host: string): Promise<void> {
   const { status, error } = await makeCall(
-    { url: `http://${host}:${port}/`, headers: {}, body: '' },
-    { answerWithin: 5000, mayCall: judge, resolve: createResolve(), signal: new AbortController().signal },
+    { url: `http://${host}:${port}/`, headers: {}, body: '', secrets: [] },
+    {
+      answerWithin: 5000,
+      mayCall: judge,
+      resolve: createResolve(),
+      signal: new AbortController().signal,
+      mask: createMask([]),
+    },
   );
   results[host] = error === '' ? `answered ${status}` : error;
 }

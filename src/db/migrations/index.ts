@@ -18,6 +18,9 @@ import { logLines } from './0016-log-lines.ts';
 import { dueJobs } from './0017-due-jobs.ts';
 import { connectionChecks } from './0018-connection-checks.ts';
 import { triggeredRequests } from './0019-triggered-requests.ts';
+import { hooks } from './0020-hooks.ts';
+import { pollsAndSchedules } from './0021-polls-and-schedules.ts';
+import { statusTargets } from './0022-status-targets.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -40,4 +43,7 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0017-due-jobs', apply: dueJobs },
   { name: '0018-connection-checks', apply: connectionChecks },
   { name: '0019-triggered-requests', apply: triggeredRequests },
+  { name: '0020-hooks', apply: hooks },
+  { name: '0021-polls-and-schedules', apply: pollsAndSchedules },
+  { name: '0022-status-targets', apply: statusTargets },
 ];

@@ -132,13 +132,20 @@ export interface DeployStrategyRow {
   remote_branch: string;
 }
 
+/** Somebody who is told of what happens: a receiver of webhooks, or a forge that is told of statuses. */
 export interface NotificationRow {
   id: bigint;
   project_id: bigint;
+  /** How the receiver is spoken to: `webhook`, or which forge it is. */
   name: string;
+  /** What it is told of: `build`, `dependency`, or `status` where it is a forge. */
   notifiable_type: string;
+  /** The address that is called, or the base of a forge's API. */
   url: string;
+  /** What webhooks are signed with, or the token that the forge asks for. */
   secret: Sealed;
   /** The position of its newest delivery. */
   last_position: bigint;
+  /** What the forge calls the repository; blank for webhooks. */
+  repository: string;
 }

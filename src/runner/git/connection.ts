@@ -15,6 +15,8 @@ export interface ConnectionSettings {
   connectSeconds: number;
   /** How long others may join a connection after its start. */
   connectionMs: number;
+  /** What ssh is told beside the rest, unless the operator says otherwise. */
+  defaults?: readonly string[];
 }
 
 /** The master's files, its destination, and its key. */
@@ -27,6 +29,8 @@ interface MasterPlace {
 /** One master: an ssh that connects and authenticates, and that git's own ssh processes use. */
 export interface Connection {
   ssh: readonly string[];
+  /** Where it takes messages from those who go through it. */
+  socket: string;
   users: Set<Narrator>;
   /** The output of ssh while it connects, for processes that join late. */
   words: Tail;
@@ -76,6 +80,7 @@ export function startConnection(
   const joinableUntil = performance.now() + settings.connectionMs;
   return {
     ssh,
+    socket: files,
     users,
     words,
     ready,
@@ -89,7 +94,7 @@ export function startConnection(
 
 /** The whole life of a master, from its agent to the removal of its files. */
 async function live(
-  { knownHosts, connectSeconds, sshConfig: operatorsFile }: ConnectionSettings,
+  { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [] }: ConnectionSettings,
   { files, destination, key }: MasterPlace,
   stop: AbortSignal,
   { hear, isReady }: { hear: (chunk: Buffer) => Promise<void>; isReady: () => void },
@@ -99,7 +104,7 @@ async function live(
   try {
     const operator = await operatorsConfig(operatorsFile);
     await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
-    await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator }));
+    await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator, defaults }));
     const args = ['-F', names.config, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
     args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
     await runMaster(args, stop, 3 * connectSeconds * 1000, hear, () => {

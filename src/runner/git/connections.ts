@@ -34,6 +34,8 @@ export interface ConnectionOptions {
   connectSeconds: number;
   /** How long others may join a connection after its start. */
   connectionMs: number;
+  /** What ssh is told beside the rest, unless the operator says otherwise. */
+  defaults?: readonly string[];
 }
 
 export interface ConnectionRequest {
@@ -42,11 +44,20 @@ export interface ConnectionRequest {
   privateKey: string;
   narrator: Narrator;
   signal: AbortSignal;
+  /** How long it stays open for the next one, where that is shorter than usual. */
+  keepMs?: number;
 }
 
+/** What is done with an ssh that is connected: its arguments, and its socket. */
+type Work<T> = (ssh: readonly string[], socket: string) => Promise<T>;
+
 export interface Connections {
-  /** Calls `work` with the arguments of a connected ssh. */
-  use<T>(request: ConnectionRequest, work: (ssh: readonly string[]) => Promise<T>): Promise<T>;
+  /** Calls `work` with the arguments of an ssh that is already connected. */
+  use<T>(request: ConnectionRequest, work: Work<T>): Promise<T>;
+  /** How many are open, or being opened. */
+  count(): number;
+  /** Whether the next use of it would join one that is open. */
+  isOpen(request: Pick<ConnectionRequest, 'projectId' | 'address' | 'privateKey'>): boolean;
   close(): Promise<void>;
 }
 
@@ -67,16 +78,16 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     return connection;
   }
 
-  async function use<T>(
-    request: ConnectionRequest,
-    work: (ssh: readonly string[]) => Promise<T>,
-    again = true,
-  ): Promise<T> {
-    const key = parseSshPrivateKey(request.privateKey);
-    const { narrator, signal, address } = request;
-    const name = [request.projectId, address.destination, key.publicKey].join('\n');
+  const find = (name: string): Connection | undefined => {
     const open = connections.get(name);
-    const joined = open !== undefined && performance.now() < open.joinableUntil ? open : undefined;
+    return open !== undefined && performance.now() < open.joinableUntil ? open : undefined;
+  };
+
+  async function use<T>(request: ConnectionRequest, work: Work<T>, again = true): Promise<T> {
+    const key = parseSshPrivateKey(request.privateKey);
+    const { narrator, signal, address, keepMs = Infinity } = request;
+    const name = nameOf(request, key);
+    const joined = find(name);
     const connection = joined ?? startFor(request, key, name);
     clearTimeout(connection.ending);
     connection.users.add(narrator);
@@ -84,7 +95,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     try {
       if (connection.isConnecting()) await orAborted(narrator.output(connection.words.bytes()), signal);
       await orAborted(connection.ready, signal);
-      const result = await work(connection.ssh);
+      const result = await work(connection.ssh, connection.socket);
       joinableUntil = connection.joinableUntil;
       return result;
     } catch (error) {
@@ -101,7 +112,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     } finally {
       connection.users.delete(narrator);
       if (connection.users.size === 0) {
-        const left = Math.max(0, joinableUntil - performance.now());
+        const left = Math.min(keepMs, Math.max(0, joinableUntil - performance.now()));
         connection.ending = setTimeout(() => void connection.end(), left).unref();
       }
     }
@@ -109,13 +120,20 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   return {
     use: (request, work) => use(request, work),
+    count: () => connections.size,
+    isOpen: (request) => find(nameOf(request, parseSshPrivateKey(request.privateKey))) !== undefined,
     close: async () => {
       await Promise.all(Array.from(connections.values(), (connection) => connection.end()));
     },
   };
 }
 
-/** Failures that look the same when only the shared connection has died. */
+/** A connection is one project's, with one key, to one host. */
+function nameOf({ projectId, address }: Pick<ConnectionRequest, 'projectId' | 'address'>, key: SshPrivateKey): string {
+  return [projectId, address.destination, key.publicKey].join('\n');
+}
+
+/** Failures that also look like this when only the shared connection has died. */
 function mayBeTheConnection(error: unknown): boolean {
   const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
   return error instanceof FetchError && kinds.includes(error.kind);

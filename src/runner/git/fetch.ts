@@ -5,12 +5,14 @@ import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
-import { parseCommitRef, remoteHead, type RefKind } from './refs.ts';
+import { isBranchOrTag, parseCommitRef, remoteHead, type RefKind } from './refs.ts';
 import type { Session } from './session.ts';
 
 export interface FetchRequest extends SourceRequest {
   /** A branch, a tag, a full or a short SHA; also `HEAD`, and any ref by its full name. */
   commitRef: string;
+  /** The full name of the ref that led to the commit, where `commitRef` is a SHA that was told of with it. */
+  fetchRef?: string;
   /** What refs pointed to when they were last built, by full name, for instance `refs/heads/main`. */
   previous?: Readonly<Record<string, string>>;
   /** The newest commit of the default branch that was built so far. */
@@ -38,7 +40,7 @@ export async function fetch(services: GitServices, cache: CommitCache, request: 
 
 async function find(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
   const source = sourceOf(request);
-  const wanted = parseCommitRef(request.commitRef);
+  const wanted = parseCommitRef(request.commitRef, request.fetchRef);
   if (wanted === undefined) {
     const message = `${quoted(request.commitRef)} cannot be the name of a branch, a tag or a commit.`;
     throw new FetchError('invalid_ref', message);
@@ -46,7 +48,7 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
   const mirror = mirrorOf(services, source);
   const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
   const trunk = cached && trunkAtOnce(cached, request.trunk);
-  if (cached !== undefined && trunk !== undefined) {
+  if (cached !== undefined && trunk !== undefined && isOn(cached, wanted.by)) {
     await noteUse(mirror);
     return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, trunk });
   }
@@ -54,12 +56,25 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
   return withRepair(services, source, () =>
     obtain(services, source, wanted, async (session, found) => {
       const commit = await cache.fill(mirror, found.sha, () => describe(session, found));
-      const ref = wanted.special ?? fullName(found, commit);
+      const ref = wanted.special ?? (await endingIn(session, wanted.by, commit.sha)) ?? fullName(found, commit);
       const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);
       const trunk = trunkAtOnce(commit, request.trunk) ?? (await compareTrunk(session, commit, request.trunk ?? ''));
       return finish(source, request, { refKind: found.place.kind, ref, commit, overwritten, trunk });
     }),
   );
+}
+
+/** Whether a commit is known to be on the branch, or to have the tag, that it was told of with. */
+function isOn({ branches, tags }: KnownCommit, by = ''): boolean {
+  const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(by) ?? [];
+  return kind === undefined || (kind === 'heads' ? branches : tags).includes(name);
+}
+
+/** The branch or tag, where the commit is what it points to: then that is what it is built for. */
+async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
+  if (by === undefined || !isBranchOrTag(by)) return undefined;
+  const [tip] = await lookUp(session, [{ kind: 'other', name: by }]);
+  return tip?.sha === sha ? by : undefined;
 }
 
 async function isOverwritten(session: Session, sha: string, before: string | undefined): Promise<boolean> {
@@ -104,6 +119,8 @@ function finish({ narrator }: Source, request: FetchRequest, finding: Finding): 
   narrator.line(`Found commit ${commit.sha}: ${commit.message.split('\n', 1)[0] ?? ''}`);
   if (commit.filesTruncated) narrator.line(`It changes more files than are recorded for rules (${mostFiles}).`);
   if (overwritten)
-    narrator.line(`The history of ${quoted(request.commitRef)} was overwritten since it was last built.`);
+    narrator.line(
+      `The history of ${quoted(request.fetchRef || request.commitRef)} was overwritten since it was last built.`,
+    );
   return { ...known, refKind, ref, branch, overwritten, trunk };
 }

@@ -3,6 +3,8 @@ import { totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
+import { mostOpenFiles } from '../../lib/descriptors.ts';
+import { openSlots } from '../../lib/slots.ts';
 import { outsideJudge } from '../../lib/public-addresses.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
@@ -10,6 +12,7 @@ import { collect, forget, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
+import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
 import { look, type Looked, type LookRequest } from './look.ts';
 import { namesIn } from './mirror.ts';
 import type { GitServices } from './obtain.ts';
@@ -61,6 +64,8 @@ export interface Mirrors {
   checkout(request: CheckoutRequest): Promise<Misses>;
   /** Checks a repository without keeping any of it. Throws FetchError likewise. */
   look(request: LookRequest): Promise<Looked>;
+  /** Tells which branches and tags a repository has, over a connection that is kept. Throws FetchError likewise. */
+  listRefs(request: ListRequest): Promise<Listed>;
   /** Pushes a commit to another repository, never by force. */
   push(request: PushRequest): Promise<PushOutcome>;
   /** The projects that have stored data. */
@@ -72,6 +77,18 @@ export interface Mirrors {
   /** Ends all connections. Running work should be cancelled first. */
   close(): Promise<void>;
 }
+
+/**
+ * Connections for looks are kept from one look to the next, and for so long at most: a key that was taken away at the host
+ * shows us names and numbers of commits until then, and never a commit, which is fetched over a connection of its own.
+ */
+const lookConnectionMs = 15 * 60 * 1000;
+/** With a key exchange that costs a tenth: these are many, and what goes over them is worth little to who records it. */
+const lookDefaults = ['KexAlgorithms -sntrup761*'];
+/** What the ssh of one connection needs of this machine's memory. */
+const connectionBytes = 3 * 1024 ** 2;
+const mostKept = 2000;
+const mostConnecting = 4;
 
 const month = 30 * 24 * 3600 * 1000;
 const gibibyte = 1024 ** 3;
@@ -90,6 +107,17 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const run = await openRunFolder(dir);
   const folder = run.path;
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs });
+  const lookFolder = join(folder, 'looks');
+  await mkdir(lookFolder, { mode: 0o700 });
+  const looks = {
+    connections: await openConnections({
+      ...{ dir, folder: lookFolder, sshConfig, connectSeconds },
+      connectionMs: lookConnectionMs,
+      defaults: lookDefaults,
+    }),
+    connecting: openSlots(mostConnecting),
+    mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
+  };
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const sessions = openSessions({ sandboxes, isolation, folder, limits, disk: options.disk });
   const https = openPublicHttps({
@@ -113,12 +141,13 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     fetch: (request) => fetch(services, cache, request),
     checkout: (request) => checkout(services, request),
     look: (request) => look(services, request),
+    listRefs: (request) => listRefs(looks, request),
     push: (request) => push(services, request),
     projects: () => namesIn(join(dir, 'mirrors')),
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {
-      await Promise.all([connections.close(), sessions.close()]);
+      await Promise.all([connections.close(), looks.connections.close(), sessions.close()]);
       await run.close();
     },
   };

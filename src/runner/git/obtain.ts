@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
-import { isAmbiguous, lookUp, type Found } from './commits.ts';
+import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { explain, FetchError, tooSlow, wherePortsGo, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
@@ -11,7 +11,7 @@ import { presentBranches } from './present-branches.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';
 import { openHttpsChannel } from './https-channel.ts';
 import { UnavailableError, type PublicHttps } from './public-https.ts';
-import type { Place, WantedRef } from './refs.ts';
+import { isBranchOrTag, type WantedRef } from './refs.ts';
 import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -146,7 +146,7 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
   const mirror = mirrorOf(services, source);
   const { narrator, signal } = source;
   if (wanted.fullSha !== undefined) {
-    const known = await ifKnown(services, mirror, signal, wanted.places, use);
+    const known = await ifKnown(services, mirror, signal, wanted, use);
     if (known !== undefined) {
       await noteUse(mirror);
       return known.result;
@@ -165,24 +165,47 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
   let found = wanted.special === undefined ? await lookUp(session, wanted.places) : [];
-  const special = wanted.special ?? wanted.fullSha;
-  if (found.length === 0 && special !== undefined) {
+  for (const special of specialsOf(wanted)) {
+    if (found.length > 0) break;
     if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.places);
   }
-  return choose(wanted, found) ?? raise(await notFound(session, wanted, source));
+  const chosen = choose(wanted, found) ?? raise(await notFound(session, wanted, source));
+  if (!(await isLedTo(session, wanted, chosen.sha))) {
+    source.narrator.line(
+      `${quoted(wanted.by ?? '')} does not lead to this commit any more: it was moved or deleted since.`,
+    );
+  }
+  return chosen;
+}
+
+/** What is asked for beside branches and tags while the commit is not there: the ref that leads to it, then itself. */
+function specialsOf({ special, by, fullSha }: WantedRef): string[] {
+  const ref = special ?? (by !== undefined && !isBranchOrTag(by) ? by : undefined);
+  return [ref, special === undefined ? fullSha : undefined].filter((what) => what !== undefined);
+}
+
+/** Whether the branch or tag that a commit was told of with leads to it, as far as the mirror knows. */
+async function isLedTo(session: Session, { by }: WantedRef, sha: string): Promise<boolean> {
+  if (by === undefined || !isBranchOrTag(by)) return true;
+  const [tip] = await lookUp(session, [{ kind: 'other', name: by }]);
+  return tip !== undefined && (await descends(session, tip.sha, sha));
 }
 
 async function ifKnown<T>(
   { sessions }: GitServices,
   mirror: Mirror,
   signal: AbortSignal,
-  places: readonly Place[],
+  wanted: WantedRef,
   use: Use<T>,
 ): Promise<{ result: T } | undefined> {
   if (!(await isThere(mirror.gitDir, 'directory'))) return undefined;
   return sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
-    const [found] = await lookUp(session, places).catch((error: unknown) => {
-      if (error instanceof GitError) return []; // the following fetch handles the damage
+    const look = async (): Promise<Found | undefined> => {
+      const [found] = await lookUp(session, wanted.places);
+      return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
+    };
+    const found = await look().catch((error: unknown) => {
+      if (error instanceof GitError) return undefined; // the fetch that follows meets the damage
       throw error;
     });
     return found === undefined ? undefined : { result: await use(session, found) };
@@ -205,6 +228,13 @@ function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
 async function notFound(session: Session, wanted: WantedRef, source: Source): Promise<FetchError> {
   if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.places))) {
     return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
+  }
+  if (wanted.by !== undefined) {
+    return new FetchError(
+      'ref_not_found',
+      `The commit ${wanted.asked} is not in ${source.address.url} any more, and ${quoted(wanted.by)} does not lead to it: ` +
+        'it was overwritten or deleted since. What it points to now has a request of its own, or is built when it is asked for.',
+    );
   }
   const what = wanted.special !== undefined ? 'ref' : wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
   return new FetchError(

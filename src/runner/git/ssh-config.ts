@@ -5,6 +5,8 @@ export interface SshSettings {
   connectSeconds: number;
   /** The operator's own configuration, as text. */
   operator: string;
+  /** More lines that hold unless the operator says otherwise. */
+  defaults: readonly string[];
 }
 
 /**
@@ -44,5 +46,5 @@ ConnectTimeout ${settings.connectSeconds}
 ServerAliveInterval 15
 ServerAliveCountMax 3
 LogLevel INFO
-`;
+${settings.defaults.map((line) => `${line}\n`).join('')}`;
 }

@@ -51,13 +51,15 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   return {
     limit: (limits) => {
       if (current && same(current, limits)) return;
-      current = undefined; // until all limits are written
+      const isFresh = current === undefined; // without limits yet
+      current = unlike; // until all limits are written
       // The limit of memory with swap may never be below that of memory, so it is lifted before and lowered after.
-      writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
+      if (!isFresh) writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
       write(pids, 'pids.max', limits.processes);
-      write(cpu, 'cpu.cfs_quota_us', limits.cpus === undefined ? -1 : Math.round(limits.cpus * cpuPeriodUs));
+      const quota = limits.cpus === undefined ? -1 : Math.round(limits.cpus * cpuPeriodUs);
+      if (!isFresh || quota !== -1) write(cpu, 'cpu.cfs_quota_us', quota);
       current = limits;
     },
     entrances: [memory, pids, cpu].map((directory) => join(directory, 'cgroup.procs')),
@@ -72,6 +74,9 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
     },
   };
 }
+
+/** Of a group of which it is not known which limits it has. */
+export const unlike: Limits = { memoryBytes: Number.NaN, processes: Number.NaN, timeoutMs: Number.NaN };
 
 export function same(a: Limits, b: Limits): boolean {
   return a.memoryBytes === b.memoryBytes && a.processes === b.processes && a.cpus === b.cpus;

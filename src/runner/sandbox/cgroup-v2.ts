@@ -1,6 +1,6 @@
 import { dirname, join, resolve } from 'node:path';
 import { counter, killAll, makeGroup, read, readPids, removeGroup, write, writeIfThere } from './cgroup-files.ts';
-import { same, writable } from './cgroup-v1.ts';
+import { same, unlike, writable } from './cgroup-v1.ts';
 import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
 import type { Limits } from './types.ts';
 
@@ -82,12 +82,13 @@ function group(directory: string, cpu: boolean): Cgroup {
   return {
     limit: (limits) => {
       if (current && same(current, limits)) return;
-      current = undefined; // until all limits are written
+      const isFresh = current === undefined; // without limits yet
+      current = unlike; // until all limits are written
       write(directory, 'memory.max', limits.memoryBytes);
       writeIfThere(directory, 'memory.swap.max', 0);
       write(directory, 'pids.max', limits.processes);
       const quota = limits.cpus === undefined ? 'max' : Math.round(limits.cpus * cpuPeriodUs);
-      if (cpu) write(directory, 'cpu.max', `${quota} ${cpuPeriodUs}`);
+      if (cpu && !(isFresh && quota === 'max')) write(directory, 'cpu.max', `${quota} ${cpuPeriodUs}`);
       current = limits;
     },
     entrances: [join(directory, 'cgroup.procs')],

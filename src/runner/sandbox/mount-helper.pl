@@ -2,7 +2,7 @@
 #
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself, so this small process
 # stays for as long as the runner. It makes the namespaces of every run and goes into them to mount there what the run
-# needs; the one process that it forks for a run waits for that and becomes bubblewrap. What is mounted for a run is seen
+# needs; the one process that is forked for a run (starter.pl) waits for that and becomes bubblewrap. What is mounted for a run is seen
 # in the run's namespaces alone and is gone, whatever happens, when this process lets go of them and the run is over.
 # Nothing in here is ever within reach of a build.
 #
@@ -41,15 +41,14 @@ use strict;
 use warnings;
 
 require( __FILE__ =~ s{[^/]*$}{mounts.pl}r );
-our ( $machine, $call, $run_directory, $nook, $id_map, $CLOSE_ON_EXEC );
+require( __FILE__ =~ s{[^/]*$}{starter.pl}r );
+our ( $machine, $call, $run_directory, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
-my ( $EPERM, $ENOENT, $ESRCH, $ENOSYS ) = ( 1, 2, 3, 38 );
-my ( $SIG_BLOCK, $SIG_SETMASK, $SIGKILL, $SIGCHLD, $WNOHANG ) = ( 0, 2, 9, 17, 1 );
-my ( $NEW_MOUNTS, $NEW_USERS, $NEW_NETWORK ) = ( 0x20000, 0x10000000, 0x40000000 );
-my ( $PR_SET_PDEATHSIG, $PR_SET_CHILD_SUBREAPER ) = ( 1, 36 );
-my $JOIN_SESSION_KEYRING = 1;
-my $me = $$;
+my ( $EPERM, $ENOENT, $ESRCH ) = ( 1, 2, 3 );
+my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
+my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
+my $PR_SET_CHILD_SUBREAPER = 36;
 
 # A run: its process, and what is kept open for it. Whose process an id is.
 my ( %runs, %names );
@@ -57,8 +56,8 @@ my ( %runs, %names );
 # In which namespaces this process is: those of a run, or "-" for its own.
 my ( $inside, $own_mounts, $own_network ) = ('-');
 
-# The file that lists the children of this process.
-my $children;
+# The file that lists the children of this process, and the one that forks for it.
+my ( $children, $starter );
 umask 022;
 
 # Answers to requests that came together go together: every message wakes the runner.
@@ -142,75 +141,22 @@ sub try_to_open {
     ( $inside, $id_map ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
     if ($with_network) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
+    my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
+    my @how = ( $uid, $gid, $ids ? 1 : 0, $with_network ? 1 : 0, scalar @entrances, join ' ', keys %$own );
+    ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;
     mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
-
-    my $pid = fork_with( sub {
-        my $settled;
-        eval {
-            become( $uid, $gid );
-            # By that user: what the kernel counts by user, it counts for the maker of a namespace too.
-            if ($ids) { syscall( $call->{unshare}, $NEW_USERS ) == 0 or die "cannot make a user namespace: $!\n" }
-            # Bubblewrap asks for the same, but only once it is up.
-            syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
-            leave(0) if getppid() != $me;
-            syswrite $tell, '.';
-            for my $entrance (@entrances) { syswrite $entrance, '0' or die "cannot enter a control group: $!\n" }
-            close $run->{go};
-            sysread( $wait, my $go, 1 ) or leave(0);    # let go of before it began
-            # First out of the way, then each to its place: one may lie where another belongs.
-            for ( keys %$own ) { syscall( $call->{dup3}, fileno $own->{$_}, 200 + $_, $CLOSE_ON_EXEC ) }
-            for ( keys %$own ) { syscall( $call->{dup3}, 200 + $_, $_ + 0, 0 ) }
-            $settled = 1;
-            no warnings 'exec';
-            exec {$command[0]} @command or die "$command[0]: $!\n";
-        };
-        syswrite( ( $settled ? \*STDERR : $own->{2} ), $@ );
-        leave(125);
-    } );
-    defined $pid or return 0;
-    ( $names{$pid}, $run->{pid} ) = ( $name, $pid );
     close $tell;
-    if ( my ( $file, $to ) = $ids =~ /^(\d+):(\d+)$/ ) {
-        my $word;
-        if ( !sysread $told, $word, 1 ) { $! = $EPERM; return 0 }
-        $id_map = $run->{id_map} = map_ids( $pid, $file, $to ) or return 0;
-    }
+    if ( !sysread $told, my $id, 4 ) { $! = $EPERM; return 0 }
+    else                             { $names{ $run->{pid} = unpack 'L', $id } = $name }
+    if ( my ( $file, $to ) = $ids =~ /^(\d+):(\d+)$/ ) { $id_map = $run->{id_map} = map_ids( $run->{pid}, $file, $to ) or return 0 }
     my %kept = ( %{ $run->{other_ends} }, map { $run->{$_} ? ( $_ => $run->{$_} ) : () } qw(mount net) );
-    return join ' ', $pid, map { "$_=" . fileno $kept{$_} } keys %kept;
+    return join ' ', $run->{pid}, map { "$_=" . fileno $kept{$_} } keys %kept;
 }
-
-sub fork_with {
-    my ($work) = @_;
-    my $pid = fork;
-    return $pid if $pid || !defined $pid;
-    $SIG{CHLD} = $SIG{PIPE} = 'DEFAULT';
-    hold_back( $SIG_SETMASK, 0 );
-    $work->();
-}
-
-# Ends this process alone: nothing is tidied up that belongs to the one that it was forked from.
-sub leave { my ($status) = @_; syscall( $call->{exit_group}, $status + 0 ) }
 
 sub hold_back {
     my ( $how, $signals ) = @_;
     my $set = pack 'Q', $signals;
     syscall( $call->{rt_sigprocmask}, $how, $set, 0, 8 );
-}
-
-sub become {
-    my ( $uid, $gid ) = @_;
-    if ( $uid >= 0 ) {
-        my $groups = pack 'L', $gid;
-        syscall( $call->{setgroups}, 1, $groups ) == 0
-          && syscall( $call->{setgid}, $gid + 0 ) == 0
-          && syscall( $call->{setuid}, $uid + 0 ) == 0
-          or die "cannot become $uid: $!\n";
-        die "still root\n" if $> != $uid || $) ne "$gid $gid";
-    }
-    # A session keyring of its own, without a name: what the runner's session holds is nobody else's.
-    syscall( $call->{keyctl}, $JOIN_SESSION_KEYRING, 0 ) >= 0
-      or $! == $ENOSYS
-      or die "cannot make a session keyring: $!\n";
 }
 
 sub is_open { my $run = $runs{ $_[0] }; return $run && $run->{mount} }
@@ -227,7 +173,7 @@ sub let_go {
 
 # Whom nobody here has forked was a child of a bubblewrap that died before its time. It would wait for that for ever.
 sub end_strangers {
-    kill KILL => grep { !$names{$_} } children();
+    kill KILL => grep { !$names{$_} && $_ != $starter } children();
 }
 
 sub children {
@@ -239,6 +185,7 @@ sub children {
 
 sub reap {
     while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
+        die "the starter ended\n" if $pid == $starter;
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
         answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
@@ -273,6 +220,7 @@ sub prepare {
     chdir '/';
     open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
     open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
+    $starter = open_starter() or return "starter: $!";
     return '';
 }
 

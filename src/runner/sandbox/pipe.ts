@@ -22,7 +22,7 @@ export interface Reading {
    * come, because a run can keep the other side open past its death, in a cycle of sockets that the kernel collects late
    * or not at all.
    */
-  finish(): void;
+  finish: () => void;
 }
 
 export function readPipe(fd: number): Reading {

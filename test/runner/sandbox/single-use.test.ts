@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { closeSync, fstatSync, lstatSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../../src/lib/processes.ts';
 import type { Network } from '../../../src/runner/sandbox/index.ts';
+import { openMountHelper } from '../../../src/runner/sandbox/mount-helper.ts';
 import { isRoot, marked, open, type Bench } from './support.ts';
 
 interface Attacked extends Bench {
@@ -112,6 +113,47 @@ const withAKey = `
   syscall(${KEYCTL}, 1, 0) >= 0 && syscall(${ADD_KEY}, $type, $name, $secret, 6, -3) >= 0 or die "no keys here: $!";
   exec @ARGV`;
 const search = `perl -e 'my ($type, $name) = ("user", "headrace-test-key"); print syscall(${KEYCTL}, 10, -3, $type, $name, 0) >= 0 ? "found" : "not found", "\\n"'`;
+
+test('the process of a run begins with nothing of another run open, and what forks it keeps nothing [promise: build-single-use]', async (t) => {
+  const helper = await openMountHelper({ root: isRoot });
+  t.after(() => helper.close());
+  const user = isRoot ? 65_534 : -1;
+  const pipesOf = (pid: number): string[] =>
+    readdirSync(`/proc/${pid}/fd`)
+      .map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
+      .filter((target) => target.startsWith('pipe:'));
+  const runs = Array.from({ length: 3 }, () =>
+    helper.open({
+      ownNetwork: false,
+      entrances: [],
+      as: { uid: user, gid: user },
+      descriptors: { 0: 'waits for ever', 1: 'writes', 2: 'writes', 4: 'reads' },
+      command: ['cat'],
+    }),
+  );
+  const started = await Promise.all(runs.map((one) => one.start()));
+  const later = helper.open({
+    ownNetwork: false,
+    entrances: [],
+    as: { uid: user, gid: user },
+    descriptors: { 1: 'writes' },
+    command: ['true'],
+  });
+  const helperPid = Number((await later.paths).mount.split('/')[2]);
+  const children = readFileSync(`/proc/${helperPid}/task/${helperPid}/children`, 'utf8').trim().split(' ').map(Number);
+  const running = started.map(({ pid }) => pid);
+  // One of the two others forks, and the other is a process that waits to be the fourth run.
+  const others = children.filter((pid) => !running.includes(pid));
+  assert.ok(others.length > 0, `${children.join(' ')} beside ${running.join(' ')}`);
+  const held = new Set(running.flatMap(pipesOf));
+  assert.ok(held.size >= 12, `pipes of the runs: ${held.size}`);
+  for (const pid of others)
+    assert.deepEqual(
+      pipesOf(pid).filter((pipe) => held.has(pipe)),
+      [],
+    );
+  await Promise.all([...runs, later].map((one) => one.close()));
+});
 
 test('the session keyring of the runner is not that of its builds [promise: build-single-use]', async (t) => {
   const { folder } = await open(t);

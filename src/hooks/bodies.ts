@@ -1,0 +1,135 @@
+import type { IncomingMessage } from 'node:http';
+import { ApiError } from '../errors.ts';
+
+/**
+ * Bodies of calls whose proof is over every byte of them: they have to be held whole before it is known who sent them.
+ * So what is long takes its turn. A short one is read at once; of a longer one no more is read than a short one has until
+ * there is room for all of it, in the whole and for its hook, so that no hook keeps others waiting. Whoever got room has
+ * to get on with it.
+ */
+export interface BodyLimits {
+  /** The longest that is taken; GitHub sends as much. */
+  longest: number;
+  /** Up to this a body is read without waiting for room. */
+  short: number;
+  /** What may be held of longer ones at a time. */
+  room: number;
+  /** So long may it wait for room, and so long may it take in all. */
+  waitMs: number;
+  totalMs: number;
+}
+
+const megabyte = 1024 * 1024;
+export const usualLimits: BodyLimits = {
+  longest: 25 * megabyte,
+  short: 64 * 1024,
+  room: 100 * megabyte,
+  waitMs: 8000,
+  totalMs: 30_000,
+};
+
+/** It is longer than what is taken. */
+export class TooLongError extends Error {}
+/** It broke off, or did not come in time. */
+export class BrokenBodyError extends Error {}
+
+export type ReadBody = (request: IncomingMessage, hookId: bigint) => Promise<Buffer>;
+
+export function boundedBodies(limits: BodyLimits = usualLimits): ReadBody {
+  const room = sharedRoom(limits);
+  return async (request, hookId) => {
+    const { 'content-length': declared } = request.headers;
+    const length = declared === undefined ? limits.longest : Number(declared);
+    if (length > limits.longest) throw new TooLongError();
+    using turn = new DisposableStack();
+    const makeRoom = async (): Promise<void> => {
+      const held = await room(hookId, Math.max(length, limits.short));
+      if (turn.disposed)
+        held[Symbol.dispose](); // the sender has gone meanwhile
+      else turn.use(held);
+    };
+    return await collect(request, limits, makeRoom);
+  };
+}
+
+/** Resolves with the whole body. Where it is longer than short, `makeRoom` is waited for before more is read. */
+function collect(request: IncomingMessage, limits: BodyLimits, makeRoom: () => Promise<void>): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const pieces: Buffer[] = [];
+  let size = 0;
+  let hasRoom = false;
+  const isOver = new AbortController();
+  const fail = (error: Error): void => {
+    isOver.abort();
+    reject(error);
+  };
+  const timer = setTimeout(() => fail(new BrokenBodyError()), limits.totalMs);
+  const take = (piece: Buffer): void => {
+    if (isOver.signal.aborted) return;
+    pieces.push(piece);
+    size += piece.length;
+    if (size > limits.longest) return fail(new TooLongError());
+    if (hasRoom || size <= limits.short) return;
+    hasRoom = true;
+    request.pause();
+    makeRoom().then(() => request.resume(), fail);
+  };
+  const end = (): void => {
+    if (!request.complete || request.errored) return fail(new BrokenBodyError());
+    isOver.abort();
+    resolve(Buffer.concat(pieces, size));
+  };
+  request.on('data', take).on('end', end).on('error', end).on('close', end);
+  return promise.finally(() => {
+    clearTimeout(timer);
+    request.off('data', take).off('end', end).off('close', end);
+    // What is left of it is read past while the answer is sent; an error of it is nobody's any more.
+    pieces.length = 0;
+  });
+}
+
+/** Room for so many bytes in all, of which one hook has what the longest body takes. First come, first served. */
+function sharedRoom({ room, longest, waitMs }: BodyLimits): (hookId: bigint, bytes: number) => Promise<Disposable> {
+  const taken = new Map<bigint, number>();
+  const waiting = new Set<{ hookId: bigint; bytes: number; go: () => void }>();
+  let free = room;
+  const fits = (hookId: bigint, bytes: number): boolean => bytes <= free && (taken.get(hookId) ?? 0) + bytes <= longest;
+  const add = (hookId: bigint, bytes: number): void => {
+    free -= bytes;
+    const now = (taken.get(hookId) ?? 0) + bytes;
+    if (now === 0) taken.delete(hookId);
+    else taken.set(hookId, now);
+  };
+  const next = (): void => {
+    for (const one of waiting) {
+      if (!fits(one.hookId, one.bytes)) continue;
+      waiting.delete(one);
+      one.go();
+    }
+  };
+  return async (hookId, bytes) => {
+    const held = {
+      [Symbol.dispose]: (): void => {
+        add(hookId, -bytes);
+        next();
+      },
+    };
+    if (fits(hookId, bytes)) {
+      add(hookId, bytes);
+      return held;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Disposable>();
+    const go = (): void => {
+      clearTimeout(timer);
+      add(hookId, bytes);
+      resolve(held);
+    };
+    const one = { hookId, bytes, go };
+    const timer = setTimeout(() => {
+      waiting.delete(one);
+      reject(ApiError.ofHttp(503, 'resource_temporary_unavailable', 'generic', { 'retry-after': '10' }));
+    }, waitMs);
+    waiting.add(one);
+    return promise;
+  };
+}

@@ -1,0 +1,169 @@
+import type { Queries, Transaction } from '../db/open.ts';
+import { prepared, preparedChange } from '../db/prepared.ts';
+import type { HookDeliveryRow, HookRow, ProjectRow } from '../db/schema.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
+import type { Facts } from './facts.ts';
+import { judge, type JudgedProject, type Judgement } from './judge.ts';
+import { tell } from './reading.ts';
+
+/** What arrived at hooks, what came of it and why. The table `hook_deliveries` is written here alone. */
+
+const findHook = prepared<{ id: bigint }, HookRow>((db, value) =>
+  db.selectFrom('hooks').selectAll().where('id', '=', value('id')),
+);
+const findProject = prepared<{ id: bigint }, ProjectRow>((db, value) =>
+  db.selectFrom('projects').selectAll().where('id', '=', value('id')),
+);
+const findByKey = prepared<{ hook: bigint; key: string }, HookDeliveryRow>((db, value) =>
+  db
+    .selectFrom('hook_deliveries')
+    .selectAll()
+    .where('hook_id', '=', value('hook'))
+    .where('delivery_key', '=', value('key')),
+);
+/** Nothing where the same delivery is there already, or comes at this very moment: then its end is waited for. */
+const insertOnce = prepared<HookDeliveryRow, { id: bigint }>((db, value) =>
+  db
+    .insertInto('hook_deliveries')
+    .values({
+      id: value('id'),
+      hook_id: value('hook_id'),
+      delivery_key: value('delivery_key'),
+      received_at: value('received_at'),
+      facts: value('facts'),
+      outcome: value('outcome'),
+      reason: value('reason'),
+      build_request_id: value('build_request_id'),
+      results: value('results'),
+    })
+    .onConflict((conflict) => conflict.columns(['hook_id', 'delivery_key']).doNothing())
+    .returning('id'),
+);
+const setJudgement = preparedChange<
+  Pick<HookDeliveryRow, 'id' | 'outcome' | 'reason' | 'build_request_id' | 'results'>
+>((db, value) =>
+  db
+    .updateTable('hook_deliveries')
+    .set({
+      outcome: value('outcome'),
+      reason: value('reason'),
+      build_request_id: value('build_request_id'),
+      results: value('results'),
+    })
+    .where('id', '=', value('id')),
+);
+
+export async function hookById(db: Queries, id: bigint): Promise<HookRow | undefined> {
+  return (await findHook(db, { id }))[0];
+}
+
+/** Takes a delivery: judges it, or answers what came of the same one before. Undefined when the hook is gone. */
+export async function receive(
+  context: WriteContext,
+  hookId: bigint,
+  { key, facts }: { key: string | null; facts: Facts },
+): Promise<HookDeliveryRow | undefined> {
+  const { trx } = context;
+  const hook = await hookById(trx, hookId);
+  const [project] = hook ? await findProject(trx, { id: hook.project_id }) : [];
+  if (!hook || !project) return undefined;
+  const delivery = newDelivery(context, hookId, { key, facts });
+  const [inserted] = await insertOnce(trx, delivery);
+  if (!inserted) return (await findByKey(trx, { hook: hookId, key: key ?? '' }))[0];
+  return judged(context, delivery, await judge(context, hook, project, facts));
+}
+
+/** Judges what arrived once more, with the settings of this moment. */
+export async function replay(
+  context: WriteContext,
+  hook: HookRow,
+  project: JudgedProject,
+  delivery: HookDeliveryRow,
+): Promise<HookDeliveryRow> {
+  if (delivery.outcome === refusedOutcome) return delivery; // it was never understood, or never proven
+  return judged(context, delivery, await judge(context, hook, project, JSON.parse(delivery.facts) as Facts));
+}
+
+async function judged(
+  { trx }: WriteContext,
+  delivery: HookDeliveryRow,
+  { outcome, reason, requestId, results }: Judgement,
+): Promise<HookDeliveryRow> {
+  const judgement = { outcome, reason, build_request_id: requestId, results: JSON.stringify(results) };
+  await setJudgement(trx, { id: delivery.id, ...judgement });
+  return { ...delivery, ...judgement };
+}
+
+const refusedOutcome = 'refused';
+
+function newDelivery(
+  { ids }: Pick<WriteContext, 'ids'>,
+  hookId: bigint,
+  { key, facts }: { key: string | null; facts: Facts },
+): HookDeliveryRow {
+  return {
+    id: ids.next(),
+    hook_id: hookId,
+    delivery_key: key,
+    received_at: BigInt(Date.now()),
+    facts: JSON.stringify(facts),
+    outcome: refusedOutcome,
+    reason: '',
+    build_request_id: null,
+    results: '[]',
+  };
+}
+
+/** Notes a payload that was proven and could not be understood. */
+export async function noteUnreadable(
+  { trx, ids }: Pick<WriteContext, 'trx' | 'ids'>,
+  hookId: bigint,
+  { event, reason }: { event: string; reason: string },
+): Promise<HookDeliveryRow> {
+  const delivery = { ...newDelivery({ ids }, hookId, { key: null, facts: tell({ event }) }), reason };
+  await trx.insertInto('hook_deliveries').values(delivery).execute();
+  return delivery;
+}
+
+/** Adds to the count of calls that were refused, of which there is one row for each key. */
+export async function countRefused(
+  { db, trx, ids }: WriteContext,
+  hookId: bigint,
+  { key, more, reason }: { key: string; more: number; reason: (count: number) => string },
+): Promise<void> {
+  const delivery = {
+    ...newDelivery({ ids }, hookId, { key, facts: tell({}) }),
+    reason: reason(more),
+    results: `${more}`,
+  };
+  if ((await insertOnce(trx, delivery))[0]) return;
+  const same = trx.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hookId);
+  const present = await db.locked(same.where('delivery_key', '=', key), 'hook_deliveries').executeTakeFirstOrThrow();
+  const count = Number(present.results) + more;
+  await trx
+    .updateTable('hook_deliveries')
+    .set({ reason: reason(count), results: `${count}` })
+    .where('id', '=', present.id)
+    .execute();
+}
+
+/** Forgets what is older, a little at a time, but for each hook's newest: it says when the hook was last called. */
+export async function forgetHookDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
+  const old = trx
+    .selectFrom('hook_deliveries as old')
+    .select('old.id')
+    .where('old.id', '<', before)
+    .where((where) =>
+      where.exists(
+        where
+          .selectFrom('hook_deliveries as newer')
+          .select('newer.id')
+          .whereRef('newer.hook_id', '=', 'old.hook_id')
+          .whereRef('newer.id', '>', 'old.id'),
+      ),
+    )
+    .orderBy('old.id')
+    .limit(most);
+  const { numDeletedRows } = await trx.deleteFrom('hook_deliveries').where('id', 'in', old).executeTakeFirst();
+  return Number(numDeletedRows);
+}

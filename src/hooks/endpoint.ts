@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { isForeignKeyViolation, type Database } from '../db/open.ts';
+import { sealedPlace, type HookDeliveryRow, type HookRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import type { BareAnswer, BareCall, BareRoutes, Head } from '../http/bare-routes.ts';
+import { exactJson } from '../lib/exact-json.ts';
+import { parseId, type IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+import { twin } from '../views/twin.ts';
+import { BrokenBodyError, TooLongError, type ReadBody } from './bodies.ts';
+import { hookById, noteUnreadable, receive } from './deliveries.ts';
+import { PayloadError, type Facts } from './facts.ts';
+import { openBody, textIn } from './payload.ts';
+import { isSigned, judgeHead } from './proofs.ts';
+import { providerOf } from './providers.ts';
+import type { Refusals } from './refusals.ts';
+
+export interface HookServices {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+  readBody: ReadBody;
+  refusals: Refusals;
+}
+
+interface Admitted {
+  hook: HookRow;
+  secret: string;
+  isProven: boolean;
+}
+
+/** What forges call. It takes no credentials of the API: that the sender knows the hook's secret is all that counts. */
+export function hookEndpoint(services: HookServices): BareRoutes<Admitted> {
+  return {
+    provenBy: 'signature',
+    isCounted: true,
+    admit: (head) => admit(services, head),
+    routes: [{ method: 'POST', path: '/hooks/:hook_id', handle: (call) => take(services, call) }],
+  };
+}
+
+/** What cannot be proven by any body is refused before the body is read. */
+async function admit({ db, vault, refusals }: HookServices, { params, headers }: Head): Promise<Admitted> {
+  const id = parseId((params as { hook_id: string }).hook_id);
+  const hook = id === undefined ? undefined : await hookById(db.read, id);
+  if (!hook) throw new ApiError('not_found');
+  const secret = vault.open(hook.secret, secretPlace(hook.id));
+  const verdict = judgeHead(providerOf(hook).proofs, secret, headers);
+  if (verdict !== 'wrong') return { hook, secret, isProven: verdict === 'proven' };
+  refusals.note(hook.id, 'proof');
+  throw new ApiError('unauthorized');
+}
+
+export const secretPlace = (id: bigint): string => sealedPlace({ table: 'hooks', column: 'secret' }, id);
+
+async function take(services: HookServices, { head, admitted }: BareCall<Admitted>): Promise<BareAnswer> {
+  const { hook } = admitted;
+  const facts = await factsIn(services, head, admitted);
+  const delivery = { key: deliveryKey(providerOf(hook).deliveryHeaders, head.headers), facts };
+  const { db, ids } = services;
+  const received = await db.transaction((trx) => receive({ db, trx, ids }, hook.id, delivery));
+  if (!received) throw new ApiError('not_found'); // the hook was deleted in this very moment
+  return accepted(received);
+}
+
+/** Reads the body, has its proof checked over its very bytes, and only then looks at what it says. */
+async function factsIn(services: HookServices, head: Head, { hook, secret, isProven }: Admitted): Promise<Facts> {
+  const { refusals } = services;
+  const provider = providerOf(hook);
+  const bytes = await services.readBody(head.raw, hook.id).catch((error: unknown) => {
+    if (error instanceof TooLongError) {
+      refusals.note(hook.id, 'size');
+      throw ApiError.ofHttp(413, 'invalid_format');
+    }
+    if (!(error instanceof BrokenBodyError)) throw error;
+    refusals.note(hook.id, 'body');
+    throw ApiError.ofHttp(408, 'invalid_format');
+  });
+  const body = openBody(provider, head.headers, bytes);
+  if (!isProven && !isSigned(provider.proofs, secret, head.headers, body.signed)) {
+    refusals.note(hook.id, 'proof');
+    throw new ApiError('unauthorized');
+  }
+  try {
+    return body.read();
+  } catch (error) {
+    if (!(error instanceof PayloadError)) throw error;
+    await tellUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), error);
+    throw new ApiError(error.code, error.field);
+  }
+}
+
+async function tellUnreadable(
+  { db, ids }: HookServices,
+  hookId: bigint,
+  event: string,
+  { message: reason }: PayloadError,
+): Promise<void> {
+  const noting = db.transaction((trx) => noteUnreadable({ trx, ids }, hookId, { event, reason }));
+  await noting.catch((error: unknown) => {
+    if (!isForeignKeyViolation(error)) throw error;
+  });
+}
+
+const longestKey = 200;
+
+/** What the sender calls the delivery; kept apart from keys of our own. */
+function deliveryKey(names: readonly string[], headers: IncomingHttpHeaders): string | null {
+  const sent = names.map((name) => textIn(headers, name)).find((value) => value !== '');
+  if (sent === undefined) return null;
+  return `sent ${sent.length <= longestKey ? sent : createHash('sha256').update(sent).digest('hex')}`;
+}
+
+/** In the API's envelope. */
+function accepted({ id, outcome, reason, build_request_id: requestId }: HookDeliveryRow): BareAnswer {
+  const request = { build_request_id: requestId, build_request_id_str: requestId === null ? '' : String(requestId) };
+  const response = { outcome, reason, ...request, ...twin('delivery_id', id) };
+  return {
+    status: 202,
+    headers: { 'content-type': 'application/json; charset=utf-8' },
+    content: Buffer.from(exactJson({ response })),
+  };
+}

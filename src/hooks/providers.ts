@@ -1,0 +1,65 @@
+import { readBitbucket } from './bitbucket.ts';
+import { readGeneric } from './generic.ts';
+import { readGithub } from './github.ts';
+import { readGitlab } from './gitlab.ts';
+import type { ProofForm } from './proofs.ts';
+import type { Reader } from './reading.ts';
+
+/** A kind of sender: how it proves that it knows the secret, and how it says what happened. */
+export interface Provider {
+  proofs: readonly ProofForm[];
+  /** Says what the payload is about; blank where the payload does so itself. */
+  eventHeader: string;
+  /** By which of these it tells deliveries apart; the first that is there counts. */
+  deliveryHeaders: readonly string[];
+  /** Whether the payload may come as the field `payload` of a form, and what is signed then. */
+  form?: { signed: 'form' | 'payload' };
+  read: Reader;
+}
+
+const hubSignature: ProofForm = { kind: 'hmac', header: 'x-hub-signature-256', prefix: 'sha256=' };
+
+export const providers = {
+  github: {
+    proofs: [hubSignature],
+    eventHeader: 'x-github-event',
+    deliveryHeaders: ['x-github-delivery'],
+    form: { signed: 'form' },
+    read: readGithub('github'),
+  },
+  gitlab: {
+    proofs: [{ kind: 'token', header: 'x-gitlab-token', prefix: /^/ }, { kind: 'standard' }],
+    eventHeader: 'x-gitlab-event',
+    deliveryHeaders: ['idempotency-key', 'webhook-id'],
+    read: readGitlab,
+  },
+  gitea: {
+    proofs: [hubSignature, { kind: 'hmac', header: 'x-gitea-signature', prefix: '' }],
+    eventHeader: 'x-gitea-event',
+    deliveryHeaders: ['x-gitea-delivery'],
+    // Gitea and Forgejo sign the JSON also where they put it into a form.
+    form: { signed: 'payload' },
+    read: readGithub('gitea'),
+  },
+  bitbucket: {
+    proofs: [{ kind: 'hmac', header: 'x-hub-signature', prefix: 'sha256=' }],
+    eventHeader: 'x-event-key',
+    // The second is what Data Center calls it.
+    deliveryHeaders: ['x-request-uuid', 'x-request-id'],
+    read: readBitbucket,
+  },
+  generic: {
+    proofs: [{ kind: 'token', header: 'authorization', prefix: /^bearer +/i }, hubSignature],
+    eventHeader: '',
+    deliveryHeaders: ['idempotency-key'],
+    read: readGeneric,
+  },
+} as const satisfies Record<string, Provider>;
+
+export type ProviderName = keyof typeof providers;
+export const providerNames = Object.keys(providers) as [ProviderName, ...ProviderName[]];
+
+/** A provider of the store's. */
+export function providerOf({ provider }: { provider: string }): Provider {
+  return providers[provider as ProviderName];
+}

@@ -1,0 +1,62 @@
+import { tidy, type Facts, type RepositoryNames } from './facts.ts';
+import { at, listOf, textOf, type Json } from './json.ts';
+
+/** Makes facts of a payload. Throws a PayloadError where it makes no sense. */
+export type Reader = (event: string, payload: Json) => Facts;
+
+const nothing: Facts = {
+  event: '',
+  action: '',
+  sender: '',
+  repository: { names: [], addresses: [] },
+  changes: [],
+  left: 0,
+  idle: '',
+};
+
+/** What is not said is nothing; what is said, in a length that can be stored. Refs and SHAs were looked at already. */
+export function tell(told: Partial<Facts>): Facts {
+  const facts = { ...nothing, ...told };
+  return { ...facts, event: tidy(facts.event, 100), action: tidy(facts.action, 100), sender: tidy(facts.sender, 255) };
+}
+
+/** By the names that any of the forges has for it. */
+export function repositoryNames(...places: Json[]): RepositoryNames {
+  const slugs = places.map(slugOf);
+  const named = places.flatMap((place) => [at(place, 'full_name'), at(place, 'path_with_namespace')]);
+  const addressed = places.flatMap((place) => [
+    ...['ssh_url', 'clone_url', 'html_url', 'git_ssh_url', 'git_http_url', 'web_url'].map((name) => at(place, name)),
+    at(place, 'links', 'html', 'href'),
+    ...listOf(at(place, 'links', 'clone')).map((link) => at(link, 'href')),
+  ]);
+  return { names: texts([...named, ...slugs]), addresses: texts(addressed) };
+}
+
+/** Data Center has a key for the project and a name within it. */
+function slugOf(place: Json): string {
+  const key = textOf(at(place, 'project', 'key'));
+  return key === '' ? '' : `${key}/${textOf(at(place, 'slug'))}`;
+}
+
+/**
+ * Whether a pull request stays within one repository: by their numbers, or by their names where the payload has no numbers.
+ * A repository that is not told, because it was deleted, is not the project's own.
+ */
+export function areSame(one: Json, other: Json): boolean {
+  const [first, second] = [one, other].map((place) => at(place, 'uuid') ?? at(place, 'id'));
+  if (isIdentifier(first) && isIdentifier(second)) return first === second;
+  const [name = '', same] = [one, other].map((place) => repositoryNames(place).names[0]?.toLowerCase());
+  return name !== '' && name === same;
+}
+
+function isIdentifier(value: Json): boolean {
+  return typeof value === 'number' || (typeof value === 'string' && value !== '');
+}
+
+const longest = 1024;
+const most = 16;
+
+function texts(values: Json[]): string[] {
+  const found = values.map(textOf).filter((text) => text !== '' && text.length <= longest);
+  return [...new Set(found.map((text) => tidy(text, longest)))].slice(0, most);
+}

@@ -1,0 +1,79 @@
+import type { Transaction } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import type { BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
+import { reasonInWords } from './reasons.ts';
+import type { BuildState } from './states.ts';
+
+/** How a suite stands on a commit, as a forge is to be told it; in words that fit every forge (webhooks/forges.ts). */
+export interface StatusReport {
+  /** The SHA of the commit. */
+  ref: string;
+  /** What the forge lists it as. */
+  context: string;
+  build_state: string;
+  /** One sentence. */
+  description: string;
+  /** Where its page is, below the address of the service. */
+  path: string;
+}
+
+type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' | 'failure_reason'> &
+  Pick<BuildRow, 'started_at' | 'finished_at'> &
+  Pick<CommitRow, 'ref'> &
+  Pick<SuiteRow, 'name'>;
+
+/** A build, unless another attempt at the same suite has begun: what becomes of this one says nothing any more. */
+const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
+  db
+    .selectFrom('builds')
+    .innerJoin('commits', 'commits.id', 'builds.commit_id')
+    .innerJoin('suites', 'suites.id', 'builds.suite_id')
+    .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
+    .select(['builds.started_at', 'builds.finished_at', 'commits.ref', 'suites.name'])
+    .where('builds.id', '=', value('id'))
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('builds as newer')
+            .select('newer.id')
+            .whereRef('newer.commit_id', '=', 'builds.commit_id')
+            .whereRef('newer.suite_id', '=', 'builds.suite_id')
+            .whereRef('newer.attempt', '>', 'builds.attempt'),
+        ),
+      ),
+    ),
+);
+
+/** What a forge is told of a build that came to a state. Nothing where it does not count, or its suite is gone. */
+export async function statusReport(
+  trx: Transaction,
+  { subjectId: id, state }: { subjectId: bigint; state: string },
+): Promise<StatusReport | undefined> {
+  const [build] = await findReported(trx, { id });
+  if (!build) return undefined;
+  const attempt = build.attempt > 1 ? ` This is attempt ${build.attempt}.` : '';
+  return {
+    ref: build.ref,
+    context: `headrace/${build.name}`,
+    build_state: state,
+    description: `${sentence(build, state as BuildState)}${attempt}`,
+    path: `/ui/projects/${build.project_id}/builds/${build.id}`,
+  };
+}
+
+function sentence(build: Reported, state: BuildState): string {
+  if (state === 'enqueued') return 'Waiting for a runner.';
+  if (state === 'running') return 'Running.';
+  if (state === 'passed') return `Passed${after(build)}.`;
+  if (state === 'cancelled') return 'Cancelled.';
+  if (build.failure_reason !== '') return reasonInWords(build.failure_reason);
+  if (state === 'failed') return `Failed with exit status ${build.exit_status ?? 'unknown'}${after(build)}.`;
+  return state === 'timed_out' ? reasonInWords('timed_out') : 'It could not be run.';
+}
+
+function after({ started_at: started, finished_at: finished }: Reported): string {
+  if (started === null || finished === null) return '';
+  const seconds = Number(finished - started) / 1000;
+  if (seconds < 60) return ` after ${seconds.toFixed(1)} s`;
+  return ` after ${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+}

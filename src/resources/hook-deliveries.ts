@@ -1,0 +1,88 @@
+import { onPage } from '../api/pages.ts';
+import { projectRoute } from '../api/route.ts';
+import type { HookDeliveryRow } from '../db/schema.ts';
+import { replay } from '../hooks/deliveries.ts';
+import type { Facts } from '../hooks/facts.ts';
+import type { Result } from '../hooks/judge.ts';
+import { pageOf } from '../http/paging.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { loadHook } from './hooks.ts';
+
+const judgement = {
+  outcome: schema.string,
+  reason: schema.string,
+  build_request_id: schema.nullable(schema.id),
+  build_request_id_str: schema.string,
+};
+const place = { ref: schema.string, sha: schema.string };
+const answer = schema.record({
+  ...idTwin,
+  event: schema.string,
+  action: schema.string,
+  ...place,
+  sender: schema.string,
+  received_at: schema.dateTime,
+  ...judgement,
+  changes: schema.listOf(schema.record({ ...place, ...judgement })),
+});
+
+function requestView(id: bigint | null) {
+  return { build_request_id: id, build_request_id_str: id === null ? '' : String(id) };
+}
+
+function view(delivery: HookDeliveryRow) {
+  const { event, action, sender, changes } = JSON.parse(delivery.facts) as Facts;
+  const { ref = '', sha = '' } = changes[0] ?? {};
+  const results = JSON.parse(delivery.results) as Result[] | number; // of what was refused, how often it was
+  return {
+    ...twin('id', delivery.id),
+    event,
+    action,
+    ref,
+    sha,
+    sender,
+    received_at: timestamp(delivery.received_at),
+    outcome: delivery.outcome,
+    reason: delivery.reason,
+    ...requestView(delivery.build_request_id),
+    changes: (typeof results === 'number' ? [] : results).map(({ request, ...result }) => ({
+      ...result,
+      ...requestView(request === null ? null : BigInt(request)),
+    })),
+  };
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/hooks/:hook_id/deliveries',
+    access: 'both',
+    scope: 'projects',
+    summary: 'List what arrived at a hook, what came of it and why',
+    paged: true,
+    answer: schema.listOf(answer),
+    load: loadHook,
+    async handle({ db, hook, page }) {
+      const query = db.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hook.id);
+      return pageOf(page, (await onPage(query, 'id', page).execute()).map(view));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/hooks/:hook_id/deliveries/:hook_delivery_id/replay',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Judge what arrived once more, with the settings of this moment',
+    answer,
+    load: loadHook,
+    audit: 'nothing',
+    async handle(call) {
+      const { db, project, hook, params } = call;
+      const query = db.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hook.id);
+      const delivery = orNotFound(await query.where('id', '=', params.hook_delivery_id).executeTakeFirst());
+      return view(await replay(writeContextOf(call), hook, project, delivery));
+    },
+  }),
+];

@@ -1,0 +1,190 @@
+import { randomBytes } from 'node:crypto';
+import { projectRoute } from '../api/route.ts';
+import type { Call } from '../api/call.ts';
+import type { Queries, Transaction } from '../db/open.ts';
+import { sealIn } from '../db/sealing.ts';
+import type { HookRow } from '../db/schema.ts';
+import { oneOf, required, severalOf } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { secretPlace } from '../hooks/endpoint.ts';
+import { hookEvents } from '../hooks/facts.ts';
+import { providerNames } from '../hooks/providers.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
+
+const ownFields = {
+  ...idTwin,
+  provider: schema.string,
+  events: schema.listOf(schema.string),
+  url: schema.string,
+  created_at: schema.dateTime,
+  last_delivery_at: schema.nullable(schema.dateTime),
+};
+const answer = schema.record(ownFields);
+const secretAnswer = schema.record({ ...ownFields, secret: schema.string });
+
+type Shown = HookRow & { last_delivery_at: bigint | null };
+
+function view({ id, provider, events, created_at, last_delivery_at }: Shown, { origin }: Pick<Call, 'origin'>) {
+  return {
+    ...twin('id', id),
+    provider,
+    events: events.split(','),
+    url: `${origin}/hooks/${id}`,
+    created_at: timestamp(created_at),
+    last_delivery_at: last_delivery_at === null ? null : timestamp(last_delivery_at),
+  };
+}
+
+/** When each was last called is what its newest delivery says: nothing else is written for it. */
+function hooksOf(db: Queries, projectId: bigint) {
+  return db
+    .selectFrom('hooks')
+    .selectAll('hooks')
+    .select((of) =>
+      of
+        .selectFrom('hook_deliveries')
+        .select('received_at')
+        .whereRef('hook_deliveries.hook_id', '=', 'hooks.id')
+        .orderBy('hook_deliveries.id', 'desc')
+        .limit(1)
+        .as('last_delivery_at'),
+    )
+    .where('hooks.project_id', '=', projectId);
+}
+
+export async function loadHook(call: HookInPath): Promise<{ hook: Shown }> {
+  const query = hooksOf(call.db, call.project.id).where('hooks.id', '=', call.params.hook_id);
+  return { hook: orNotFound(await query.executeTakeFirst()) };
+}
+
+interface HookInPath {
+  db: Queries;
+  project: { id: bigint };
+  params: { hook_id: bigint };
+}
+
+const fields = { provider: required(oneOf(providerNames)), 'events[]': severalOf(hookEvents) };
+
+/** A hook has no name: it is called by whom it is for. */
+const asSubject = ({ hook }: { hook: Shown }) => ({ ...hook, name: hook.provider });
+
+/**
+ * In the form that GitLab's signing asks for, which is as good as any for the others: so a hook can be given to another
+ * provider without another secret.
+ */
+function randomHookSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
+}
+
+async function sealed({ db, vault }: { db: Transaction } & Pick<Call, 'vault'>, id: bigint, secret: string) {
+  return sealIn(db, vault, secret, secretPlace(id));
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/hooks',
+    access: 'users',
+    scope: 'projects',
+    summary: 'List what forges call to have this project built',
+    goesByTheClock: true, // its addresses begin with the name that the caller has for this server
+    answer: schema.listOf(answer),
+    async handle(call) {
+      const hooks = await hooksOf(call.db, call.project.id).orderBy('hooks.id').execute();
+      return hooks.map((hook) => view(hook, call));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/hooks',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Make an address for a forge to call; the secret that proves its calls is in this answer alone',
+    body: fields,
+    creates: true,
+    answer: secretAnswer,
+    showsSecrets: true,
+    audit: {
+      action: 'hook.created',
+      details: ({ input }) => ({ provider: input.provider, events: input['events[]'] }),
+    },
+    async handle(call) {
+      const { db, ids, project, input } = call;
+      const secret = randomHookSecret();
+      const id = ids.next();
+      const hook: HookRow = {
+        id,
+        project_id: project.id,
+        provider: input.provider,
+        events: input['events[]'].join(','),
+        secret: await sealed(call, id, secret),
+        created_at: BigInt(Date.now()),
+      };
+      await db.insertInto('hooks').values(hook).execute();
+      return { ...view({ ...hook, last_delivery_at: null }, call), secret };
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/hooks/:hook_id',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Fetch a hook',
+    goesByTheClock: true,
+    answer,
+    load: loadHook,
+    handle: async (call) => view(call.hook, call),
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/hooks/:hook_id',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Change who calls a hook and for what; its address and secret stay',
+    body: fields,
+    answer,
+    load: loadHook,
+    audit: { action: 'hook.updated', subject: asSubject },
+    async handle(call) {
+      const { db, hook, input } = call;
+      const changed = sentColumns({ provider: input.provider, events: input['events[]']?.join(',') });
+      if (Object.keys(changed).length > 0) {
+        await db.updateTable('hooks').set(changed).where('id', '=', hook.id).execute();
+      }
+      return view({ ...hook, ...changed }, call);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/hooks/:hook_id/new_secret',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Replace the secret of a hook; calls that are proven by the old one are refused from now on',
+    answer: secretAnswer,
+    showsSecrets: true,
+    load: loadHook,
+    audit: { action: 'hook.secret_replaced', subject: asSubject },
+    async handle(call) {
+      const { db, hook } = call;
+      const secret = randomHookSecret();
+      const columns = { secret: await sealed(call, hook.id, secret) };
+      await db.updateTable('hooks').set(columns).where('id', '=', hook.id).execute();
+      return { ...view(hook, call), secret };
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/hooks/:hook_id',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Delete a hook and what arrived at it; the requests that it made stay',
+    answer: destroyedAnswer,
+    load: loadHook,
+    audit: { action: 'hook.deleted', subject: asSubject },
+    async handle({ db, hook }) {
+      await db.deleteFrom('hooks').where('id', '=', hook.id).execute();
+      return destroyed;
+    },
+  }),
+];

@@ -1,0 +1,141 @@
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { ScheduleRow } from '../db/schema.ts';
+import type { FieldErrors } from '../errors.ts';
+import { required, text, withDefault, type ValuesOf } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
+import { isTimeZone, parseCron } from '../lifecycle/cron.ts';
+import { addSchedule, changeSchedule, deleteSchedule } from '../lifecycle/schedules.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { commitRef } from './forms.ts';
+
+const answer = schema.record({
+  ...idTwin,
+  cron: schema.string,
+  time_zone: schema.string,
+  commit_ref: schema.string,
+  created_at: schema.dateTime,
+  next_run_at: schema.dateTime,
+  last_run_at: schema.nullable(schema.dateTime),
+  last_outcome: schema.nullable(schema.string),
+  last_reason: schema.string,
+  last_build_request_id: schema.nullable(schema.id),
+  last_build_request_id_str: schema.nullable(schema.string),
+});
+
+function view(schedule: ScheduleRow) {
+  const { build_request_id: request } = schedule;
+  return {
+    ...twin('id', schedule.id),
+    cron: schedule.cron,
+    time_zone: schedule.time_zone,
+    commit_ref: schedule.commit_ref,
+    created_at: timestamp(schedule.created_at),
+    next_run_at: timestamp(schedule.next_run_at),
+    last_run_at: timestampOrNull(schedule.last_run_at),
+    last_outcome: schedule.outcome === '' ? null : schedule.outcome,
+    last_reason: schedule.reason,
+    last_build_request_id: request,
+    last_build_request_id_str: request === null ? null : String(request),
+  };
+}
+
+const fields = {
+  cron: required(text({ max: 255, description: 'five fields: minute, hour, day, month, day of the week' })),
+  time_zone: withDefault(
+    text({ max: 64, check: isTimeZone, description: 'a name of the IANA, as Europe/Berlin' }),
+    'UTC',
+  ),
+  commit_ref: commitRef(),
+};
+
+/** Whether there is a next time depends on both fields; one that never comes is refused as one that cannot be read. */
+async function checkTimes(sent: Partial<ValuesOf<typeof fields>>, present?: ScheduleRow): Promise<FieldErrors> {
+  const { cron, time_zone: timeZone = 'UTC' } = { ...present, ...sent };
+  if (cron === undefined || parseCron(cron, timeZone)?.after(Date.now()) !== undefined) return {};
+  return { cron: ['invalid_format'] };
+}
+
+interface InPath {
+  db: Queries;
+  project: { id: bigint };
+  params: { schedule_id: bigint };
+}
+
+async function loadSchedule({ db, project, params }: InPath): Promise<{ schedule: ScheduleRow }> {
+  const query = db.selectFrom('schedules').selectAll().where('project_id', '=', project.id);
+  return { schedule: orNotFound(await query.where('id', '=', params.schedule_id).executeTakeFirst()) };
+}
+
+/** A schedule has no name: it is called by its times. */
+const asSubject = ({ schedule }: { schedule: ScheduleRow }) => ({ ...schedule, name: schedule.cron });
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/schedules',
+    access: 'both',
+    scope: 'projects',
+    summary: 'List the schedules of a project, with the next time of each and what came of the last one',
+    answer: schema.listOf(answer),
+    async handle({ db, project }) {
+      const query = db.selectFrom('schedules').selectAll().where('project_id', '=', project.id).orderBy('id');
+      return (await query.execute()).map(view);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/schedules',
+    access: 'both',
+    scope: 'projects',
+    summary: 'Have a commit built at certain times',
+    body: fields,
+    creates: true,
+    answer,
+    verify: (_, values) => checkTimes(values),
+    audit: { action: 'schedule.created' },
+    async handle(call) {
+      return view(await addSchedule(writeContextOf(call), call.project.id, call.input, Date.now()));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/schedules/:schedule_id',
+    access: 'both',
+    scope: 'projects',
+    summary: 'Fetch a schedule',
+    answer,
+    load: loadSchedule,
+    handle: async ({ schedule }) => view(schedule),
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/schedules/:schedule_id',
+    access: 'both',
+    scope: 'projects',
+    summary: 'Change a schedule',
+    body: fields,
+    answer,
+    load: loadSchedule,
+    verify: ({ schedule }, values) => checkTimes(values, schedule),
+    audit: { action: 'schedule.updated', subject: asSubject },
+    async handle(call) {
+      return view(await changeSchedule(writeContextOf(call), call.schedule, call.input, Date.now()));
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/schedules/:schedule_id',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Delete a schedule',
+    answer: destroyedAnswer,
+    load: loadSchedule,
+    audit: { action: 'schedule.deleted', subject: asSubject },
+    async handle(call) {
+      await deleteSchedule(writeContextOf(call), call.schedule.id);
+      return destroyed;
+    },
+  }),
+];

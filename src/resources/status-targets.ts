@@ -1,0 +1,165 @@
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { DeliveryRow, NotificationRow } from '../db/schema.ts';
+import type { FieldErrors } from '../errors.ts';
+import { oneOf, required, text } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { createStatusTarget, deleteNotification } from '../lifecycle/notifications.ts';
+import type { StatusReport } from '../lifecycle/status-reports.ts';
+import { deliveriesOf, deliveryFields } from './deliveries.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { hostOf, isWebAddress } from './notifications.ts';
+
+/** Forges that are told how the suites of each commit stand. In the store they are notifications of another kind. */
+
+/** The public API of each. */
+const publicApis = {
+  github: 'https://api.github.com',
+  gitlab: 'https://gitlab.com/api/v4',
+  gitea: 'https://gitea.com/api/v1',
+  bitbucket: 'https://api.bitbucket.org/2.0',
+} as const;
+
+const providers = Object.keys(publicApis) as (keyof typeof publicApis)[];
+
+const answer = schema.record({
+  ...idTwin,
+  project_id: schema.id,
+  project_id_str: schema.string,
+  provider: schema.string,
+  api_url: schema.string,
+  repository: schema.string,
+});
+
+function view({ id, project_id, name, url, repository }: NotificationRow) {
+  return { ...twin('id', id), ...twin('project_id', project_id), provider: name, api_url: url, repository };
+}
+
+/** What was told, beside how telling it went. */
+const deliveryAnswer = schema.record({
+  ...deliveryFields,
+  ref: schema.string,
+  context: schema.string,
+  build_state: schema.string,
+  description: schema.string,
+});
+
+function told<Viewed>(viewed: Viewed, { payload }: DeliveryRow) {
+  const { ref, context, build_state, description } = JSON.parse(payload) as StatusReport;
+  return { ...viewed, ref, context, build_state, description };
+}
+
+/** Paths are put together from it, so no part of it can be `.` or `..`. */
+const repositoryForm = /^(?:\d{1,19}|(?!\.{1,2}\/)[\w.{}~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.{}~-]+)+)$/;
+const ownerAndName = /^[^/]+\/[^/]+$/;
+
+const fields = {
+  provider: required(oneOf(providers)),
+  api_url: text({ max: 2048, check: (value) => isWebAddress(value) && !/[?#]/.test(value) }),
+  repository: required(
+    text({ max: 512, pattern: repositoryForm, description: 'owner/name; for GitLab a path or number' }),
+  ),
+  // It becomes part of a header: no white space, and nothing that is not in ASCII.
+  token: required(text({ max: 4096, pattern: /^[\x21-\x7e]+$/ })),
+};
+
+async function loadTarget(call: TargetInPath): Promise<{ target: NotificationRow }> {
+  const targets = targetsOf(call.db, call.project).where('id', '=', call.params.status_target_id);
+  return { target: orNotFound(await targets.executeTakeFirst()) };
+}
+
+function targetsOf(db: Queries, { id }: { id: bigint }) {
+  const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
+  return notifications.where('notifiable_type', '=', 'status');
+}
+
+interface TargetInPath {
+  db: Queries;
+  project: { id: bigint };
+  params: { status_target_id: bigint };
+}
+
+const subjectOf = ({ id, repository }: Pick<NotificationRow, 'id' | 'repository'>) => ({ id, name: repository });
+
+const one = '/projects/:project_id/status_targets/:status_target_id';
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/status_targets',
+    access: 'users',
+    scope: 'projects',
+    summary: 'List the forges that are told how commits stand',
+    answer: schema.listOf(answer),
+    async handle({ db, project }) {
+      return (await targetsOf(db, project).orderBy('id').execute()).map(view);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/status_targets',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Have a forge told how each suite of each commit stands; the token is never shown',
+    body: fields,
+    creates: true,
+    answer,
+    async verify(_, { provider, repository }): Promise<FieldErrors> {
+      if (provider === undefined || provider === 'gitlab' || repository === undefined) return {};
+      return ownerAndName.test(repository) ? {} : { repository: ['invalid_format'] };
+    },
+    audit: {
+      action: 'status_target.created',
+      details: ({ input }) => ({ repository: input.repository, ...hostOf(apiOf(input)) }),
+    },
+    async handle(call) {
+      const { project, vault, input } = call;
+      const settings = { name: input.provider, url: apiOf(input), repository: input.repository };
+      const secret = { vault, secret: input.token };
+      return view(await createStatusTarget(writeContextOf(call), project.id, settings, secret));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: one,
+    access: 'users',
+    scope: 'projects',
+    summary: 'Fetch a status target',
+    answer,
+    load: loadTarget,
+    handle: async ({ target }) => view(target),
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: one,
+    access: 'users',
+    scope: 'projects',
+    summary: 'Delete a status target; the forge is told nothing more',
+    answer: destroyedAnswer,
+    load: loadTarget,
+    audit: {
+      action: 'status_target.deleted',
+      subject: ({ target }) => subjectOf(target),
+      details: ({ target }) => hostOf(target.url),
+    },
+    async handle(call) {
+      await deleteNotification(writeContextOf(call), call.target.id);
+      return destroyed;
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: `${one}/deliveries`,
+    access: 'users',
+    scope: 'projects',
+    summary: 'List what the forge was told, with every attempt and what it answered',
+    paged: true,
+    answer: schema.listOf(deliveryAnswer),
+    load: loadTarget,
+    handle: ({ db, target, page }) => deliveriesOf(db, target, page, told),
+  }),
+];
+
+function apiOf({ provider, api_url: url }: { provider: keyof typeof publicApis; api_url: string }): string {
+  return url === '' ? publicApis[provider] : url;
+}
