@@ -75,7 +75,7 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   };
 }
 
-/** Of a group of which it is not known which limits it has. */
+/** Stands for unknown limits of a group. */
 export const unlike: Limits = { memoryBytes: Number.NaN, processes: Number.NaN, timeoutMs: Number.NaN };
 
 export function same(a: Limits, b: Limits): boolean {
