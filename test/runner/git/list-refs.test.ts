@@ -97,7 +97,7 @@ test('what is wrong is told in words, in time', async (t) => {
   assert.ok(performance.now() - began < 15_000);
 });
 
-test('a host that says too much, nonsense or nothing is heard out within bounds', async (t) => {
+test('a host that says too much, nonsense or nothing is heard out within bounds [promise: polls]', async (t) => {
   const place = await workplace(t);
   const { host } = place;
   const hostile = async (words: string, expected: RegExp, more: object = {}): Promise<void> => {
