@@ -37,15 +37,9 @@ const silenceMs = 5000;
 /**
  * All queries here use indexes and take a millisecond; compiling one first takes twenty and more. The planner can only
  * guess the cost of a plan without an index, and for a queue that is empty now and long soon it guesses wrong. So
- * indexes are used wherever there are any. That makes the plan the same for all values, so it is made once: to plan a
- * statement anew takes longer than to run it. What a partial index asks for is a literal everywhere, as SQLite needs it.
+ * indexes are used wherever there are any.
  */
-const alongIndexes = [
-  'set jit = off',
-  'set enable_seqscan = off',
-  'set enable_sort = off',
-  'set plan_cache_mode = force_generic_plan',
-].join(';');
+const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_sort = off'].join(';');
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
 export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions): Promise<PostgresParts> {
