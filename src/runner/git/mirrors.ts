@@ -84,7 +84,7 @@ export interface Mirrors {
  */
 const lookConnectionMs = 15 * 60 * 1000;
 /** With a key exchange that costs a tenth: these are many, and what goes over them is worth little to who records it. */
-const lookDefaults = ['KexAlgorithms -sntrup761*'];
+const lookDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
 /** What the ssh of one connection needs of this machine's memory. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
