@@ -87,7 +87,7 @@ const lookConnectionMs = 15 * 60 * 1000;
  * Uses a key exchange at a tenth of the cost: there are many of these, and a recording of their traffic is worth
  * little.
  */
-const lookDefaults = ['KexAlgorithms -sntrup761*'];
+const lookDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
 /** The memory of one connection's ssh. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;

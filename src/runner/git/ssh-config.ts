@@ -39,12 +39,12 @@ ControlPath none
 ${settings.operator}
 
 Host *
-StrictHostKeyChecking accept-new
+${settings.defaults.map((line) => `${line}\n`).join('')}StrictHostKeyChecking accept-new
 UserKnownHostsFile ${settings.knownHosts}
 UpdateHostKeys no
 ConnectTimeout ${settings.connectSeconds}
 ServerAliveInterval 15
 ServerAliveCountMax 3
 LogLevel INFO
-${settings.defaults.map((line) => `${line}\n`).join('')}`;
+`;
 }
