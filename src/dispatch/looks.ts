@@ -8,7 +8,7 @@ import type { Vault } from '../lib/vault.ts';
 import { waitAfter } from '../lifecycle/poll-waits.ts';
 import { claimLooks, nextLookAt, type ClaimedLook } from '../lifecycle/poll-claims.ts';
 import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
-import { holdSeconds, lookSeconds, type LookOrder, type LookReport } from '../protocol.ts';
+import { holdSeconds, lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 
 /** The server's half of looks at repositories that are polled. */
@@ -34,7 +34,7 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
     const { holder, boundAs } = runner;
     return db.transaction(async (trx) => {
       await holdRunner(db, trx, runner);
-      return claimLooks(db, trx, { holder, boundAs, room, claimMs: lookSeconds * 1000 });
+      return claimLooks(db, trx, { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 });
     });
   };
 

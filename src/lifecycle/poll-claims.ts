@@ -9,17 +9,19 @@ import { randomName } from '../lib/random-name.ts';
  * looked at at once. What is under way at a runner is counted, not remembered: any server can answer it.
  */
 
-const mostAtHost = 16;
-/** Nobody gets more of a runner than this; the rest is for the others. */
-const mostOfAccount = 48;
-/** More than a runner takes at a time is not looked at. */
-const mostOffered = 64;
+/** Parts of what a runner takes at a time: the rest is for others. */
+const partOfHost = 1 / 4;
+const partOfAccount = 3 / 4;
+/** More are not looked at for one answer. */
+const mostOffered = 4096;
 
 interface Asking {
   holder: string;
   /** The runner's identifier, where it works for some accounts alone. */
   boundAs?: bigint | undefined;
+  /** How many more it takes, and how many it takes in all. */
   room: number;
+  most: number;
   /** For so long they are the runner's. */
   claimMs: number;
 }
@@ -47,7 +49,7 @@ export async function nextLookAt(db: Queries, boundAs: bigint | undefined): Prom
 /** Takes looks that are due, under one claim. */
 export async function claimLooks(db: Database, trx: Transaction, asking: Asking): Promise<ClaimedLook[]> {
   const now = BigInt(Date.now());
-  const chosen = choose(await underWay(trx, asking.holder, now), await offered(trx, asking, now), asking.room);
+  const chosen = choose(await underWay(trx, asking.holder, now), await offered(trx, asking, now), asking);
   if (chosen.length === 0) return [];
   const free = trx
     .selectFrom('polls')
@@ -99,7 +101,7 @@ function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[
 }
 
 /** What is due, of each account as much as it could get. */
-function offered(trx: Transaction, { boundAs }: Asking, now: bigint): Promise<Polls[]> {
+function offered(trx: Transaction, { boundAs, most }: Asking, now: bigint): Promise<Polls[]> {
   const due = trx
     .selectFrom('polls')
     .select(['project_id', 'account_id', 'host', 'next_look_at'])
@@ -109,15 +111,15 @@ function offered(trx: Transaction, { boundAs }: Asking, now: bigint): Promise<Po
   return trx
     .selectFrom(due.as('due'))
     .select(['project_id', 'account_id', 'host'])
-    .where('place', '<=', BigInt(mostOffered))
+    .where('place', '<=', BigInt(most))
     .orderBy('place')
     .orderBy('next_look_at')
-    .limit(mostOffered * mostOffered)
+    .limit(mostOffered)
     .execute();
 }
 
 /** Those whose account has the fewest, one after the other, as far as hosts and accounts have room. */
-function choose(busy: readonly Polls[], due: readonly Polls[], room: number): bigint[] {
+function choose(busy: readonly Polls[], due: readonly Polls[], { room, most }: Asking): bigint[] {
   const atHost = count(busy, ({ host }) => host);
   const ofAccount = count(busy, ({ account_id: account }) => account);
   const places = new Map<bigint, number>(ofAccount);
@@ -132,7 +134,7 @@ function choose(busy: readonly Polls[], due: readonly Polls[], room: number): bi
   for (const { poll } of inTurn) {
     if (chosen.length === room) break;
     const [here, own] = [atHost.get(poll.host) ?? 0, ofAccount.get(poll.account_id) ?? 0];
-    if (here >= mostAtHost || own >= mostOfAccount) continue;
+    if (here >= most * partOfHost || own >= most * partOfAccount) continue;
     atHost.set(poll.host, here + 1);
     ofAccount.set(poll.account_id, own + 1);
     chosen.push(poll.project_id);

@@ -128,7 +128,7 @@ async function show(visit: ProjectVisit) {
     live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
     scripts: logScripts,
     main: html`<div class="title">
-        <h1>${what}</h1>
+        <h1 id="what" data-live>${what}</h1>
         <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
       </div>
       <div id="request" data-live>
