@@ -87,7 +87,7 @@ describeWithRunner(
       assert.equal((await callHook(address, fresh, { ref: 'refs/heads/main' })).status, 202);
       await (await runner.take('fetch_commit')).fetched();
       const question = await hers.get(`${at}/delete`);
-      assert.match(words(question), /The hook for Anything else, such as curl goes/);
+      assert.match(words(question), /The hook for Any program, such as curl goes/);
       assertDone(await hers.submit(question, `${at}/delete`, { do: 'delete' }), path);
       assert.equal((await hers.get(at)).status, 404);
     });
