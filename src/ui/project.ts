@@ -76,7 +76,7 @@ async function requestsOf(db: Queries, commits: readonly { request_id: bigint | 
 async function withoutCommit(db: Queries, projectId: bigint) {
   return db
     .selectFrom('build_requests')
-    .select(['id', 'commit_ref', 'build_state', 'created_at'])
+    .select(['id', 'commit_ref', 'build_state', 'created_at', 'pull_request'])
     .where('project_id', '=', projectId)
     .where('commit_id', 'is', null)
     .orderBy('id', 'desc')
@@ -126,10 +126,10 @@ function requestItems(requests: Awaited<ReturnType<typeof withoutCommit>>, newes
   if (shown.length === 0) return false;
   return html`<ul class="card rows compact">
     ${shown.map(
-      ({ id, commit_ref: ref, build_state: state, created_at: at }) =>
+      ({ id, commit_ref: ref, build_state: state, created_at: at, pull_request: pull }) =>
         html`<li id="request-${id}">
           ${stateBadge(state)} <a href="${path}/requests/${id}">Build request for <code>${ref}</code></a>
-          <span class="aside">${ago(at)}</span>
+          <span class="aside">${pull !== null && `pull request ${pull},`} ${ago(at)}</span>
         </li>`,
     )}
   </ul>`;

@@ -185,7 +185,6 @@ export const places: Place[] = projectPage({
     approve: {
       route: `POST ${record}/approve`,
       done: (_, { path }) => ({ goTo: path, notice: 'approved' }),
-      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
     },
     cancel: { route: `POST ${record}/cancel`, done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }) },
     rerun: {
