@@ -1,5 +1,5 @@
-# Reads paths, each followed by a NUL. For each Git LFS pointer it prints the SHA-256, the size, and the path, followed by
-# a NUL.
+# Reads paths, each followed by a NUL. For each Git LFS pointer it prints the SHA-256, the size, and the path, followed
+# by a NUL.
 use strict;
 
 local $/ = "\0";

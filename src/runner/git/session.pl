@@ -67,7 +67,7 @@ sub run {
         next if select( $ready, undef, undef, undef ) < 1;
         for my $number ( grep { vec $ready, $_, 1 } keys %watched ) {
             my $letter = $letters{$number};
-            if ( !defined $letter ) { kill KILL => $pid; exit 70 }    # no request comes before the answer: the runner has ended
+            if ( !defined $letter ) { kill KILL => $pid; exit 70 }    # the runner has ended: no request comes now
             my $size  = sysread $watched{$number}, my $bytes, 65_536;
             my $isend = !$size;
             if ( $letter eq 'o' && $size && $size > $most ) { ( $isend, $cut, $bytes ) = ( 1, 1, substr $bytes, 0, $most ) }
