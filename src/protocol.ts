@@ -117,6 +117,8 @@ export interface SuiteOrder {
   /** Its key is requested only if the commit has to be fetched. */
   source: Place;
   sha: string;
+  /** The full name of the ref that reaches the commit, where no branch or tag does. */
+  fetchRef?: string;
   command: string;
   environment: Record<string, string>;
   /** The values to mask in the log. */

@@ -37,6 +37,7 @@ export const runSuite: JobHandler = {
       pull_request: pullRequest,
       target_branch: targetBranch,
       from_fork: fromFork,
+      fetch_ref: fetchRef,
       ...rest
     } = parts;
     const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
@@ -68,6 +69,7 @@ export const runSuite: JobHandler = {
       kind: 'run_suite',
       source: { projectId: String(build.project_id), repositoryUrl },
       sha,
+      ...reachedBy(fetchRef, commitRef),
       command,
       environment: {
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
@@ -136,6 +138,12 @@ function endingOf(outcome: Outcome): Ending {
   }
 }
 
+/** Branches and tags come with every fetch; another ref has to be named, because not every host gives out a SHA. */
+function reachedBy(...refs: string[]): { fetchRef?: string } {
+  const fetchRef = refs.find((ref) => /^refs\/(?!heads\/|tags\/)/.test(ref));
+  return fetchRef === undefined ? {} : { fetchRef };
+}
+
 function notCompiled({ name }: Layer): string {
   return `The dependency ${name} is not compiled, so this suite cannot run. Compile it, or detach it from the suite.`;
 }
@@ -152,7 +160,10 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 type Parts = BuildRow &
   Pick<SuiteRow, 'command'> &
   Pick<ProjectRow, 'repository_url'> &
-  Pick<BuildRequestRow, 'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork'> & {
+  Pick<
+    BuildRequestRow,
+    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref'
+  > & {
     suite_name: string;
     sha: string;
     has_software: SqlBool;
@@ -171,7 +182,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
-    .select(['build_requests.target_branch', 'build_requests.from_fork'])
+    .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))

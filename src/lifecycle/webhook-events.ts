@@ -10,7 +10,7 @@ import { buildView } from '../views/build.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
-import { projectView, shownColumns } from '../views/project.ts';
+import { policiesView, projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { statusReport } from './status-reports.ts';
 import { deliveryMachine } from './states.ts';
@@ -115,7 +115,7 @@ function webhook(type: string, what: object, projectState?: string): Payload {
     say({ id, created_at, project }) {
       // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.
       const shown = projectView({ ...project, build_state: projectState ?? project.build_state }, true);
-      return { id, type, created_at, project: shown, ...what };
+      return { id, type, created_at, project: { ...shown, ...policiesView(project) }, ...what };
     },
   };
 }

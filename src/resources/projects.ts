@@ -10,7 +10,7 @@ import type { Vault } from '../lib/vault.ts';
 import { forkPolicies } from '../lifecycle/forks.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
 import { supersededPolicies } from '../lifecycle/triggers.ts';
-import { projectView } from '../views/project.ts';
+import { policiesView, projectView } from '../views/project.ts';
 import { destroyed, destroyedAnswer, idTwin, writeContextOf } from './common.ts';
 import { description, name, repositoryUrl } from './forms.ts';
 import { projectFirehose } from './firehoses.ts';
@@ -34,6 +34,7 @@ function view(project: VisibleProject, vault: Vault): object {
   return {
     ...projectView(project, project.owned),
     ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
+    ...policiesView(project),
   };
 }
 

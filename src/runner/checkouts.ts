@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree } from '../lib/remove-tree.ts';
 import type { Place } from '../protocol.ts';
-import type { Misses } from './git/checkout.ts';
+import type { CheckoutRequest, Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Say } from './git/narrator.ts';
 import type { KeySource } from './git/obtain.ts';
@@ -14,7 +14,7 @@ import type { KeySource } from './git/obtain.ts';
  */
 export interface Checkouts {
   /** A work tree that stays until the result is disposed of. */
-  of(source: PlaceWithKey, sha: string, say: Say, signal: AbortSignal): Promise<Checkout>;
+  of(source: PlaceWithKey, commit: WantedCommit, say: Say, signal: AbortSignal): Promise<Checkout>;
   /** Removes the unused work trees of a project. */
   forget(projectId: string): Promise<void>;
 }
@@ -22,6 +22,8 @@ export interface Checkouts {
 export interface PlaceWithKey extends Place {
   privateKey: KeySource;
 }
+
+type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef'>;
 
 export interface Checkout extends Disposable {
   path: string;
@@ -71,13 +73,13 @@ export async function openCheckouts(
         await remove(entry.path);
       }
     },
-    async of(source, sha, say, signal) {
-      const name = `${source.projectId}-${sha}`;
+    async of(source, commit, say, signal) {
+      const name = `${source.projectId}-${commit.sha}`;
       let entry = entries.get(name);
       if (!entry) {
         const path = join(folder, `${name}-${randomName()}`);
         const { projectId, repositoryUrl, privateKey } = source;
-        const request = { projectId, repositoryUrl, privateKey, sha, into: path, say, signal };
+        const request = { projectId, repositoryUrl, privateKey, ...commit, into: path, say, signal };
         entry = { path, ready: mirrors.checkout(request), users: 0, projectId };
         entries.set(name, entry);
         entry.ready.catch(() => entries.delete(name));

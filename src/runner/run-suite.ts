@@ -18,7 +18,9 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
   const heard = keepTail(mostHeard);
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
-    using checkout = await checkouts.of(source, order.sha, (text) => heard.add(Buffer.from(text)), signal);
+    const { sha, fetchRef } = order;
+    const commit = { sha, ...(fetchRef !== undefined && { fetchRef }) };
+    using checkout = await checkouts.of(source, commit, (text) => heard.add(Buffer.from(text)), signal);
     for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
     using software = await dependencyCache.take(order.software, signal);
     const { memoryBytes, processes, timeoutSeconds } = order.limits;

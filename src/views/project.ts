@@ -25,6 +25,12 @@ export function projectView(project: Shown, owned: boolean) {
     repository_url: project.repository_url,
     build_state: project.build_state,
     owned,
+  };
+}
+
+/** Its settings for builds that nobody asks for by hand, and for its badge. */
+export function policiesView(project: Shown) {
+  return {
     poll_interval: project.poll_interval,
     fork_builds: project.fork_builds,
     cancel_superseded: project.cancel_superseded,

@@ -12,7 +12,8 @@ describeService('build requests', (service) => {
     await alice.invite(project, bob);
     const path = `/projects/${project.id}/build_requests`;
     const answer = await bob.post(path, { commit_ref: 'feature/x' });
-    assertCreated(answer, 'id id_str build_state commit_ref commit_id commit_id_str created_by created_at');
+    const told = 'event pull_request target_branch from_fork sender';
+    assertCreated(answer, `id id_str build_state commit_ref commit_id commit_id_str created_by created_at ${told}`);
     const { id, id_str, created_at, ...rest } = answer.record;
     assertRecent(created_at);
     assert.deepEqual(rest, {
@@ -21,6 +22,11 @@ describeService('build requests', (service) => {
       commit_id: null,
       commit_id_str: '',
       created_by: bob.email,
+      event: 'manual',
+      pull_request: null,
+      target_branch: '',
+      from_fork: false,
+      sender: '',
     });
     const inVain = { waiting_reason: 'no runner is connected' };
     assert.deepEqual((await alice.get(`${path}/${id_str}`)).record, { ...answer.record, ...inVain });

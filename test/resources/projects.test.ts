@@ -4,7 +4,8 @@ import { assertCreated, assertDestroyed, assertFields, assertNotFound, assertWro
 import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
-const fields = 'id id_str name description repository_url build_state owned ssh_public_key';
+const policies = 'poll_interval fork_builds cancel_superseded public_badge';
+const fields = `id id_str name description repository_url build_state owned ssh_public_key ${policies}`;
 
 describeService('projects', (service) => {
   test('are created with an SSH key and in their first state', async () => {
@@ -16,7 +17,8 @@ describeService('projects', (service) => {
     assert.equal(String(id), id_str);
     assert.match(String(key), /^ssh-ed25519 [A-Za-z0-9+/=]{68} \S+$/);
     const expected = { name: 'Mill', description: '', repository_url: repository, build_state: 'new', owned: true };
-    assert.deepEqual(rest, expected);
+    const usual = { poll_interval: 0, fork_builds: 'without_secrets', cancel_superseded: 'none', public_badge: false };
+    assert.deepEqual(rest, { ...expected, ...usual });
     assert.deepEqual((await alice.get(`/projects/${id}`)).record, answer.record);
   });
 

@@ -19,7 +19,7 @@ for (const [name, path] of Object.entries(paths)) {
     const sha = await repository.commit({ files: { [path]: 'x', beside: 'y' } });
     const where = join(folder, 'checkouts');
     const first = await openCheckouts(where, mirrors, assert.fail);
-    using checkout = await first.of(project, sha, () => {}, signal);
+    using checkout = await first.of(project, { sha }, () => {}, signal);
     assert.deepEqual(
       (await readdir(checkout.path)).toSorted(),
       ['.git', 'beside', path.split('/')[0] ?? ''].toSorted(),
@@ -36,7 +36,7 @@ test('a work tree goes when room is needed', async (t) => {
   const shas: string[] = [];
   for (let count = 0; count < 34; count += 1)
     shas.push(await repository.commit({ files: { [count < 2 ? paths.long : 'short']: `${count}` } }));
-  for (const sha of shas) (await checkouts.of(project, sha, () => {}, signal))[Symbol.dispose]();
+  for (const sha of shas) (await checkouts.of(project, { sha }, () => {}, signal))[Symbol.dispose]();
   for (const start = Date.now(); (await readdir(where)).length > 32;) assert.ok(Date.now() - start < 60_000);
 });
 

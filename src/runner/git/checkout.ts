@@ -9,6 +9,7 @@ import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree } from
 import { isThere, packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { inTime, mirrorOf, obtain, reason, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
+import { parseCommitRef } from './refs.ts';
 import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
 
@@ -30,6 +31,8 @@ import { submodulesOf, type Submodule } from './submodules.ts';
 export interface CheckoutRequest extends SourceRequest {
   /** The full SHA; it is fetched if this runner does not have it. */
   sha: string;
+  /** The full name of the ref that reaches it, where no branch or tag does. */
+  fetchRef?: string;
   /** The folder to make. It appears complete or not at all. */
   into: string;
 }
@@ -80,7 +83,7 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
         };
         await removeTree(part);
         await mkdir(making.folder, { recursive: true, mode: 0o711 });
-        const tree = await makeTree(services, source, request.sha, making);
+        const tree = await makeTree(services, source, request, making);
         await placeAll(services, source, making);
         await size.check();
         // If git was misled while it saw all trees, the result may not be a directory.
@@ -96,8 +99,10 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
 }
 
 /** Returns the path of the tree. */
-async function makeTree(services: GitServices, source: Source, sha: string, making: Making): Promise<string> {
-  const { tree, submodules } = await withRepair(services, source, () => makeOne(services, source, sha, making));
+type Commit = Pick<CheckoutRequest, 'sha' | 'fetchRef'>;
+
+async function makeTree(services: GitServices, source: Source, commit: Commit, making: Making): Promise<string> {
+  const { tree, submodules } = await withRepair(services, source, () => makeOne(services, source, commit, making));
   for (const submodule of submodules) {
     const { path } = submodule;
     if (making.submodulesLeft === 0) {
@@ -131,7 +136,7 @@ async function makeSubmodule(
     return undefined;
   }
   try {
-    return await makeTree(services, { ...source, address }, commit, making);
+    return await makeTree(services, { ...source, address }, { sha: commit }, making);
   } catch (error) {
     if (!isOpen || !(error instanceof FetchError)) throw error;
     if (error.kind !== 'not_public' && error.kind !== 'host_unreachable') throw error;
@@ -150,10 +155,11 @@ function leaveOut({ misses }: Making, { narrator }: Source, sentence: string, is
 async function makeOne(
   services: GitServices,
   source: Source,
-  sha: string,
+  { sha, fetchRef }: Commit,
   making: Making,
 ): Promise<{ tree: string; submodules: Submodule[] }> {
-  const wanted = { asked: sha, fullSha: sha, places: [{ kind: 'sha' as const, name: sha }] };
+  const wanted = parseCommitRef(sha, fetchRef);
+  if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
   const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
   const { refs, submodules } = await obtain(services, source, wanted, async (session) => ({
     refs: await packedRefs(session, source),

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import test from 'node:test';
+import { run } from '../../../src/lib/processes.ts';
 import type { Repository } from '../../support/repository.ts';
 import { workplace } from './workplace.ts';
 
@@ -33,6 +35,20 @@ test('a commit that only a ref of its own leads to is fetched by that ref', asyn
   await fetchFails('ref_not_found', 'd'.repeat(40), { fetchRef: 'refs/pull/99/head' });
   await fetchFails('invalid_ref', sha, { fetchRef: '--upload-pack=x' });
   await fetchFails('invalid_ref', 'main', { fetchRef });
+});
+
+test('a work tree of a commit that only a ref of its own leads to is made by a runner that never fetched it', async (t) => {
+  const { repository, mirrors, project, folder } = await workplace(t);
+  await repository.commit();
+  const sha = await pullRequest(repository, 7);
+  await repository.git(['config', 'uploadpack.allowAnySHA1InWant', 'false']);
+  const into = join(folder, 'tree');
+  await assert.rejects(mirrors.checkout({ ...project, sha, fetchRef: 'refs/pull/8/head', into }), {
+    kind: 'ref_not_found',
+  });
+  await mirrors.checkout({ ...project, sha, fetchRef: 'refs/pull/7/head', into });
+  const head = await run('git', ['-c', 'safe.directory=*', '-C', into, 'rev-parse', 'HEAD']);
+  assert.equal(head.stdout.toString().trim(), sha);
 });
 
 test('a commit is looked for anew when it is told to be on a branch that is not known to have it', async (t) => {
