@@ -5,6 +5,7 @@ import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
 import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
+import { refListings } from './ref-listings.ts';
 import type { Target } from './target.ts';
 import { commits, keys, progress, publicUrls, rules, urls } from './texts.ts';
 
@@ -27,6 +28,7 @@ export const targets: readonly Target[] = [
   maskingDelay,
   progress,
   publicUrls,
+  refListings,
   rules,
   seekable,
   urls,

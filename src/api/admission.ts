@@ -15,6 +15,11 @@ export interface Admitted {
 
 export const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
+/** A route without credentials may still have parameters in its path. */
+export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promise<Admitted> {
+  return { ...anybody, params: readParams(params) };
+}
+
 /** Authenticates the caller and checks its access. */
 export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
   return admitCaller(route, db, await authenticate(request, db), request.params);

@@ -6,7 +6,7 @@ import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
-import { anybody, judge, type Admitted } from './admission.ts';
+import { admitAnybody, anybody, judge, type Admitted } from './admission.ts';
 import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
@@ -17,9 +17,9 @@ import type { Route } from './route.ts';
 export interface EndpointServices extends Services {
   /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
-  /** Where callers find this server; by default the host they named. */
+  /** The public address of this server; by default the host of the request. */
   baseUrl?: string | undefined;
-  /** What is kept of earlier requests. */
+  /** Cached admissions and answers. */
   answerCache: AnswerCache;
 }
 
@@ -30,10 +30,11 @@ export function endpointsOf(
 ): Endpoint[] {
   return routes.map((route) => ({
     ...route,
-    admit: (request: Incoming) =>
-      route.concerns === 'nobody'
-        ? anybody
-        : answerCache.admitted(route, request, () => judge(route, services.db, request)),
+    admit(request: Incoming) {
+      if (route.concerns !== 'nobody')
+        return answerCache.admitted(route, request, () => judge(route, services.db, request));
+      return route.path.includes(':') ? admitAnybody(request) : anybody;
+    },
     async perform(request: Incoming, admitted: unknown, signal?: AbortSignal) {
       const answer = await perform(route, services, { request, signal, isBehindProxy, baseUrl }, admitted as Admitted);
       if (!('record' in answer)) return answer;

@@ -7,6 +7,8 @@ import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { watchForSetBack } from '../lib/set-back.ts';
+import { freeLooksOf } from '../lifecycle/poll-claims.ts';
+import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import * as protocol from '../protocol.ts';
 import type { Finished, FinishReport, LogChunk, Order, Receipt, ClaimSignal, WorkKind } from '../protocol.ts';
 import { watchClaims } from '../queue/lapses.ts';
@@ -21,6 +23,7 @@ import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
 import type { JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
+import { createLooks, type Looks } from './looks.ts';
 import { createOrdering, longestPutOff, type Attempt } from './ordering.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
@@ -53,7 +56,7 @@ export interface DispatchParts extends Services {
  * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs {
+export interface Dispatch extends RunnerBlobs, Looks {
   next(runner: Runner, claim: string, signal: AbortSignal): Promise<Order | undefined>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
@@ -134,7 +137,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   const hasBeenSetBack = watchForSetBack();
   const sweep = async (): Promise<void> => {
-    if (hasBeenSetBack()) await hurryStranded(db, { kinds: Object.keys(kinds), longestWait: longestPutOff });
+    if (hasBeenSetBack()) {
+      await hurryStranded(db, { kinds: Object.keys(kinds), longestWait: longestPutOff });
+      await hurryStrandedPolls(db);
+    }
     for (const job of await claims.look()) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
       // What servers do themselves is simply done again; only the work of runners has something to lose.
@@ -152,6 +158,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   return {
     ...runnerBlobs(db, blobs),
+    ...createLooks({ db, ids, vault, subscriptions, log }),
 
     async next(runner, claim, signal) {
       using watch = subscriptions.watchEarly(queue.queueTopic);
@@ -212,7 +219,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     async gone(holder) {
       held.end(holder);
-      await db.transaction((trx) => queue.lapse(db, trx, holder));
+      await db.transaction(async (trx) => {
+        await queue.lapse(db, trx, holder);
+        await freeLooksOf(trx, holder);
+      });
       await sweep();
     },
 

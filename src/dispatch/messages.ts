@@ -1,9 +1,12 @@
 import { ApiError } from '../errors.ts';
+import { longestListing } from '../lib/ref-listings.ts';
 import {
+  mostLooks,
   mostProjects,
   type CommitReport,
   type CutReason,
   type FinishReport,
+  type LookReport,
   type Outcome,
   type TrunkNews,
 } from '../protocol.ts';
@@ -89,6 +92,34 @@ export function readClaims(body: unknown): string[] {
 /** Their numbers, in decimal. */
 export function readProjects(body: unknown): string[] {
   return list(mostProjects, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
+}
+
+/** How many looks a runner has room for. */
+export function readRoom(body: unknown): number {
+  return whole(mostLooks)(group(body, 'generic').room, 'room');
+}
+
+export function readLooked(body: unknown): LookReport[] {
+  return list(mostReports, readLook)(group(body, 'generic').reports, 'reports');
+}
+
+/** A runner may tell of what it could not tell of before. */
+const mostReports = 1024;
+
+const readLook: Read<LookReport> = (value, name) => {
+  const report = group(value, name);
+  return {
+    projectId: matching(/^[0-9]{1,18}$/)(report.projectId, `${name}[projectId]`),
+    claim: claim(report.claim, `${name}[claim]`),
+    seen: readSeen(group(report.seen, `${name}[seen]`), `${name}[seen]`),
+  };
+};
+
+function readSeen(seen: Record<string, unknown>, name: string): LookReport['seen'] {
+  if (seen.listing !== undefined) return { listing: text(longestListing)(seen.listing, `${name}[listing]`) };
+  if (seen.unchanged === true) return { unchanged: true };
+  const message = text(longestText)(seen.message, `${name}[message]`).slice(0, 4000);
+  return { failed: reason(seen.failed, `${name}[failed]`), message };
 }
 
 type Headers = Record<string, unknown>;

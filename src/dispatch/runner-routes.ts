@@ -10,7 +10,16 @@ import { understandEachOther, unnamedVersion, version } from '../protocol.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
-import { readClaim, readClaimHeader, readClaims, readOffsetHeader, readProjects, readReport } from './messages.ts';
+import {
+  readClaim,
+  readClaimHeader,
+  readClaims,
+  readLooked,
+  readOffsetHeader,
+  readProjects,
+  readReport,
+  readRoom,
+} from './messages.ts';
 
 /** A chunk of log is at most this long. */
 export const largestChunk = 1024 * 1024;
@@ -65,6 +74,13 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       post('/runner/key', json(short), async ({ admitted, body }) => {
         const privateKey = await dispatch.key(admitted, readClaim(body));
         return privateKey === undefined ? { gone: true } : { privateKey };
+      }),
+      post('/runner/looks', json(short), async ({ admitted, body, signal }) => ({
+        looks: await dispatch.looks(admitted, readRoom(body), signal),
+      })),
+      post('/runner/looked', json(long), async ({ admitted, body }) => {
+        await dispatch.looked(admitted, readLooked(body));
+        return {};
       }),
       post('/runner/gone', json(64 * 1024), async ({ admitted, body }) => ({
         gone: await dispatch.goneProjects(admitted, readProjects(body)),

@@ -25,6 +25,12 @@ export function withoutStrays(command: Command, last: number): Command {
   return ['perl', '-MPOSIX', '-e', 'POSIX::close($_) for split /,/, shift; exec @ARGV', strays.join(','), ...command];
 }
 
+/** How many files this process may have open. */
+export function mostOpenFiles(): number {
+  const [, files = '1024'] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  return Number(files);
+}
+
 function attempt<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -1,5 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import { drop, enqueue } from '../queue/queue.ts';
+import { hurryPolling } from './polls.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
 /**
@@ -66,10 +67,17 @@ export async function settleCheck({ db, trx }: WriteContext, id: bigint, seen: C
     .where('id', '<', id)
     .where('answer', 'is not', null)
     .execute();
+  if (seen.connected) await hurryPolling({ db, trx }, settled.project_id);
   await db.announce(trx, subjectTopic(id));
 }
 
-/** Nobody looked in time: the job is called off, and this is the answer to all who wait. */
+/** Whether a runner has begun to look. */
+export async function isLookedAt(db: Queries, id: bigint): Promise<boolean> {
+  const taken = db.selectFrom('jobs').select('id').where('subject_id', '=', id).where('claim', 'is not', null);
+  return (await taken.executeTakeFirst()) !== undefined;
+}
+
+/** Nobody has looked in time: the job is called off, and this is the answer to all who wait. */
 export async function giveUpCheck(context: WriteContext, id: bigint, seen: ConnectionCheck): Promise<void> {
   const { db, trx } = context;
   await drop(db, trx, trx.selectFrom('connection_checks').select('id').where('id', '=', id) as never);

@@ -25,6 +25,7 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  8. notifications
  *  9. delivery jobs
  * 10. deliveries
+ * 11. schedules; polls, and what was seen at them
  *
  * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen. And
  * whoever passes over what others hold waits for nobody: so a claim takes a turn and a job after the outcome of another

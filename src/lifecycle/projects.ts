@@ -5,6 +5,7 @@ import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
 import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
 import { drop } from '../queue/queue.ts';
+import { arrangePolling } from './polls.ts';
 import { projectMachine } from './states.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
@@ -16,7 +17,7 @@ type ProjectPolicies = Pick<ProjectRow, 'poll_interval' | 'fork_builds' | 'cance
 
 /** Makes a project, and with it the key that is to be installed in its repository. */
 export async function createProject(
-  { trx, ids }: WriteContext,
+  { db, trx, ids }: WriteContext,
   ownerId: bigint,
   vault: Vault,
   settings: ProjectSettings,
@@ -37,16 +38,24 @@ export async function createProject(
     trunk_commit_id: null,
   };
   await trx.insertInto('projects').values(project).execute();
+  if (project.poll_interval > 0) await arrangePolling({ db, trx }, project, { isElsewhere: false });
   return project;
 }
 
 export async function changeProject(
-  { trx }: WriteContext,
-  projectId: bigint,
+  { db, trx }: WriteContext,
+  before: Pick<ProjectRow, 'id' | 'repository_url'>,
   settings: Partial<ProjectSettings>,
 ): Promise<void> {
   if (Object.keys(settings).length === 0) return;
-  await trx.updateTable('projects').set(settings).where('id', '=', projectId).execute();
+  const project = await trx
+    .updateTable('projects')
+    .set(settings)
+    .where('id', '=', before.id)
+    .returning(['id', 'owner_id', 'poll_interval', 'repository_url'])
+    .executeTakeFirst();
+  if (!project || (settings.poll_interval === undefined && settings.repository_url === undefined)) return;
+  await arrangePolling({ db, trx }, project, { isElsewhere: project.repository_url !== before.repository_url });
 }
 
 /** Deletes a project and everything in it. */

@@ -6,6 +6,7 @@ import {
   beginCheck,
   checkSeen,
   giveUpCheck,
+  isLookedAt,
   longestCheckMs,
   type ConnectionCheck,
 } from '../lifecycle/connection-checks.ts';
@@ -24,6 +25,8 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
 }
 
 const allAreBusy = 'All runners are busy, and none had a hand free in time. Try again in a while.';
+const noWord =
+  'A runner began to look at the repository, but nothing was heard of it in time. Try again; if it stays so, look at the runner, and at its way to the host of the repository.';
 
 /** Announcements can be lost: so often it is looked at all the same. */
 const lookEvery = 1000;
@@ -50,9 +53,10 @@ export const routes = [
         if (seen === 'gone') throw new ApiError('not_found');
         if (seen) return view(seen);
         reason = await whyNobodyTakes(database, project.owner_id);
-        if (reason === undefined) await watch.changed(Math.min(deadline - performance.now(), lookEvery));
+        if (reason === undefined) await watch.changed(Math.max(0, Math.min(deadline - performance.now(), lookEvery)));
       }
-      const message = reason === undefined ? allAreBusy : `Nobody can look at the repository: ${reason}.`;
+      const whyNot = (await isLookedAt(db, id)) ? noWord : allAreBusy;
+      const message = reason === undefined ? whyNot : `Nobody can look at the repository: ${reason}.`;
       const given = { connected: false, message, default_branch: null, branches: [], files: [] };
       await database.transaction((trx) => giveUpCheck({ db: database, trx, ids }, id, given));
       return view(given);

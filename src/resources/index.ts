@@ -1,7 +1,9 @@
 import type { Route } from '../api/route.ts';
 import * as audit from './audit.ts';
+import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
+import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
 import * as connectionChecks from './connection-checks.ts';
@@ -19,6 +21,7 @@ import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
+import * as polling from './polling.ts';
 import * as projects from './projects.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
@@ -33,8 +36,11 @@ import * as users from './users.ts';
 export const routes: readonly Route[] = [
   service,
   projects,
+  badges,
+  cctray,
   collaborators,
   connectionChecks,
+  polling,
   schedules,
   buildRequests,
   commits,

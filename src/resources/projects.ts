@@ -1,5 +1,7 @@
+import type { Caller } from '../auth/callers.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { flag, oneOf, required, wholeNumber, type Field, type ValuesOf } from '../http/fields.ts';
@@ -32,10 +34,6 @@ function view(project: VisibleProject, vault: Vault): object {
   return {
     ...projectView(project, project.owned),
     ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
-    poll_interval: project.poll_interval,
-    fork_builds: project.fork_builds,
-    cancel_superseded: project.cancel_superseded,
-    public_badge: project.public_badge === 1,
   };
 }
 
@@ -71,6 +69,24 @@ function settingsOf({ public_badge: badge, ...sent }: Partial<Settings>) {
   return { ...sent, ...(badge !== undefined && { public_badge: Number(badge) }) };
 }
 
+/** The projects that somebody owns or collaborates on. */
+export async function projectsOf(db: Queries, caller: Pick<Caller, 'id' | 'unpaid'>) {
+  const rows = await db
+    .selectFrom('projects')
+    .selectAll()
+    .where((where) =>
+      where.or([
+        where('owner_id', '=', caller.id),
+        where('id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', caller.id)),
+      ]),
+    )
+    .orderBy('id')
+    .execute();
+  const visible = rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
+  // Who does not pay cannot use what is theirs, but goes on with what they share.
+  return visible.filter((row) => !(row.owned && caller.unpaid));
+}
+
 export const routes = [
   accountRoute({
     method: 'GET',
@@ -79,22 +95,7 @@ export const routes = [
     scope: 'projects',
     summary: 'List the projects you own and those you collaborate on',
     answer: schema.listOf(answer),
-    async handle({ db, caller, vault }) {
-      const rows = await db
-        .selectFrom('projects')
-        .selectAll()
-        .where((where) =>
-          where.or([
-            where('owner_id', '=', caller.id),
-            where('id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', caller.id)),
-          ]),
-        )
-        .orderBy('id')
-        .execute();
-      const visible = rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
-      // Who does not pay cannot use what is theirs, but goes on with what they share.
-      return visible.filter((row) => !(row.owned && caller.unpaid)).map((row) => view(row, vault));
-    },
+    handle: async ({ db, caller, vault }) => (await projectsOf(db, caller)).map((row) => view(row, vault)),
   }),
   accountRoute({
     method: 'POST',
@@ -151,7 +152,7 @@ export const routes = [
     async handle(call) {
       const { project, vault, input } = call;
       const changed = settingsOf(input);
-      await orTaken(changeProject(writeContextOf(call), project.id, changed));
+      await orTaken(changeProject(writeContextOf(call), project, changed));
       return view({ ...project, ...changed }, vault);
     },
   }),

@@ -2,9 +2,9 @@ import { quote } from './sandbox/steps.ts';
 import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
 
 /**
- * Archives are opened inside a sandbox alone, by a program that is nobody there: whatever a hostile one does to bsdtar,
- * it does to an empty room. Before anything is unpacked, the whole of it is listed and judged, so that what is wrong can
- * be told in words and a bomb is known by what it claims to hold.
+ * Archives are opened only inside a sandbox, by an unprivileged process: a hostile archive that takes over bsdtar finds
+ * nothing there. Before unpacking, the whole archive is listed and judged, so that errors can be explained and a bomb
+ * is detected by its declared contents.
  */
 export class RefusedArchiveError extends Error {
   override name = 'RefusedArchiveError';
@@ -18,7 +18,7 @@ export interface Bounds {
 interface Opening {
   id: string;
   sandboxes: Sandboxes;
-  /** The directory that the archive lies in, and its name there. */
+  /** The directory of the archive, and its name there. */
   folder: string;
   file: string;
   limits: Limits;
@@ -26,11 +26,11 @@ interface Opening {
 }
 
 const archivePlace = '/run/headrace/archive';
-/** What bsdtar says about what is wrong is shown up to this length. */
+/** The longest error output of bsdtar that is shown. */
 const longestComplaint = 4000;
 const longestLine = 1_000_000;
 
-/** Lists the archive and refuses it for what does not belong into a source. */
+/** Lists the archive and refuses entries that do not belong into a source archive. */
 export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
   const judge = createJudge(bounds);
   const enough = new AbortController();
@@ -48,7 +48,7 @@ export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
       enough.abort();
     }
   };
-  // Each entry is one line, because bsdtar writes what cannot be printed as escapes; complaints are marked.
+  // Each entry is one line, because bsdtar escapes unprintable characters; error output is marked.
   const listing = `bsdtar --numeric-owner -tvf ${fileIn(opening)} 2>/tmp/complaints`;
   const ended = await runTool(opening, {
     step: 'list',
@@ -65,7 +65,7 @@ export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
   if (ended.exitStatus !== 0) throw refusedFor(ended, complaint);
 }
 
-/** Unpacks what was inspected into a directory that is the sandbox's to write. */
+/** Unpacks an inspected archive into a directory that the sandbox may write. */
 export async function unpack(opening: Opening, into: string): Promise<void> {
   let complaint = '';
   const ended = await runTool(opening, {
@@ -107,7 +107,7 @@ async function runTool({ id, sandboxes, folder, limits }: Opening, tool: Tool): 
 }
 
 function refusedFor({ reason, exitStatus }: Ended, complaint: string): Error {
-  if (reason === 'cancelled') return new Error('it was called off');
+  if (reason === 'cancelled') return new Error('the job was cancelled');
   if (reason !== null) return new RefusedArchiveError(`it could not be unpacked: ${reason.replaceAll('_', ' ')}`);
   const said = complaint
     .split('\n')
@@ -125,7 +125,7 @@ const kindsInWords: Record<string, string> = {
   s: 'a socket',
 };
 
-/** Looks at one line of the listing after the other, and throws at the first that will not do. */
+/** Checks the listing line by line, and throws at the first unacceptable entry. */
 export function createJudge(bounds: Bounds): (line: string) => void {
   const links = new Set<string>();
   let entries = 0;

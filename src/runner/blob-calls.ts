@@ -13,7 +13,7 @@ type Open = (
 
 const pieceSize = 1024 * 1024;
 
-/** The part of the link whose bodies are streams. */
+/** The calls of the link whose bodies are streams. */
 export function blobCalls(open: Open): Pick<Link, 'read' | 'store'> {
   return {
     async read(digest, offset, signal) {
@@ -32,7 +32,7 @@ export function blobCalls(open: Open): Pick<Link, 'read' | 'store'> {
       const headers = { 'content-type': 'application/octet-stream', 'headrace-claim': claim };
       const request = open('POST', path, headers, signal);
       const answered = answerTo(request);
-      // When the sending fails, the request fails with it, and says so to whoever waits for the answer.
+      // When sending fails, the request fails with it, and the caller that awaits the answer gets the error.
       pipeline(Readable.from(content, { objectMode: false, highWaterMark: pieceSize }), request, () => {});
       const response = await answered;
       if (response.statusCode === 200) return (await json(response)) as Stored;

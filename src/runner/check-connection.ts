@@ -2,7 +2,7 @@ import type { CheckOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 
-/** Looks whether the repository can be reached with the project's key. Nobody keeps a log of it: the answer says all. */
+/** Checks whether the repository can be reached with the project's key. It has no log: the answer holds everything. */
 export const checkConnection: JobRunner<CheckOrder> = async ({ mirrors }, { source, timeoutMs }, { signal }) => {
   try {
     return { kind: 'looked', ...(await mirrors.look({ ...source, timeoutMs, signal })) };

@@ -9,13 +9,13 @@ import type { Say } from './git/narrator.ts';
 import type { KeySource } from './git/obtain.ts';
 
 /**
- * One work tree per commit, shared by all its suites: made by the first that needs it, while the others wait, and kept
- * until room is needed for others.
+ * One work tree per commit, shared by all its suites: the first suite makes it while the others wait, and it is kept
+ * until room is needed.
  */
 export interface Checkouts {
-  /** A work tree that stays as long as the answer is not disposed of. */
+  /** A work tree that stays until the result is disposed of. */
   of(source: PlaceWithKey, sha: string, say: Say, signal: AbortSignal): Promise<Checkout>;
-  /** Removes the work trees of a project that nobody uses. */
+  /** Removes the unused work trees of a project. */
   forget(projectId: string): Promise<void>;
 }
 
@@ -25,11 +25,11 @@ export interface PlaceWithKey extends Place {
 
 export interface Checkout extends Disposable {
   path: string;
-  /** What it lacks of what the repository has, in sentences. */
+  /** Which parts of the repository are missing in it, in sentences. */
   misses: readonly string[];
 }
 
-/** Work trees that nobody uses, kept for the next suite of the same commit. */
+/** How many unused work trees are kept for the next suite of the same commit. */
 const mostKept = 32;
 
 interface Entry {
@@ -46,10 +46,12 @@ export async function openCheckouts(
 ): Promise<Checkouts> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const remove = async (path: string): Promise<void> => {
-    // Nothing waits for its place: every work tree gets a name of its own. The next start tries again.
-    await removeTree(path).catch((error: unknown) => log(`the work tree ${path} stays on the disk: ${String(error)}`));
+    // The path is not needed again: every work tree gets its own name. The next start tries again.
+    await removeTree(path).catch((error: unknown) =>
+      log(`cleanup failed, the work tree ${path} stays on the disk: ${String(error)}`),
+    );
   };
-  // What an earlier runner left may be half made, or belong to another build user.
+  // A work tree of an earlier runner may be incomplete, or belong to another build user.
   for (const name of await readdir(folder)) await remove(join(folder, name));
   const entries = new Map<string, Entry>();
 
@@ -87,7 +89,7 @@ export async function openCheckouts(
       mine.users += 1;
       try {
         const { sentences, areLasting } = await mine.ready;
-        // One that may be whole the next time serves those who waited for it, and nobody else.
+        // A work tree that may be complete the next time serves only the suites that waited for it.
         if (!areLasting && entries.get(name) === mine) entries.delete(name);
         return {
           path: mine.path,

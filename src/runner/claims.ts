@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ClaimSignal } from '../protocol.ts';
 import { cancelled, notOurs } from './perform.ts';
 
-/** What this runner has claimed at the moment, and what ends each of it. */
+/** The claims of this runner, each with the controller that ends its work. */
 export class Claims {
   readonly #held = new Map<string, AbortController>();
   #changed = Promise.withResolvers<void>();
@@ -23,7 +23,7 @@ export class Claims {
     this.#touch();
   }
 
-  /** Keeps the claims while the runner lives, and does what the server says about them. */
+  /** Extends the claims while the runner lives, and obeys the server's signals. */
   async attend(extend: (claims: string[]) => Promise<Record<string, ClaimSignal>>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const { promise: changed } = this.#changed;
@@ -32,12 +32,13 @@ export class Claims {
         continue;
       }
       const isForOthers = this.#obey(await extend([...this.#held.keys()]));
-      // What is called off is still on its way here, or a runner with the same token has it: it would be said again at once.
+      // The cancelled claim is still arriving here, or belongs to a runner with the same token: the signal would repeat
+      // at once.
       if (isForOthers) await Promise.race([changed, pause(1000, undefined, { signal })]);
     }
   }
 
-  /** Answers whether something was called off that is not here. */
+  /** Returns whether a claim was cancelled that is not here. */
   #obey(signals: Record<string, ClaimSignal>): boolean {
     let isForOthers = false;
     for (const [claim, said] of Object.entries(signals)) {

@@ -10,7 +10,7 @@ import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
 
-/** Unpacks an archive, runs its command, and brings what that left under the prefix to the server. */
+/** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */
 export const compileDependency: JobRunner<CompileOrder> = async (services, order, task) => {
   const folder = join(services.scratch, task.id);
   const place = (name: string): string => join(folder, name);
@@ -49,7 +49,7 @@ async function compile(
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
   const ended = await sandboxes.run({
     id,
-    // The directory is part of the archive, and so entered inside the sandbox.
+    // The directory comes from the archive, so it is entered inside the sandbox.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
     environment: findable(order.environment, order.prefixes, software.placesAt),
     workspace: { directory: place('source') },
@@ -69,7 +69,7 @@ async function compile(
   await removeTree(place('source'));
   const packed = await packTree({ id: `${id}-pack`, sandboxes, limits, signal }, place('prefix'), place('packed'));
   const digest = await storeBlob(link, id, packed, signal);
-  if (digest === undefined) return { kind: 'lost', message: 'the server does not want it any more' };
+  if (digest === undefined) return { kind: 'lost', message: 'the claim expired' };
   await say('\nCompiled.\n');
   return { kind: 'compiled', digest };
 }
@@ -83,7 +83,7 @@ function entering(source: string): string {
 function failureOf({ exitStatus, reason }: Ended): string | undefined {
   switch (reason) {
     case 'cancelled':
-      throw new Error('it was called off');
+      throw new Error('the job was cancelled');
     case 'timed_out':
       return 'The command took too long and was ended.';
     case 'out_of_memory':
@@ -91,7 +91,7 @@ function failureOf({ exitStatus, reason }: Ended): string | undefined {
     case 'out_of_disk':
       return 'The command filled the disk and was ended.';
     case null:
-      if (exitStatus === null) throw new Error('the sandbox ended without a word');
+      if (exitStatus === null) throw new Error('the sandbox ended without an exit status');
       return exitStatus === 0 ? undefined : `The command failed with exit status ${exitStatus}.`;
     default:
       return reason satisfies never;

@@ -6,18 +6,18 @@ import type { Mount, Sandboxes } from './sandbox/types.ts';
 import { bring, discard, present, sweepDependencyCache, type Unpacked } from './unpacked-software.ts';
 
 /**
- * Compiled software, unpacked once on this machine and shared read-only by all that use it. The first that needs a
- * piece brings it, while the others wait. It stays, also over restarts, until room is needed for others: then what was
- * not used for longest goes first.
+ * Compiled software, unpacked once on this machine and shared read-only by all its users. The first user fetches a
+ * piece while the others wait. It stays, also across restarts, until room is needed: then the piece that was unused for
+ * longest is removed first.
  */
 export interface DependencyCache {
   take(software: readonly Software[], signal: AbortSignal): Promise<Taken>;
 }
 
-/** Stays where it is as long as this is not disposed of. */
+/** The software stays until this is disposed of. */
 export interface Taken extends Disposable {
   mounts: Mount[];
-  /** The directories that matter for finding things, below a prefix. */
+  /** The directories below a prefix that go into search paths. */
   placesAt: (prefix: string) => string[];
 }
 
@@ -25,7 +25,7 @@ export interface DependencyCacheOptions {
   folder: string;
   link: Pick<Link, 'read'>;
   sandboxes: Sandboxes;
-  /** What lies here may take up so much, as long as it is not in use. */
+  /** The most bytes that unused software may take up. */
   mostBytes: number;
   log: (message: string) => void;
 }
@@ -33,9 +33,9 @@ export interface DependencyCacheOptions {
 interface Entry {
   digest: string;
   ready: Promise<Unpacked>;
-  /** There once it is ready. */
+  /** Set when it is ready. */
   unpacked: Unpacked | undefined;
-  /** Ends the bringing when nobody waits for it any more. */
+  /** Ends the fetch when no user waits for it any more. */
   leave: AbortController;
   users: number;
 }
@@ -55,7 +55,7 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
     bringing.then(
       (unpacked) => (entry.unpacked = unpacked),
       () => {
-        // Those who wait are told. Somebody may have begun anew since.
+        // The waiting users get the error. Another user may have begun again since.
         if (entries.get(digest) === entry) entries.delete(digest);
       },
     );
@@ -78,7 +78,7 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
     entry.users -= 1;
     if (entry.users === 0 && !entry.unpacked) entry.leave.abort();
     tidying ??= makeRoom()
-      .catch(() => {}) // what could not be removed is tried again by the next
+      .catch(() => {}) // the next release tries again
       .finally(() => (tidying = undefined));
   };
 
@@ -123,7 +123,7 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
   };
 }
 
-/** A piece that somebody uses, until it is released. */
+/** A piece in use, until it is released. */
 interface Held {
   digest: string;
   unpacked: Unpacked;

@@ -1,10 +1,10 @@
-/** The server does not let this runner in: to ask again would not help. */
+/** The server refuses this runner: a retry would not help. */
 export class RefusedError extends Error {}
 
-/** The server does not take this message, and will not take it the next time. */
+/** The server refuses this message, also if it is repeated. */
 export class RejectedError extends Error {}
 
-/** Whoever answers under this version does not understand this runner, nor the other way round. */
+/** The server's version and this runner's are not compatible. */
 export function otherVersion(own: string, theirs: string): RefusedError {
   return new RefusedError(
     `this runner is headrace ${own} and the server ${theirs.slice(0, 64)}: they understand each other when they are at most one minor ` +
@@ -13,17 +13,17 @@ export function otherVersion(own: string, theirs: string): RefusedError {
 }
 
 /**
- * Why a call did not succeed. Only what the server itself answers in its own form is final: what stands in between may
- * have nothing to pass calls on to for a moment, and says all kinds of things then.
+ * Why a call failed. Only an answer in the server's own form is final: a proxy in between may have lost its server for
+ * a moment, and can answer anything.
  */
 export function failureOf(path: string, status: number | undefined, text: string): Error {
-  if (status === 401) return new RefusedError('the server does not know the token of this runner, or not any more');
+  if (status === 401) return new RefusedError('the server does not know the token of this runner, or it was revoked');
   const message = `the server answered ${path} with ${status}: ${text.slice(0, 200)}`;
   const isFinal = status !== undefined && status >= 400 && status < 500 && text.startsWith('{"error":{');
   return isFinal ? new RejectedError(message) : new Error(message);
 }
 
-/** What OpenSSL has against a certificate, where it is that nobody vouches for it. */
+/** OpenSSL's codes for a certificate without a trusted issuer. */
 const untrusted = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -32,7 +32,7 @@ const untrusted = new Set([
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
 ]);
 
-/** Why nobody could be reached, with what to do about it where that is known. */
+/** Why the server could not be reached, with advice where there is some. */
 export function inWords(
   error: Error & { code?: string },
   { hostname }: { hostname?: string | null | undefined },

@@ -2,7 +2,7 @@ import type { FetchOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 
-/** Looks for the commit in the repository. What a person can put right is an outcome; the log says what. */
+/** Looks for the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
 export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
   const { source, commitRef, fetchRef = '', previous, trunk } = order;
   try {

@@ -5,27 +5,27 @@ import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import type { DependencyCache } from './dependency-cache.ts';
 
-/** What every kind of job is run with. */
+/** The services for every kind of job. */
 export interface RunnerServices {
   mirrors: Mirrors;
   checkouts: Checkouts;
   sandboxes: Sandboxes;
-  /** Ends what runs, and leaves nothing behind. */
+  /** Ends all runs and removes their files. */
   close(): Promise<void>;
   dependencyCache: DependencyCache;
-  /** For what no order or outcome carries. */
+  /** For data that orders and outcomes do not carry. */
   link: Pick<Link, 'read' | 'store' | 'key'>;
-  /** A folder for what is thrown away when the work is done. */
+  /** A folder for temporary files of a job. */
   scratch: string;
-  /** Whether the runner's disk has room for what may be large. */
+  /** The free space for large data on the runner's disk. */
   disk: DiskReserve;
-  /** For the operator. */
+  /** Messages for the operator. */
   log: (message: string) => void;
 }
 
-/** One piece of work under way. */
+/** One job under way. */
 export interface Task {
-  /** Names it among what this runner does at the moment. */
+  /** Its name, unique among the runner's current jobs. */
   id: string;
   say: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;

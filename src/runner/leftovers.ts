@@ -12,22 +12,22 @@ export function placesOf(folder: string) {
     sandboxes: place('sandboxes'),
     gitSandboxes: place('git-sandboxes'),
     checkouts: place('checkouts'),
-    /** What is thrown away when the work is done. */
+    /** Temporary files of jobs. */
     scratch: place('scratch'),
-    /** Logs on their way. */
+    /** Logs that are not sent yet. */
     spool: place('spool'),
     software: place('software'),
   };
 }
 
-/** A runner has its folder to itself for as long as it lives; undefined while another has it. */
+/** Locks the runner's folder for the life of the process; undefined while another runner holds it. */
 export async function holdFolder(folder: string): Promise<FileLock | undefined> {
   return tryLockFile(join(folder, 'lock'), 'exclusive');
 }
 
 /**
- * Removes what a runner that was killed left behind and no other can use. Only for those who hold the folder. What
- * cannot be removed stops nothing.
+ * Removes files of a killed runner that no other runner can use. Only for the holder of the folder. A failure is logged
+ * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
   const { git, checkouts, scratch, spool, software } = placesOf(folder);
@@ -36,7 +36,7 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
   await sweepDependencyCache(software, log);
 }
 
-/** The same, and what lies in sandboxes: a runner that starts sees to these itself, once it has ended what ran in them. */
+/** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */
 export async function sweepForRoom(folder: string, log: (message: string) => void): Promise<void> {
   await sweepLeftovers(folder, log);
   const { sandboxes, gitSandboxes } = placesOf(folder);

@@ -1,14 +1,14 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Finished, Link, Order, Receipt, ClaimSignal } from '../protocol.ts';
+import type { Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
-/** Where the server is: a Unix socket on this machine, or an address with its token. */
+/** The server's address: a Unix socket on this machine, or a URL with its token. */
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
 
-/** The runner's way to the server, over kept-open connections. A call that fails throws, and may be made again. */
+/** The runner's connection to the server. A call that fails throws, and may be repeated. */
 export function openLink(place: ServerPlace, version: string = ownVersion): Link & { close(): void } {
   const isLocal = 'socket' in place;
   const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
@@ -71,6 +71,12 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
     },
+    async looks(room, signal) {
+      return ((await postJson('/runner/looks', { room }, signal)) as { looks: LookOrder[] }).looks;
+    },
+    async looked(reports, signal) {
+      await postJson('/runner/looked', { reports }, signal);
+    },
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
     },
@@ -79,7 +85,7 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
   };
 }
 
-/** Something else than our server may have answered: that is a failed call, and no reason to end. */
+/** Another program than our server may have answered: the call has failed, but the runner goes on. */
 async function answered(text: string): Promise<unknown> {
   return JSON.parse(text) as unknown;
 }

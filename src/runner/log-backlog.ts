@@ -1,16 +1,16 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { createSpill } from './spill.ts';
 
-/** So much is gathered in memory, and sent as one chunk. */
+/** This much is gathered in memory, and sent as one chunk. */
 export const chunkSize = 1024 * 1024;
 const firstSize = 4 * 1024;
 const mostInFile = 1024 * 1024 * 1024;
 
 /**
- * What was said and not sent yet: first in memory, then in a file, up to a bound and while the disk has room.
+ * Output that is not sent yet: first in memory, then in a file, up to a limit and while the disk has room.
  *
- * Two pieces of memory take turns, one on its way and one being filled: so a log of any length costs no more than those,
- * and leaves nothing to be cleared away after it.
+ * Two buffers take turns, one being sent and one being filled: so a log of any length needs no more memory, and leaves
+ * no garbage.
  */
 export class LogBacklog {
   readonly #spill: ReturnType<typeof createSpill>;
@@ -30,7 +30,7 @@ export class LogBacklog {
     return this.#spill.size > 0;
   }
 
-  /** Whether memory has room. Nothing is gathered there while something is in the file: that would be said too early. */
+  /** Whether memory has room. While the file has bytes, nothing is gathered in memory: it would be sent too early. */
   fits({ length }: Uint8Array): boolean {
     return this.#spill.size === 0 && this.#gathered + length <= chunkSize;
   }
@@ -46,12 +46,12 @@ export class LogBacklog {
     this.#gathered = needed;
   }
 
-  /** Answers whether there was room in the file and on its disk. */
+  /** Returns whether there was room in the file and on its disk. */
   async spill(bytes: Uint8Array): Promise<boolean> {
     return this.#spill.size + bytes.length <= mostInFile && (await this.#spill.write(bytes));
   }
 
-  /** The oldest of what waits. It may be used until the next is taken. What is in memory is older than what is in the file. */
+  /** The oldest waiting bytes, valid until the next call. Bytes in memory are older than those in the file. */
   async take(): Promise<Buffer | undefined> {
     if (this.isEmpty) return undefined;
     if (this.#gathered === 0) {
@@ -64,7 +64,7 @@ export class LogBacklog {
     return bytes;
   }
 
-  /** A file that stays is swept with the others at the next start. */
+  /** A file that cannot be removed is swept at the next start. */
   close(): Promise<void> {
     return this.#spill.close().catch(() => {});
   }

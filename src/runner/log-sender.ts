@@ -5,17 +5,16 @@ import { chunkSize, LogBacklog } from './log-backlog.ts';
 import { untilAnswered } from './retry.ts';
 
 /**
- * Brings a log to the server in order and without a gap. What the work says is sent as soon as it is said: while one
- * chunk is on its way, what comes meanwhile gathers for the next. When the server is slow, the work waits a moment with
- * its output; when the server is away for longer than that, bytes gather in a file up to a bound, and while the disk has
- * room.
+ * Sends a log to the server in order and without gaps. Output is sent at once: while one chunk is being sent, further
+ * output gathers for the next. When the server is slow, the job's output waits a moment. When the server is unreachable
+ * for longer, output gathers in a file up to a limit, and while the disk has room.
  *
- * At the limit of the log it ends: what was said up to there is sent, and nothing after it.
+ * At the limit of the log it ends: output up to there is sent, and nothing after it.
  */
 const nothing = new Uint8Array();
 
 export interface LogSender {
-  /** Takes output; what it answers is settled when there is room for more, and never rejects. */
+  /** Takes output; the result settles when there is room for more, and never rejects. */
   write(bytes: Uint8Array): void | Promise<void>;
   /** Resolves with the size of the whole log when the server has it all, or does not want it. */
   end(): Promise<number>;
@@ -26,15 +25,15 @@ export interface SenderOptions {
   link: Link;
   claim: string;
   offset: number;
-  /** So long may the whole log become. */
+  /** The longest log. */
   limit: number;
-  /** Where bytes gather that memory is too small for. */
+  /** The file for output that does not fit in memory. */
   spillFile: string;
   disk: Pick<DiskReserve, 'allows'>;
   signal: AbortSignal;
-  /** The server does not want this work any more. */
+  /** The server does not want this job any more. */
   onGone: () => void;
-  /** There is more to say than is taken. */
+  /** There is more output than may be stored. */
   onCut: (reason: CutReason) => void;
 }
 
@@ -48,10 +47,10 @@ class ChunkSender implements LogSender {
   readonly #passing = createPassingBytes();
   #sent: number;
   #said: number;
-  /** The server takes no more of it. */
+  /** The server accepts no more output. */
   #isOver = false;
   #sending: Promise<void> | undefined;
-  /** Those who wait for room, in order. */
+  /** Writes that wait for room, in order. */
   #waiting: Promise<void> | undefined;
   #roomy: PromiseWithResolvers<void> | undefined;
 
@@ -113,7 +112,7 @@ class ChunkSender implements LogSender {
       this.#sending = undefined;
       if (this.#isLeft()) this.#start();
     });
-    this.#sending.catch(() => {}); // whoever waits for the end hears of it
+    this.#sending.catch(() => {}); // the caller of `end` gets the error
   }
 
   async #sendAll(): Promise<void> {
@@ -132,8 +131,9 @@ class ChunkSender implements LogSender {
     const end = offset + bytes.length;
     const receipt = await untilAnswered(signal, async () => {
       const answer = await link.log({ claim, offset, bytes }, signal);
-      // An earlier try of the same chunk may be on its way through the server still: the whole of it is sent again.
-      if ('expected' in answer && answer.expected >= offset && answer.expected < end) throw new Error('out of place');
+      // The server may still be processing an earlier try of the same chunk: all of it is sent again.
+      if ('expected' in answer && answer.expected >= offset && answer.expected < end)
+        throw new Error('the chunk has a wrong offset');
       return answer;
     });
     this.#passing.passed(bytes.length);
@@ -144,12 +144,12 @@ class ChunkSender implements LogSender {
       this.#sent = receipt.size;
       onCut(receipt.refused);
     } else {
-      this.#isOver = true; // what the server is missing was sent, taken and let go: nobody can bring it any more
+      this.#isOver = true; // the server misses bytes that it took before and that are not here any more
       onGone();
     }
   }
 
-  /** The server keeps up as a rule: it gets a moment before the disk is used. */
+  /** Usually the server keeps up, so it gets a moment before the disk is used. */
   async #spillOrWait(bytes: Uint8Array): Promise<void> {
     if (bytes.length > chunkSize) {
       for (let from = 0; from < bytes.length; from += chunkSize) {
@@ -176,7 +176,7 @@ class ChunkSender implements LogSender {
     this.#roomy ??= Promise.withResolvers<void>();
     const { promise, resolve } = this.#roomy;
     const stop = (): void => {
-      this.#roomy = undefined; // who asks next waits anew
+      this.#roomy = undefined; // the next caller waits again
       resolve();
     };
     until.addEventListener('abort', stop, { once: true });

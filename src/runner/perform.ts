@@ -9,16 +9,16 @@ import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
 
-/** Why a piece of work is ended before its time. */
-export const cancelled = new Error('it was called off');
-export const notOurs = new Error('somebody else has it, or nobody wants it any more');
+/** Reasons why a job is ended early. */
+export const cancelled = new Error('the job was cancelled');
+export const notOurs = new Error('the claim expired, or the job is not wanted any more');
 
-/** No more of what the work says is taken. */
+/** No more of the job's output is stored. */
 class CutShort extends Error {
   readonly reason: CutReason;
 
   constructor(reason: CutReason) {
-    super(`it was cut short: ${reason}`);
+    super(`the job was cut short: ${reason}`);
     this.reason = reason;
   }
 }
@@ -26,15 +26,18 @@ class CutShort extends Error {
 export interface Performing {
   link: Link;
   services: RunnerServices;
-  /** Where logs wait that memory is too small for. */
+  /** The folder for logs that do not fit in memory. */
   spool: string;
-  /** Ends this piece of work; its reason says why. */
+  /** Ends this job, for the reason of its signal. */
   work: AbortController;
-  /** The runner ends. */
+  /** Aborted when the runner ends. */
   ending: AbortSignal;
 }
 
-/** Does what an order says, and brings its log to the server. Answers what to report; nothing when nobody wants to know. */
+/**
+ * Does the job of an order, and sends its log to the server. Returns the report; undefined when the server does not
+ * want it.
+ */
 export async function perform(
   order: Order,
   { link, services, spool, work, ending }: Performing,
@@ -90,7 +93,7 @@ async function outcomeOf(
   }
 }
 
-/** However quickly the work ended by itself: what it said or made is not all there. A push cannot be undone. */
+/** A job that was cut short has lost output or results, even if it ended by itself. A push cannot be undone. */
 function orCutShort(outcome: Outcome, { reason }: AbortSignal): Outcome {
   if (!(reason instanceof CutShort) || outcome.kind === 'pushed') return outcome;
   return { kind: 'cut_short', reason: reason.reason };
@@ -100,7 +103,7 @@ function bytesOf(output: Buffer | string): Buffer {
   return typeof output === 'string' ? Buffer.from(output) : output;
 }
 
-/** A signal that follows another for one reason alone. */
+/** A signal that follows another for one reason only. */
 function onlyFor(signal: AbortSignal, reason: unknown): AbortSignal {
   const follower = new AbortController();
   signal.addEventListener('abort', () => {

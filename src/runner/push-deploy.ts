@@ -1,7 +1,7 @@
 import type { PushOrder } from '../protocol.ts';
 import type { JobRunner } from './job-runner.ts';
 
-/** Pushes a commit. That the other side refuses is an outcome; the log has its words and what to do about them. */
+/** Pushes a commit. A refusal by the remote is an outcome; the log has its message and advice. */
 export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { say, signal }) => {
   const { source, sha, localBranch, remoteUrl, remoteBranch, timeoutSeconds } = order;
   const tooLong = AbortSignal.timeout(timeoutSeconds * 1000);

@@ -6,8 +6,8 @@ const longestPause = 2000;
 const final = [RefusedError, RejectedError, DiskFullError];
 
 /**
- * Makes a call until it succeeds: a server that is away comes back. Only the signal ends it, to be refused for good, or
- * that there is no room for the answer.
+ * Repeats a call until it succeeds, because an unreachable server returns. It ends only by the signal, by a final
+ * refusal, or when there is no room for the answer.
  */
 export async function untilAnswered<T>(
   signal: AbortSignal,
@@ -23,6 +23,6 @@ export async function untilAnswered<T>(
       if (final.some((kind) => error instanceof kind)) throw error;
       onAway?.(error);
     }
-    await pause(wait, undefined, { signal }).catch(() => {}); // who asks is told the signal's own reason
+    await pause(wait, undefined, { signal }).catch(() => {}); // the caller gets the signal's own reason
   }
 }

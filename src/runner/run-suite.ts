@@ -9,11 +9,12 @@ import type { JobRunner } from './job-runner.ts';
 
 const mostHeard = 64 * 1024;
 
-/** Runs a suite's command in a sandbox of its own, over the commit's shared work tree. */
+/** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
 export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal }) => {
   const { checkouts, sandboxes, dependencyCache, link } = services;
   const mask = createMask(order.secrets);
-  // What git says belongs to the log of the fetch. A runner that has to fetch again tells of it only if it fails.
+  // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
+  // failure.
   const heard = keepTail(mostHeard);
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
@@ -48,10 +49,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
   }
 };
 
-/** Asked for only where the commit is not here yet, and not kept. */
+/** Requested only where the commit is not here yet, and not kept. */
 async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
   const key = await untilAnswered(signal, () => link.key(claim, signal));
-  if (key === undefined) throw new Error('the server does not want it any more');
+  if (key === undefined) throw new Error('the claim expired');
   return key;
 }
 
@@ -71,6 +72,6 @@ function outcomeOf({ exitStatus, reason }: Ended): Outcome {
   if (reason === 'out_of_disk') return { kind: 'killed', reason: 'disk_full' };
   if (reason !== null) return { kind: 'killed', reason };
   return exitStatus === null
-    ? { kind: 'lost', message: 'the sandbox ended without a word' }
+    ? { kind: 'lost', message: 'the sandbox ended without an exit status' }
     : { kind: 'exited', status: exitStatus };
 }

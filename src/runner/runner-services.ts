@@ -10,9 +10,9 @@ import { openDependencyCache } from './dependency-cache.ts';
 import type { RunnerServices } from './job-runner.ts';
 
 export interface RunnerServicesOptions {
-  /** The runner's folder, which nobody else uses: mirrors, work trees and sandboxes lie in it. */
+  /** The runner's own folder, with its mirrors, work trees and sandboxes. */
   folder: string;
-  /** How many pieces of work will be done at once. */
+  /** How many jobs run at once. */
   concurrency: number;
   sshConfig?: string | undefined;
   network: Network;
@@ -31,7 +31,7 @@ export interface RunnerServicesOptions {
   log: (message: string) => void;
 }
 
-/** Opens what running jobs needs. Refuses when the machine cannot isolate builds. */
+/** Opens the services for jobs. Refuses when the machine cannot isolate builds. */
 export async function openRunnerServices(options: RunnerServicesOptions): Promise<RunnerServices> {
   const { folder, network, isolation, log } = options;
   const places = placesOf(folder);
@@ -41,7 +41,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   const own = {
     isolation,
     prepare: options.concurrency,
-    // Logs and blobs are stopped first: a build must not be ended because another talks too much.
+    // Logs and blobs are stopped first: a build must not be ended because of another build's long log.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };
   const sandboxes = await openSandboxes({
@@ -52,7 +52,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     paths: options.buildPaths ?? [],
     log,
   });
-  // What git is given by strangers gets a place without a network; ssh stays outside.
+  // Git processes untrusted data in a sandbox without a network; ssh stays outside.
   const forGit = (message: string): void => log(`git: ${message}`);
   const gitSandboxes = await openSandboxes({
     ...own,
@@ -100,7 +100,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   };
 }
 
-/** What is read from the server lands on the disk, and comes only while that has room. */
+/** Reads from the server go to the disk, and continue only while it has room. */
 function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
   async function* whileThereIsRoom(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const piece of content) {

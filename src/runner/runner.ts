@@ -4,32 +4,33 @@ import type { Link, Order } from '../protocol.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
+import { lookAtRepositories } from './looks.ts';
 import { notOurs, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
 import { forgetProjects, tidyMirrors } from './upkeep.ts';
 
 export interface RunnerOptions {
   link: Link;
-  /** A folder of the runner's own, for logs on their way. */
+  /** The runner's own folder, for logs that are not sent yet. */
   folder: string;
-  /** What the work is done with; closed when the runner ends. */
+  /** The services for jobs; closed when the runner ends. */
   services: RunnerServices;
   concurrency: number;
   log: (message: string) => void;
-  /** Does one piece of work and ends. */
+  /** Ends after one job. */
   once?: boolean;
-  /** How often it looks whether there is time to tidy up. */
+  /** The pause between two checks whether there is time for cleanup. */
   upkeepEveryMs?: number;
 }
 
 export interface Runner {
-  /** Resolves when the runner has ended, by itself or because it was told to. */
+  /** Resolves when the runner has ended, by itself or on request. */
   done: Promise<void>;
-  /** Whether it has work at the moment. */
+  /** Whether it has a job at the moment. */
   isBusy(): boolean;
-  /** When a server was last heard of, by the process's own clock. */
+  /** When a server last answered, by the process's own clock. */
   heardAt(): number;
-  /** Takes no more work, gives up what it has, and leaves nothing behind. */
+  /** Takes no more work, gives up its jobs, and removes their files. */
   stop(): Promise<void>;
 }
 
@@ -48,7 +49,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
     untilAnswered(signal, async () => server.heard(await work()), server.away);
 
-  /** Answers the next order, if the server had one at hand. */
+  /** Returns the next order, if the server had one ready. */
   const performNext = async (order: Order, nextClaim: string): Promise<Order | undefined> => {
     const work = claims.hold(order.claim);
     try {
@@ -83,6 +84,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
+  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
@@ -90,6 +92,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await forgetting;
+    await looking;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;
@@ -105,7 +108,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 }
 
-/** Whether the server answers. That it does not is said once, not at every try. */
+/** Whether the server answers. A failure is logged once, not at every retry. */
 class Contact {
   heardAt = performance.now();
   #trouble = '';

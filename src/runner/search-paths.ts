@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { usualPath } from './sandbox/types.ts';
 
 /**
- * How software at a prefix is found: the variables that shells, linkers, compilers and build systems look into, and the
+ * How software at a prefix is found: the variables that shells, linkers, compilers and build systems read, and the
  * directories below a prefix that each lists.
  */
 const triplet = { arm64: 'aarch64-linux-gnu', x64: 'x86_64-linux-gnu' }[process.arch as string];
@@ -20,14 +20,14 @@ const variables: Record<string, string[]> = {
 
 const places = [...new Set(Object.values(variables).flat())];
 
-/** Those of the directories that a tree has: an entry that leads nowhere costs every search a look. */
+/** The directories that a tree has: a missing entry would cost every search a look-up. */
 export function placesIn(tree: string): string[] {
   return places.filter((place) => has(tree, place));
 }
 
 /**
- * Strangers made the tree, and its links mean something in a sandbox alone. Followed here, they would say what exists on
- * this machine. So a link counts, wherever it leads.
+ * The tree is untrusted, and its links are meant for a sandbox. Following them here would reveal which files exist on
+ * this machine. So a link counts as present, wherever it leads.
  */
 function has(tree: string, place: string): boolean {
   let path = tree;
@@ -44,13 +44,13 @@ function kindOf(path: string): 'directory' | 'link' | 'other' {
     const found = lstatSync(path);
     return found.isDirectory() ? 'directory' : found.isSymbolicLink() ? 'link' : 'other';
   } catch {
-    return 'other'; // it is not there, or not for us to look at
+    return 'other'; // it is missing, or not readable for this user
   }
 }
 
 /**
- * The environment in which software is found: `bin` of each prefix, in order, before all else on PATH, and likewise for
- * the rest. What the suite itself says for one of these comes after.
+ * The environment in which software is found: `bin` of each prefix, in order, before everything else on PATH, and
+ * likewise for the other variables. The suite's own values come after.
  */
 export function findable(
   environment: Record<string, string>,

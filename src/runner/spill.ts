@@ -10,7 +10,7 @@ export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {
     get size(): number {
       return written - read;
     },
-    /** Answers whether there was room on the disk for all of it; if not, it is as if nothing was written. */
+    /** Returns whether the disk had room for all of it; if not, nothing counts as written. */
     async write(bytes: Uint8Array): Promise<boolean> {
       if (!(await disk.allows(bytes.length))) return false;
       try {
@@ -19,12 +19,12 @@ export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {
           at += (await file.write(bytes, at, bytes.length - at, written + at)).bytesWritten;
         }
       } catch {
-        return false; // the disk is full, or will not do for another reason
+        return false; // the disk is full, or has another error
       }
       written += bytes.length;
       return true;
     },
-    /** Reads as much as there is and fits; answers how much that was. */
+    /** Reads as much as there is and fits; returns the number of bytes. */
     async read(into: Buffer): Promise<number> {
       if (!file) return 0;
       const { bytesRead } = await file.read(into, 0, Math.min(into.length, written - read), read);

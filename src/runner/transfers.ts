@@ -6,12 +6,12 @@ import { DiskFullError, isNoSpace } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol.ts';
 import { untilAnswered } from './retry.ts';
 
-/** The server has no blob of that name: asking again would not help. */
+/** The server has no blob of that name: a retry would not help. */
 export class MissingBlobError extends Error {
   override name = 'MissingBlobError';
 }
 
-/** Brings a blob into a file. When the server goes away in the middle, it goes on from there once it is back. */
+/** Fetches a blob into a file. After a lost connection it continues from there. */
 export async function fetchBlob(
   link: Pick<Link, 'read'>,
   digest: string,
@@ -34,10 +34,10 @@ export async function fetchBlob(
     return true;
   });
   if (!isThere) throw new MissingBlobError(`the server has no blob ${digest}`);
-  if (hash.digest('hex') !== digest) throw new Error(`what came as blob ${digest} is something else`);
+  if (hash.digest('hex') !== digest) throw new Error(`the bytes of blob ${digest} have another digest`);
 }
 
-/** Brings a file to the server, as often as it takes; answers its digest, or undefined when it is not wanted any more. */
+/** Stores a file on the server, with retries; returns its digest, or undefined when it is not wanted any more. */
 export async function storeBlob(
   link: Pick<Link, 'store'>,
   claim: string,
@@ -56,7 +56,8 @@ export async function storeBlob(
     }
     try {
       const answer = await link.store(claim, hashed(), signal);
-      if ('digest' in answer && answer.digest !== hash.digest('hex')) throw new Error('it arrived changed');
+      if ('digest' in answer && answer.digest !== hash.digest('hex'))
+        throw new Error('the blob changed on its way to the server');
       return answer;
     } finally {
       content.destroy();
@@ -68,12 +69,12 @@ export async function storeBlob(
 }
 
 /**
- * Opens a file that was made inside a sandbox. Had something else been put in its place, a link would be followed with
- * the runner's rights, and a pipe would be waited for.
+ * Opens a file that was made inside a sandbox. A build may have replaced it: a link would be followed with the runner's
+ * rights, and opening a pipe would block.
  */
 async function openMade(path: string): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw new Error('what came out of the sandbox is not a file');
+  throw new Error('the result of the sandbox is not a file');
 }

@@ -9,11 +9,11 @@ import type { Limits, Sandboxes } from './sandbox/types.ts';
 import { placesIn } from './search-paths.ts';
 import { fetchBlob } from './transfers.ts';
 
-/** One piece of compiled software as it lies on this machine: its files, how much room they take, what is to be found. */
+/** One piece of unpacked software on this machine: its files, their size, and its directories for search paths. */
 export interface Unpacked {
   tree: string;
   bytes: number;
-  /** The directories that matter for finding things. */
+  /** The directories that go into search paths. */
   places: string[];
 }
 
@@ -24,12 +24,12 @@ export interface UnpackOptions {
   log: (message: string) => void;
 }
 
-/** Unpacking is our own work: its limits are there for the worst case alone. */
+/** Unpacking is trusted work: its limits are for the worst case only. */
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 60 * 60 * 1000 };
 
 export const treeOf = (folder: string, digest: string): string => join(folder, digest, 'tree');
 
-/** Fetches a piece and unpacks it. It stands in its place only when it is whole. */
+/** Fetches a piece and unpacks it. It gets its final name only when it is complete. */
 export async function bring(
   { folder, link, sandboxes, log }: UnpackOptions,
   digest: string,
@@ -55,7 +55,7 @@ export async function bring(
   }
 }
 
-/** What an earlier runner left, by digest, oldest use first; what is not whole goes. */
+/** The pieces of an earlier runner by digest, least recently used first; incomplete ones are removed. */
 export async function present(folder: string, log: (message: string) => void): Promise<[string, Unpacked][]> {
   const found: { digest: string; unpacked: Unpacked; used: number }[] = [];
   for (const digest of (await readdir(folder)).filter(isDigest)) {
@@ -74,7 +74,7 @@ async function presentOne(folder: string, digest: string): Promise<{ unpacked: U
   return { used, unpacked: { tree, bytes, places: placesIn(tree) } };
 }
 
-/** Takes a piece out of its place at once, and then removes it. */
+/** Renames a piece away at once, and then removes it. */
 export async function discard(folder: string, digest: string): Promise<void> {
   const leaving = join(folder, `leaving-${randomUUID()}`);
   await rename(join(folder, digest), leaving);
@@ -85,7 +85,7 @@ function isDigest(name: string): boolean {
   return /^[0-9a-f]{64}$/.test(name);
 }
 
-/** Removes what an earlier runner was just making or removing. */
+/** Removes pieces that an earlier runner was making or removing. */
 export async function sweepDependencyCache(folder: string, log: (message: string) => void): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names) if (!isDigest(name)) await sweepTree(join(folder, name), log);

@@ -11,13 +11,13 @@ export interface UpkeepOptions {
   isBusy: () => boolean;
   signal: AbortSignal;
   log: (message: string) => void;
-  /** How often to look whether it is time. */
+  /** The pause between two checks whether it is time. */
   lookEveryMs?: number | undefined;
 }
 
 /**
- * Tidies the mirrors once a day, in a moment without work: those that nobody uses go, or the disk would fill with every
- * repository that was ever built. A runner that has no such moment for a whole day does it beside its work.
+ * Cleans up the mirrors once a day, while there is no job: unused mirrors are removed, because otherwise the disk would
+ * fill with every repository that was ever built. A runner that is busy for a whole day does it beside its jobs.
  */
 export async function tidyMirrors({
   mirrors,
@@ -53,8 +53,7 @@ export interface ForgettingOptions {
 const askEveryMs = 5000;
 
 /**
- * Removes what is kept of projects that are deleted: their source is nobody's any more. A server that does not answer is
- * asked again the next time; what is in use goes then too.
+ * Removes the data of deleted projects. If the server does not answer, or the data is in use, the next run tries again.
  */
 export async function forgetProjects(options: ForgettingOptions): Promise<void> {
   const { link, mirrors, checkouts, signal, log } = options;
@@ -69,7 +68,7 @@ export async function forgetProjects(options: ForgettingOptions): Promise<void> 
     const gone = await link.gone(some, signal).catch(() => []);
     for (const project of gone.filter((name) => some.includes(name))) {
       await Promise.all([mirrors.forget(project), checkouts.forget(project)]).catch((error: unknown) =>
-        log(`what was fetched for the deleted project ${project} stays: ${String(error)}`),
+        log(`cleanup failed, data of the deleted project ${project} stays: ${String(error)}`),
       );
     }
   }

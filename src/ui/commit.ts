@@ -3,7 +3,7 @@ import { buildsOfCommits, suiteName, type NamedBuild } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
-import { empty, subjectOf, table } from './parts.ts';
+import { empty, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
@@ -53,16 +53,17 @@ function filesPart({ files }: CommitRow): Html | false {
   </details>`;
 }
 
-function buildRow(build: NamedBuild, path: string): Html {
+function buildItem(build: NamedBuild, path: string): Html {
   const { id, build_state: state, started_at: started, finished_at: finished, failure_reason: reason } = build;
-  return html`<tr id="build-${id}">
-    <td>${stateBadge(state)}</td>
-    <td><a href="${path}/builds/${id}">${suiteName(build)}</a></td>
-    <td>${build.attempt}</td>
-    <td>${reason !== '' && reasonInWords(reason)}</td>
-    <td class="nowrap">${ago(build.created_at)}</td>
-    <td class="nowrap">${started !== null && duration(started, finished)}</td>
-  </tr>`;
+  return html`<li id="build-${id}" class="build">
+    <span class="build-state">${stateBadge(state)}</span>
+    <span class="build-name">
+      <a href="${path}/builds/${id}">${suiteName(build)}</a>
+      ${build.attempt > 1 && html`<span class="aside">attempt ${build.attempt}</span>`}
+    </span>
+    <span class="build-said">${reason !== '' && reasonInWords(reason)}</span>
+    <span class="build-took aside">${started !== null && duration(started, finished)}</span>
+  </li>`;
 }
 
 interface Strategy {
@@ -113,11 +114,9 @@ async function show(visit: ProjectVisit) {
         ${
           builds.length === 0
             ? empty('No builds', 'No suite was run on this commit.')
-            : table(
-                'Builds',
-                ['State', 'Suite', 'Attempt', 'Reason', 'When', 'Took'],
-                builds.map((build) => buildRow(build, projectPath)),
-              )
+            : html`<ul class="builds">
+                ${builds.map((build) => buildItem(build, projectPath))}
+              </ul>`
         }
       </div>`,
   };

@@ -1,8 +1,8 @@
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { table } from './parts.ts';
-import { stateBadge } from './states.ts';
+import { shortSha, table } from './parts.ts';
+import { stateBadge, stateWord } from './states.ts';
 
 /** What was sent to the receiver of a notification, each time it was tried, and what it said. */
 
@@ -11,29 +11,39 @@ export interface DeliveryRecord {
   type: string;
   state: string;
   created_at: string;
+  /** What a forge was told about, where it was one: the suite and the commit. */
+  context?: string;
+  ref?: string;
   attempts: { status: number | null; duration_ms: number; answer: string; error: string; created_at: string }[];
 }
 
 type Attempt = DeliveryRecord['attempts'][number];
 
-/** `formFor` makes the form that sends a delivery again. */
-export function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor: (id: string) => PageForm): Html {
+/** `formFor` makes the form that sends a delivery again, where that can be done. */
+export function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor?: (id: string) => PageForm): Html {
   if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
   return table(
     'List of deliveries',
-    ['Event', 'State', 'Attempts', 'Actions'],
-    deliveries.map((delivery) => row(delivery, formFor(delivery.id_str))),
+    ['Event', 'State', 'Attempts', ...(formFor ? ['Actions'] : [])],
+    deliveries.map((delivery) => row(delivery, formFor?.(delivery.id_str))),
   );
 }
 
-function row({ id_str: id, type, state, created_at: at, attempts }: DeliveryRecord, form: PageForm): Html {
+function row(delivery: DeliveryRecord, form: PageForm | undefined): Html {
+  const { id_str: id, type, state, created_at: at, attempts, context, ref = '' } = delivery;
+  const what = context === undefined ? type : `${context}: ${stateWord(type.replace(/^build\./, ''))}`;
   return html`<tr id="delivery-${id}">
-    <td><code id="delivery-type-${id}">${type}</code><br />${ago(at)}</td>
+    <td>
+      <code id="delivery-type-${id}">${what}</code><br />${ref !== '' && html`<code>${shortSha(ref)}</code>`} ${ago(at)}
+    </td>
     <td>${stateBadge(state)}</td>
     <td>${attemptsCell(attempts)}</td>
-    <td class="number">
-      ${state !== 'pending' && form.wrap(html``, { button: 'Send again', kind: 'quiet', describedBy: `delivery-type-${id}` })}
-    </td>
+    ${
+      form &&
+      html`<td class="number">
+        ${state !== 'pending' && form.wrap(html``, { button: 'Send again', kind: 'quiet', describedBy: `delivery-type-${id}` })}
+      </td>`
+    }
   </tr>`;
 }
 

@@ -71,7 +71,7 @@ const list = projectPage({
           ${
             rows.length === 0
               ? empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names.')
-              : table('Deploys', ['Deploy', 'State', 'Commit', 'By', 'Started', 'Took'], rows)
+              : table('Deploys', ['Deploy', 'State', 'Commit', 'Asked for', 'Took'], rows)
           }
         </div>
         ${pagination(page, { path: visit.path })}`,
@@ -91,8 +91,7 @@ function row(visit: ProjectVisit, deploy: DeployRecord, commit: CommitRecord, st
     <td><a href="${visit.projectPath}/deploys/${text}">${strategy}</a></td>
     <td>${stateBadge(state)}</td>
     <td class="brief">${commitLink(visit, commit)}</td>
-    <td>${by}</td>
-    <td>${ago(timeOfId(id))}</td>
+    <td>${ago(timeOfId(id))} <span class="aside">by ${by}</span></td>
     <td class="nowrap">${duration(from, to)}</td>
   </tr>`;
 }

@@ -57,6 +57,13 @@ export interface PageForm {
   area(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
+  /** Several of a few, sent as a list. */
+  checks(
+    name: string,
+    legend: string,
+    choices: readonly (readonly [string, string])[],
+    checked: readonly string[],
+  ): Html;
   hidden(name: string, value: string | bigint): Html;
   /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;
@@ -167,6 +174,26 @@ ${typed(name, options.value ?? '')}</textarea>`,
         ${hint !== undefined && html`<p class="hint" id="${id}-hint">${hint}</p>`}
       </div>`;
     },
+    checks(name, legend, choices, checked) {
+      known.add(name);
+      const chosen = refused ? listTyped(refused.typed, name) : checked;
+      return html`<fieldset class="field">
+        <legend>${legend}</legend>
+        ${choices.map(([value, text]) => {
+          const id = `${idOf(name)}-${value}`;
+          return html`<label class="check" for="${id}">
+            <input
+              type="checkbox"
+              id="${id}"
+              name="${name}[]"
+              value="${value}"
+              ${chosen.includes(value) && html`checked`}
+            />
+            <span>${text}</span>
+          </label>`;
+        })}
+      </fieldset>`;
+    },
     hidden: (name, value) => html`<input type="hidden" name="${name}" value="${value}" />`,
     wrap(fields, { button, kind = 'main', label, isInline, isCard, describedBy }) {
       const classes = [isInline && 'inline', isCard && 'card'].filter(Boolean).join(' ');
@@ -193,6 +220,11 @@ function typedIn(typed: RawGroup, name: string): string {
   let at: RawGroup[string] | undefined = typed;
   for (const part of name.split(/[[\]]+/)) if (part !== '') at = isGroup(at) ? at[part] : undefined;
   return typeof at === 'string' ? at : '';
+}
+
+function listTyped(typed: RawGroup, name: string): string[] {
+  const list = typed[name];
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : [];
 }
 
 /** What is wrong with the whole, or with what the form has no field for. */

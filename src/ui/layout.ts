@@ -115,7 +115,8 @@ const tabs: [ProjectTab, string, string][] = [
 function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, tab: ProjectTab | undefined): Html {
   return html`<section class="project-head" aria-label="This project">
     <p class="project-name">
-      <a href="/ui/projects/${id}">${name}</a> <span id="project-state" data-live>${stateBadge(state)}</span>
+      <a href="/ui/projects/${id}" title="${name}">${name}</a>
+      <span id="project-state" data-live>${stateBadge(state)}</span>
     </p>
     <nav aria-label="Project" class="tabs">
       ${tabs.map(

@@ -23,8 +23,9 @@ export const logScripts = ['log-viewer'] as const;
  */
 export async function logPart(visit: PersonVisit, record: `/${string}`, address: string): Promise<Html> {
   const asked = Number.parseInt(visit.queryText('from'), 10);
-  const from = Number.isSafeInteger(asked) && asked > 0 ? asked : -pageLines;
-  const view = await visit.api.get<View>(`${record}/log/view`, { query: { from, limit: pageLines } });
+  const viewFrom = (from: number): Promise<View> =>
+    visit.api.get<View>(`${record}/log/view`, { query: { from, limit: pageLines } });
+  const view = await (Number.isSafeInteger(asked) && asked > 0 ? viewFrom(asked) : endOf(viewFrom));
   const data = `/ui/data${address}`;
   return html`<section aria-labelledby="log-title">
     <div class="title">
@@ -39,6 +40,14 @@ export async function logPart(visit: PersonVisit, record: `/${string}`, address:
       </div>
     </div>
   </section>`;
+}
+
+/** The last lines. Very long ones may not all fit into an answer: then there are fewer, but the last is there. */
+async function endOf(viewFrom: (from: number) => Promise<View>): Promise<View> {
+  for (let count = pageLines; ; count = Math.floor(count / 5)) {
+    const view = await viewFrom(-count);
+    if (count < 5 || view.from + view.lines.length > view.total) return view;
+  }
 }
 
 function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: View): Html {

@@ -8,6 +8,8 @@ export const notices = {
   started: 'Started.',
   invited: 'Invited.',
   sent: 'It is sent again.',
+  replayed: 'It was judged once more. What came of it is below.',
+  approved: 'Approved. It is built without secrets.',
   shared: 'Shared with every account.',
   unshared: 'No longer shared.',
   updated: 'Updated to what is shared now.',

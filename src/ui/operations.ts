@@ -88,6 +88,7 @@ function queuePart({ queue }: Operations): Html {
               <td class="nowrap">${waited(account)}</td>
             </tr>`,
         ),
+        { isOfFigures: true },
       )
     }
   </section>`;
@@ -144,7 +145,12 @@ function runnersPart(runners: RunnerRecord[]): Html {
             'No runners',
             'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
           )
-        : table('List of runners', ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'], runners.map(runnerRow))
+        : table(
+            'List of runners',
+            ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'],
+            runners.map(runnerRow),
+            { isOfFigures: true },
+          )
     }
   </section>`;
 }
@@ -189,6 +195,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
                   <td>${ago(one.next_try_at)}</td>
                 </tr>`,
             ),
+            { isOfFigures: true },
           )
     }
   </section>`;

@@ -12,9 +12,17 @@ export function empty(title: string, text: string | Html): Html {
   </div>`;
 }
 
-/** A table that scrolls by itself where it is too wide, and can be reached by the keyboard then. */
-export function table(label: string, heads: readonly string[], rows: readonly Html[]): Html {
-  return html`<div class="table" role="region" aria-label="${label}" tabindex="0">
+/**
+ * A table. On a phone its rows are small cards, without the heads: where cells are not understood without those, such as
+ * figures, it scrolls by itself instead (`isOfFigures`). It can be reached by the keyboard then.
+ */
+export function table(
+  label: string,
+  heads: readonly string[],
+  rows: readonly Html[],
+  { isOfFigures = false } = {},
+): Html {
+  return html`<div class="table ${!isOfFigures && 'stacks'}" role="region" aria-label="${label}" tabindex="0">
     <table>
       <thead>
         <tr>

@@ -11,6 +11,10 @@ export interface ProjectRecord extends ProjectHead {
   description: string;
   repository_url: string;
   ssh_public_key: string;
+  poll_interval: number;
+  fork_builds: string;
+  cancel_superseded: string;
+  public_badge: boolean;
 }
 
 export type ProjectVisit = PageVisit & { project: ProjectRecord; projectPath: string };

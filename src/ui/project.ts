@@ -26,6 +26,9 @@ interface CommitLine {
   branch: string;
   request_id: bigint | null;
   requested_at: bigint | null;
+  /** Of that request. */
+  pull_request: bigint | null;
+  from_fork: number | null;
 }
 
 /** A commit is on a branch if it was built for it, or was found on it when it was fetched. */
@@ -37,23 +40,36 @@ function isOnBranch(branch: string) {
 async function commitsOf(db: Queries, projectId: bigint, branch: string, page: ListPage) {
   const commits = db
     .selectFrom('commits as c')
-    .leftJoin('build_requests as r', (join) =>
-      join.on('r.id', '=', (newest) =>
-        newest
-          .selectFrom('build_requests as n')
-          .select((of) => of.fn.max('n.id').as('id'))
-          .whereRef('n.commit_id', '=', 'c.id'),
-      ),
-    )
     .select(['c.id', 'c.ref', 'c.build_state', 'c.message', 'c.scm_author_name', 'c.branch'])
-    .select(['r.id as request_id', 'r.created_at as requested_at'])
+    .select((of) =>
+      of
+        .selectFrom('build_requests as n')
+        .select((n) => n.fn.max('n.id').as('id'))
+        .whereRef('n.commit_id', '=', 'c.id')
+        .as('request_id'),
+    )
     .where('c.project_id', '=', projectId);
   const wanted = branch === '' ? commits : commits.where(isOnBranch(branch));
   const rows = await onPage(wanted, 'c.id', page).execute();
+  const requests = await requestsOf(db, rows);
   return pageOf(
     page,
-    rows.map((row) => ({ ...row, id_str: String(row.id) })),
+    rows.map((row) => ({ ...row, ...(requests.get(row.request_id) ?? noRequest), id_str: String(row.id) })),
   );
+}
+
+const noRequest = { requested_at: null, pull_request: null, from_fork: null };
+
+/** By their identifiers: joined as the newest of each commit, PostgreSQL would try every request on every commit. */
+async function requestsOf(db: Queries, commits: readonly { request_id: bigint | null }[]) {
+  const ids = commits.map(({ request_id: id }) => id).filter((id) => id !== null);
+  if (ids.length === 0) return new Map<bigint | null, never>();
+  const rows = await db
+    .selectFrom('build_requests')
+    .select(['id', 'created_at as requested_at', 'pull_request', 'from_fork'])
+    .where('id', 'in', ids)
+    .execute();
+  return new Map(rows.map(({ id, ...row }): [bigint | null, typeof row] => [id, row]));
 }
 
 /** Requests that have no commit: those that are waiting for one, and those that found none. */
@@ -83,7 +99,7 @@ function marks(builds: readonly NamedBuild[], projectPath: string): Html {
 }
 
 function weight({ build_state: state }: NamedBuild): number {
-  return { bad: 0, warn: 1, busy: 2, wait: 3, none: 4, good: 5 }[lookOf(state)];
+  return { bad: 0, warn: 1, busy: 2, wait: 3, held: 3, none: 4, good: 5 }[lookOf(state)];
 }
 
 function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { projectPath }: ProjectVisit): Html {
@@ -94,6 +110,8 @@ function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { project
       <a href="${projectPath}/commits/${id}">${subjectOf(message)}</a>
       <p class="aside">
         <code>${shortSha(ref)}</code> ${branch !== '' && html`on <code>${branch}</code>`} by ${commit.scm_author_name}
+        ${commit.pull_request !== null && `in pull request ${commit.pull_request}`}
+        ${commit.from_fork === 1 && 'from a fork'}
       </p>
     </div>
     <span class="commit-marks">${marks(builds, projectPath)}</span>

@@ -21,6 +21,8 @@ interface RequestRecord {
   created_by: string;
   created_at: string;
   event: string;
+  pull_request: bigint | number | null;
+  sender: string;
   target_branch: string;
   from_fork: boolean;
   waiting_reason?: string;
@@ -85,6 +87,7 @@ function suitesPart(
 ): Html {
   if (builds.length > 0) return list;
   if (commit) return empty('No suite was run', 'None of the suites of this project applies to the commit.');
+  if (request.build_state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
   return isUnderWay(request.build_state)
     ? html`<p class="aside">The suites follow when the commit is fetched.</p>`
     : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
@@ -96,6 +99,10 @@ function buttons(visit: ProjectVisit, { build_state: state }: RequestRecord, bui
     pageForm(visit, 'rerun'),
     pageForm(visit, 'rerun_failed'),
   ];
+  if (state === 'waiting_for_approval') {
+    const approve = pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' });
+    return html`${approve} ${cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}`;
+  }
   if (isUnderWay(state)) return cancel.wrap(html``, { button: 'Cancel', kind: 'danger' });
   const hasFailed = newestOfSuites(builds).some((build) => build.build_state !== 'passed');
   return html`${hasFailed && failed.wrap(failed.hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
@@ -121,15 +128,26 @@ async function show(visit: ProjectVisit) {
     live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
     scripts: logScripts,
     main: html`<div class="title">
-        <h1>${what}</h1>
+        <h1 id="what" data-live>${what}</h1>
         <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
       </div>
       <div id="request" data-live>
         <p>
           ${stateBadge(request.build_state)} <code>${request.commit_ref}</code>
           ${commit && html`<a href="${projectPath}/commits/${commit.id}"><code>${shortSha(commit.ref)}</code></a>`}
-          <span class="aside">asked for by ${request.created_by} ${ago(request.created_at)}</span>
+          <span class="aside">${askedFor(request)} ${ago(request.created_at)}</span>
         </p>
+        ${
+          request.from_fork &&
+          html`<p class="card aside">
+            It comes from a fork, so it is built without secrets: no variable of a suite is given to it, and it cannot
+            be deployed.
+          </p>`
+        }
+        ${
+          request.build_state === 'waiting_for_approval' &&
+          notice('bad', 'It waits until somebody of the project approves it. Look at what it changes first.')
+        }
         ${request.waiting_reason !== undefined && notice('bad', `It waits: ${request.waiting_reason}.`)}
         <h2>Suites</h2>
         ${suitesPart(request, commit, builds, list)} ${commit && (await leftOutList(visit, request, commit, builds))}
@@ -145,6 +163,18 @@ async function show(visit: ProjectVisit) {
   };
 }
 
+/** What became a build request, and who did that. */
+function askedFor({ event, pull_request: number, target_branch: target, sender, created_by: by }: RequestRecord): Html {
+  const who = sender === '' ? '' : ` by ${sender}`;
+  const branch = html`<code>${target}</code>`;
+  if (event === 'push') return html`pushed to ${branch}${who}`;
+  if (event === 'tag') return html`tag pushed${who}`;
+  if (event === 'pull_request')
+    return html`pull request ${String(number)}${target !== '' && html` into ${branch}`}${who}`;
+  if (event === 'poll') return html`found when the repository was looked at${target !== '' && html`, on ${branch}`}`;
+  return event === 'schedule' ? html`scheduled` : html`asked for by ${by}`;
+}
+
 const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };
 
 export const places: Place[] = projectPage({
@@ -152,6 +182,11 @@ export const places: Place[] = projectPage({
   tab: 'commits',
   show,
   actions: {
+    approve: {
+      route: `POST ${record}/approve`,
+      done: (_, { path }) => ({ goTo: path, notice: 'approved' }),
+      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+    },
     cancel: { route: `POST ${record}/cancel`, done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }) },
     rerun: {
       route: `POST ${record}/rerun`,

@@ -56,7 +56,7 @@ async function setupPage(visit: ProjectVisit) {
   const branch = check?.default_branch ?? 'HEAD';
   return {
     title: 'Set up',
-    main: html`<h1>Set up ${project.name}</h1>
+    main: html`<h1>Set up this project</h1>
       ${steps(check?.connected ? 3 : 2)}
       <section class="card" aria-labelledby="key">
         <h2 id="key">The key</h2>

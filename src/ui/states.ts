@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 
 /** How states look: each has a shape and a word beside its colour. */
 
-type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'none';
+type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'held' | 'none';
 
 const looks: Record<string, Look> = {
   passed: 'good',
@@ -25,6 +25,9 @@ const looks: Record<string, Look> = {
   waiting_for_builds: 'wait',
   waiting_archive_upload: 'wait',
   pending: 'wait',
+  waiting_for_approval: 'held',
+  build_requested: 'good',
+  refused: 'bad',
 };
 
 const words: Record<string, string> = {
@@ -41,6 +44,7 @@ const shapes: Record<Look, string> = {
   warn: 'M8 3.5v5.5M8 12.2v.3',
   busy: 'M8 3a5 5 0 1 1-5 5',
   wait: 'M5 8h.1M8 8h.1M11 8h.1',
+  held: 'M6 4.5v7M10 4.5v7',
   none: 'M4.5 8h7',
 };
 
@@ -54,7 +58,7 @@ export function stateWord(state: string): string {
 
 /** Whether something is still to come. */
 export function isUnderWay(state: string): boolean {
-  return ['busy', 'wait'].includes(lookOf(state));
+  return ['busy', 'wait', 'held'].includes(lookOf(state));
 }
 
 function shape(look: Look): Html {
@@ -82,6 +86,7 @@ const icons: Record<Look, IconName> = {
   warn: 'bad',
   busy: 'busy',
   wait: 'busy',
+  held: 'idle',
   none: 'idle',
 };
 

@@ -26,6 +26,8 @@ export const contract = entries(`
   GET    /projects/ID                                               both          projects
   PUT    /projects/ID                                               users         projects
   DELETE /projects/ID                                               users         projects
+  GET    /projects/ID/badge.svg                                     none          none
+  GET    /cctray.xml                                                both          projects
   POST   /projects/ID/check_connection                              both          projects
   GET    /projects/ID/polling                                       both          projects
   GET    /projects/ID/schedules                                     both          projects

@@ -6,6 +6,7 @@ import { allEntries, AuditWatch } from '../support/audit.ts';
 import { assertNotFound } from '../support/expect.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { describeService } from '../support/service.ts';
+import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 describeService('a look at a repository', (service, database) => {
@@ -77,6 +78,31 @@ describeService('a look at a repository', (service, database) => {
     const { record } = await lost;
     assert.equal(record.connected, false);
     assert.match(String(record.message), /could not do its part/);
+  });
+
+  test('is given up when the runner that took it says nothing, and what it says later changes nothing', async () => {
+    const project = await alice.createProject();
+    const began = performance.now();
+    const tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+    const setup = `/ui/projects/${project.id}/setup`;
+    const answered = Promise.all([
+      alice.post(pathOf(project)),
+      tab.submit(await tab.get(setup), setup, { do: 'check' }),
+    ]);
+    await untilQueued();
+    const task = await runner.take('check_connection');
+    const [{ status, record }, page] = await answered;
+    assert.ok(performance.now() - began < 20_000);
+    assert.deepEqual([status, record.connected], [200, false]);
+    assert.match(String(record.message), /^A runner began to look at the repository, but nothing was heard of it/);
+    assert.equal(page.status, 303);
+    assert.match((await tab.get(setup)).text, /role="alert">\s*A runner began to look at the repository/);
+    assert.deepEqual(await task.hears(), 'gone');
+    const late = { defaultBranch: 'main', branches: ['main'], files: [] };
+    assert.deepEqual(await task.finish({ kind: 'looked', ...late }), { gone: true });
+    assert.doesNotMatch((await tab.get(setup)).text, /Connected\./);
+    await runner.assertIdle();
   });
 
   test('is for those of the project, and goes with it', async () => {

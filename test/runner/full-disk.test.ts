@@ -38,6 +38,8 @@ describe('a runner on a disk without room above its reserve', () => {
     store: async () => ({ gone: true }),
     key: async () => undefined,
     gone: async () => [],
+    looks: async () => [],
+    looked: async () => {},
   };
   before(async () => {
     folder = temporaryFolder();

@@ -38,6 +38,8 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
     gone: async () => [],
+    looks: async () => [],
+    looked: async () => {},
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
   const services = { mirrors, close: async () => {} } as RunnerServices;

@@ -48,6 +48,8 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
     gone: async () => [],
+    looks: async () => [],
+    looked: () => assert.fail('there is nothing to tell'),
   };
   const log = (message: string): void => void said.push(message);
   const services = await openRunnerServices({

@@ -23,3 +23,18 @@ export async function runningBuild(user: User, runner: ScriptedRunner): Promise<
   const id = BigInt(task.order.work.environment.HEADRACE_BUILD_ID ?? assert.fail('the build has no identifier'));
   return { project, request, id, path: `/projects/${project.id}/builds/${id}`, task };
 }
+
+/** Keeps a build under way for as long as a test takes, and ends it then. */
+export function held({ task }: RunningBuild, runner: ScriptedRunner): AsyncDisposable {
+  const stop = new AbortController();
+  const holding = (async () => {
+    while (!stop.signal.aborted) await runner.dispatch.extend(runner.self, [task.order.claim], stop.signal);
+  })();
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await holding;
+      await task.finish({ kind: 'exited', status: 0 });
+    },
+  };
+}

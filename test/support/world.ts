@@ -14,7 +14,7 @@ const noSecrets = { password_hash: null, api_key_hash: null };
 
 export async function buildWorld(service: Service, owner: User): Promise<World> {
   const { store } = service;
-  const project = await owner.createProject();
+  const project = await owner.createProject({ public_badge: 'true' });
   const suite = await owner.createSuite(project);
   const variable = await owner.createVariable(project, suite);
   const dependency = await owner.createDependency();

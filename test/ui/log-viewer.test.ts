@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { packLog } from '../../src/streams/pack-log.ts';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
 import { ScriptedRunner } from '../support/runner.ts';
-import { runningBuild, type RunningBuild } from '../support/running-build.ts';
+import { held, runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
@@ -44,20 +44,6 @@ describeService('the log viewer', (service, database) => {
     await page.goto(`${service.address}/ui${path}${hash}`);
     await page.locator('.log-loaded').waitFor();
   };
-  /** Keeps a build under way for as long as a test takes, and ends it then. */
-  const held = ({ task }: RunningBuild): AsyncDisposable => {
-    const stop = new AbortController();
-    const holding = (async () => {
-      while (!stop.signal.aborted) await runner.dispatch.extend(runner.self, [task.order.claim], stop.signal);
-    })();
-    return {
-      async [Symbol.asyncDispose]() {
-        stop.abort();
-        await holding;
-        await task.finish({ kind: 'exited', status: 0 });
-      },
-    };
-  };
   const line = (number: number) => page.locator(`.log-view [data-line="${number}"]`);
   const text = async (number: number): Promise<string> => (await line(number).locator('.log-text').textContent()) ?? '';
   /** Waits until a line is in view: it is drawn in one frame, and scrolled to in another. */
@@ -76,7 +62,7 @@ describeService('the log viewer', (service, database) => {
 
   test('shows what a log holds as a terminal does, and nothing in it becomes markup', async () => {
     const build = await runningBuild(alice, runner);
-    await using _ = held(build);
+    await using _ = held(build, runner);
     await build.task.say(`${hostile.join('\n')}\n`);
     await open(build);
     assert.equal(await text(1), hostile[0]);
@@ -97,7 +83,7 @@ describeService('the log viewer', (service, database) => {
 
   test('follows a log that grows, until somebody scrolls up, and again with End', async () => {
     const build = await runningBuild(alice, runner);
-    await using _ = held(build);
+    await using _ = held(build, runner);
     await say(build, 1, 300);
     await open(build);
     await line(300).waitFor();
@@ -184,9 +170,30 @@ describeService('the log viewer', (service, database) => {
     complaints.length = 0;
   });
 
+  test('marks all that it finds, also where a busy server answers a search in parts', async () => {
+    const build = await runningBuild(alice, runner);
+    await using _ = held(build, runner);
+    await build.task.say('here\nhere\nnothing\nhere\n');
+    await page.route('**/log/matches*', async (route) => {
+      const response = await route.fetch();
+      const { response: found } = (await response.json()) as { response: { matches: { number: number }[] } };
+      const [first, more] = found.matches;
+      const part = { matches: found.matches.slice(0, 1), complete: false, next: (first?.number ?? 0) + 1 };
+      await route.fulfill({ response, json: { response: more ? part : found } });
+    });
+    await open(build);
+    await page.keyboard.press('/');
+    await page.keyboard.type('here');
+    await page.keyboard.press('Enter');
+    await page.getByText('3 lines in all').waitFor();
+    for (const number of [1, 2, 4]) await page.locator(`.log-match[data-line="${number}"]`).waitFor();
+    await page.unroute('**/log/matches*');
+    assert.equal(await page.locator('.log-match').count(), 3);
+  });
+
   test('reaches every line of a log that is higher than an element can be', async () => {
     const build = await runningBuild(alice, runner);
-    await using _ = held(build);
+    await using _ = held(build, runner);
     const million = Buffer.alloc(1_000_000 * 2, 'x\n');
     await build.task.say(million);
     await build.task.say('last\n');
@@ -207,7 +214,7 @@ describeService('the log viewer', (service, database) => {
 
   test('says that the connection is lost, and comes back without losing or doubling a line', async () => {
     const build = await runningBuild(alice, runner);
-    await using _ = held(build);
+    await using _ = held(build, runner);
     await say(build, 1, 50);
     await open(build);
     await line(50).waitFor();
@@ -231,7 +238,7 @@ describeService('the log viewer', (service, database) => {
 
   test('can be read without scripts, page by page', async () => {
     const build = await runningBuild(alice, runner);
-    await using _ = held(build);
+    await using _ = held(build, runner);
     await say(build, 1, 1200);
     const plain = await browser.open({ javaScriptEnabled: false, storageState: await page.context().storageState() });
     await plain.goto(`${service.address}/ui${build.path}`);
@@ -244,7 +251,7 @@ describeService('the log viewer', (service, database) => {
 
   test('breaks no rule of WCAG 2.2 AA, in light and dark, while a search is open', async () => {
     const build = await runningBuild(alice, runner);
-    await using _ = held(build);
+    await using _ = held(build, runner);
     const grounds = Array.from({ length: 16 }, (_n, at) => `\x1b[38;5;${at}mcolour\x1b[48;5;${15 - at}m both\x1b[0m`);
     const cube = Array.from(
       { length: 24 },
@@ -277,7 +284,7 @@ describeService('the log viewer', (service, database) => {
 
   test('is nothing to another account', async () => {
     const build = await runningBuild(alice, runner);
-    await using _ = held(build);
+    await using _ = held(build, runner);
     await build.task.say('secret\n');
     const other = await browser.open();
     await other.goto(`${service.address}/ui/`);

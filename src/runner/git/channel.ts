@@ -2,36 +2,36 @@ import { closeSync, constants, openSync } from 'node:fs';
 import { join } from 'node:path';
 
 /*
- * What joins the git in a session to another side: two named pipes, through which they speak as if over SSH.
+ * Joins the git in a session to a remote: two named pipes, through which both speak as if over SSH.
  *
- * Both ends of a pipe see its end when the other is closed, and would see it too early if one came before the
- * other. So this process holds the pipes open until the relay in the sandbox has opened its ends, or will never do so.
+ * Each end of a pipe sees end-of-file when the other end is closed, also before the other end was opened. So this
+ * process holds the pipes open until the relay in the sandbox has opened its ends, or never will.
  */
 
 export interface Channel {
-  /** The relay has opened its ends. */
+  /** Called when the relay has opened its ends. */
   joined(): void;
-  /** Waits a little for the other side to end by itself, and answers the last of what it said. */
+  /** Waits a little for the remote to end by itself, and returns the last of its output. */
   end(): Promise<Buffer>;
   kill(): void;
 }
 
 export type Service = 'git-upload-pack' | 'git-receive-pack';
 
-/** Opens a channel through the pipes of a session. What is said besides the conversation goes to `hear`. */
+/** Opens a channel through the pipes of a session. Output besides the protocol goes to `hear`. */
 export type OpenChannel = (pipes: string, service: Service, hear: (chunk: Buffer) => Promise<void>) => Channel;
 
-/** Of what the other side says so much is looked at for the reason of a failure. */
+/** This much of the remote's output is searched for the reason of a failure. */
 export const mostKept = 64 * 1024;
-/** So long an other side may take to end by itself. */
+/** How long a remote may take to end by itself. */
 export const closeTimeoutMs = 2000;
 
 export interface PipeEnds {
-  /** What git says. */
+  /** The output of git. */
   reads: number;
-  /** What git hears. */
+  /** The input of git. */
   writes: number;
-  /** Lets go of what was held open. */
+  /** Closes the ends that were held open. */
   release: () => void;
 }
 

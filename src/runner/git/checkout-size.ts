@@ -3,16 +3,16 @@ import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 
 /*
- * How large a checkout may be. A repository of a few kilobytes can hold a tree that fills any disk, so what is written is
- * measured while it is written. Files that are the mirror's, its packs, are not counted.
+ * The size limit of a checkout. A repository of a few kilobytes can hold a tree that fills any disk, so the tree is
+ * measured while it is written. The mirror's packs do not count.
  */
 
 export interface SizeWatch {
-  /** These files lie there too, and do not count. */
+  /** These files are there too, and do not count. */
   discount(paths: readonly string[]): Promise<void>;
-  /** Fires when there is too much, with a reason in words. */
+  /** Aborted when the checkout is too large, with a reason in words. */
   readonly signal: AbortSignal;
-  /** Looks once more. */
+  /** Measures once more. */
   check(): Promise<void>;
   close(): void;
 }
@@ -22,7 +22,7 @@ const everyMs = 1000;
 export function watchSize(folder: string, mostBytes: number): SizeWatch {
   const tooLarge = new AbortController();
   let looking: Promise<void> | undefined;
-  const discounted = new Map<string, number>(); // by the file itself: several names of one are counted once
+  const discounted = new Map<string, number>(); // by inode: several names of one file count once
   const look = async (): Promise<void> => {
     const discount = Array.from(discounted.values()).reduce((sum, bytes) => sum + bytes, 0);
     if ((await sizeOf(folder)) - discount <= mostBytes) return;
@@ -33,7 +33,7 @@ export function watchSize(folder: string, mostBytes: number): SizeWatch {
   };
   const timer = setInterval(() => {
     looking ??= look()
-      .catch(() => {}) // a look that fails says nothing
+      .catch(() => {}) // a failed measurement says nothing
       .finally(() => (looking = undefined));
   }, everyMs);
   return {
@@ -53,7 +53,7 @@ export function watchSize(folder: string, mostBytes: number): SizeWatch {
 }
 
 async function sizeOf(folder: string): Promise<number> {
-  // Without patterns to exclude: in a deep tree `du` would take hours to compare every path with them.
+  // Without exclude patterns: in a deep tree `du` would take hours to compare every path with them.
   const how = ['--summarize', '--one-file-system', '--block-size=1'];
   const { stdout } = await run('du', [...how, '--', folder], { maxOutput: 4096 });
   return Number.parseInt(stdout.toString(), 10) || 0;

@@ -13,50 +13,50 @@ import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
 
 /*
- * A work tree with a `.git` that stands alone: history, tags and remote branches are all there, so that
- * `git log` and `git describe` work wherever the folder is mounted, and nothing in it points outside.
+ * A work tree with a complete `.git`: it has history, tags and remote branches, so that `git log` and `git describe`
+ * work wherever the folder is mounted, and nothing in it points outside.
  *
- * The objects are not copied where it can be helped. A file system that can clone files does that; otherwise the
- * packs are hard links to the mirror's. They are read-only, but a build has the same user as they do, so it must see the
- * tree through an overlay or a copy, in which it replaces files of its own and never writes into these.
+ * Objects are not copied where that can be avoided. A file system that can clone files does so; otherwise the packs are
+ * hard links to the mirror's. They are read-only, but a build runs as their owner. So it must see the tree through an
+ * overlay or a copy, in which it replaces files without writing into the shared ones.
  *
- * git writes the files without running any filter, hook or other program: none is configured, and what a
- * repository's attributes name are only names. It does so in a session that sees the new tree alone.
+ * git writes the files without running any filter, hook or other program: none is configured, and the filters in a
+ * repository's attributes are only names. It runs in a session that sees only the new tree.
  *
- * A submodule's tree is made like that too, beside the others; it goes into its place in a last session that sees them
- * all. What the place is, is looked at there and then: a repository can make anything of it.
+ * A submodule's tree is made in the same way, beside the others. A last session, which sees all trees, moves it into
+ * its place. The place is checked in that session, because a repository can put anything there.
  */
 
 export interface CheckoutRequest extends SourceRequest {
-  /** The full SHA; it is fetched when this runner does not have it. */
+  /** The full SHA; it is fetched if this runner does not have it. */
   sha: string;
-  /** The folder to make. It appears whole or not at all. */
+  /** The folder to make. It appears complete or not at all. */
   into: string;
 }
 
-/** Of submodules, also nested ones: a repository can name itself, and more than a disk can hold. */
+/** Including nested ones: a repository can name itself, and more than a disk can hold. */
 const mostSubmodules = 100;
 
-/** What is made for one checkout. */
+/** The state of one checkout. */
 interface Making {
-  /** Where the trees stand, under numbers. */
+  /** The folder of the numbered trees. */
   folder: string;
   trees: number;
   size: SizeWatch;
   submodulesLeft: number;
-  /** Inner ones before those they belong into. */
+  /** Inner submodules come before outer ones. */
   placements: { from: string; tree: string; path: string }[];
-  /** What has pointers in it instead of files. */
+  /** Trees that contain pointers instead of files. */
   pointed: (PointedTree & { tree: string })[];
   misses: Misses;
-  /** Hosts that did not answer: others there would wait as long. */
+  /** Hosts that did not answer: other requests to them would wait as long. */
   silentHosts: Set<string>;
 }
 
-/** What a work tree lacks of what the repository has, for everybody who works with it. */
+/** The parts of the repository that a work tree lacks, for all its users. */
 export interface Misses {
   sentences: string[];
-  /** Whether it would lack the same if it were made anew. */
+  /** Whether a new work tree would lack the same. */
   areLasting: boolean;
 }
 
@@ -83,8 +83,8 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
         const tree = await makeTree(services, source, request.sha, making);
         await placeAll(services, source, making);
         await size.check();
-        // What was just made may be anything but a directory, if git was misled while it had all of them before it.
-        if (!(await isThere(tree, 'directory'))) throw new Error('the work tree is no directory');
+        // If git was misled while it saw all trees, the result may not be a directory.
+        if (!(await isThere(tree, 'directory'))) throw new Error('the work tree is not a directory');
         await rename(tree, request.into);
         return making.misses;
       } finally {
@@ -95,7 +95,7 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
   );
 }
 
-/** Answers where the tree is. */
+/** Returns the path of the tree. */
 async function makeTree(services: GitServices, source: Source, sha: string, making: Making): Promise<string> {
   const { tree, submodules } = await withRepair(services, source, () => makeOne(services, source, sha, making));
   for (const submodule of submodules) {
@@ -111,7 +111,7 @@ async function makeTree(services: GitServices, source: Source, sha: string, maki
   return tree;
 }
 
-/** Undefined for what is not public, or does not answer: nobody promised that it would. */
+/** Undefined for a submodule that is not public, or whose host does not answer. */
 async function makeSubmodule(
   services: GitServices,
   source: Source,
@@ -154,7 +154,7 @@ async function makeOne(
   making: Making,
 ): Promise<{ tree: string; submodules: Submodule[] }> {
   const wanted = { asked: sha, fullSha: sha, places: [{ kind: 'sha' as const, name: sha }] };
-  const leftOut: string[] = []; // told once, also where this is done again with a mirror that was mended
+  const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
   const { refs, submodules } = await obtain(services, source, wanted, async (session) => ({
     refs: await packedRefs(session, source),
     submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
@@ -173,7 +173,7 @@ async function makeOne(
   return { tree, submodules };
 }
 
-/** Everything in it is made before any git sees it. Answers the packs. */
+/** Everything in it is made before git sees it. Returns the packs. */
 async function makeGitDir(
   services: GitServices,
   source: Source,
@@ -192,7 +192,7 @@ async function makeGitDir(
   return packs;
 }
 
-/** An overlay or a copy changes inode numbers and times of change; git must not read every file again for that. */
+/** An overlay or a copy changes inode numbers and change times; git must not read every file again for that. */
 function configFor(url: string): string {
   return `[core]
 \trepositoryformatversion = 0
@@ -206,7 +206,7 @@ function configFor(url: string): string {
 `;
 }
 
-/** A mount cannot be crossed by links, so this is not done in a session. Nobody writes to the mirror meanwhile. */
+/** Links cannot cross a mount, so this does not run in a session. The mirror is locked meanwhile. */
 async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
   const shared: string[] = [];
   for (const pack of await packsOf(mirror)) {
@@ -214,7 +214,7 @@ async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
     try {
       await copyFile(pack, copy, constants.COPYFILE_FICLONE_FORCE);
     } catch {
-      await link(pack, copy).catch(() => copyFile(pack, copy)); // the last one: on another file system
+      await link(pack, copy).catch(() => copyFile(pack, copy)); // the copy is for another file system
     }
     shared.push(copy);
   }
@@ -223,7 +223,7 @@ async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
 
 const mostOfRefs = 32 * 1024 * 1024;
 
-/** Names may hold any bytes, so they pass through as latin1, which keeps every byte. */
+/** Names may hold any bytes, so they are read as latin1, which keeps every byte. */
 async function packedRefs(session: Session, { narrator }: Source): Promise<string> {
   const format = '--format=%(objectname)%00%(*objectname)%00%(refname)';
   const listed = await session.git(['for-each-ref', format, 'refs/heads', 'refs/tags'], { maxOutput: mostOfRefs });
@@ -238,7 +238,7 @@ async function packedRefs(session: Session, { narrator }: Source): Promise<strin
   return `# pack-refs with: peeled fully-peeled \n${refs.join('')}`;
 }
 
-/** Answers the pointers to large files in it. */
+/** Returns the pointers to large files in it. */
 async function fillTree(
   { sessions }: GitServices,
   source: Source,
@@ -260,7 +260,7 @@ async function fillTree(
 
 const placeProgram = readFileSync(new URL('place.pl', import.meta.url), 'utf8');
 
-/** Puts large files and submodules in their places, in a session that sees all trees. */
+/** Moves large files and submodules into their places, in a session that sees all trees. */
 async function placeAll(services: GitServices, source: Source, making: Making): Promise<void> {
   const large: { tree: string; objects: string }[] = [];
   for (const [at, pointed] of making.pointed.entries()) {
@@ -278,7 +278,7 @@ async function placeAll(services: GitServices, source: Source, making: Making): 
       const places = [join(directory, from), join(directory, tree), path];
       const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);
       if (status === 1) leaveOut(making, source, `Submodule ${path} is left out: its place is not an empty directory.`);
-      else if (status !== 0) throw new Error(`a submodule could not be put in its place: ${stderr.toString()}`);
+      else if (status !== 0) throw new Error(`a submodule could not be moved into its place: ${stderr.toString()}`);
     }
   });
 }

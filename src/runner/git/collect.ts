@@ -14,16 +14,16 @@ export interface Collected {
 }
 
 export interface CollectOptions {
-  /** The folder of the mirrors' folder. */
+  /** The parent of the mirrors' folder. */
   dir: string;
   sessions: Sessions;
   log: (message: string) => void;
 }
 
-/** Every fetch leaves a pack; with many of them every look into the mirror gets slower. */
+/** Every fetch leaves a pack, and many packs make every read of the mirror slower. */
 const mostPacks = 50;
 
-/** Removes mirrors that nobody used for `unusedForMs`, and tidies the others. What is in use now is left alone. */
+/** Removes mirrors that were unused for `unusedForMs`, and repacks the others. Mirrors in use are left alone. */
 export async function collect(
   { dir, sessions, log }: CollectOptions,
   unusedForMs: number,
@@ -37,17 +37,17 @@ export async function collect(
       const mirror = mirrorAt(join(root, project, name));
       const fate = await collectOne(sessions, mirror, unusedForMs, signal).catch((error: unknown) => {
         if (signal.aborted) throw error;
-        log(`the mirror ${mirror.folder} was not tidied: ${String(error)}`); // the others are
+        log(`cleanup of the mirror ${mirror.folder} failed: ${String(error)}`); // the others go on
         return undefined;
       });
       if (fate !== undefined) collected[fate] += 1;
     }
-    await rmdir(join(root, project)).catch(() => {}); // not empty: other mirrors of the project live
+    await rmdir(join(root, project)).catch(() => {}); // not empty: the project has other mirrors
   }
   return collected;
 }
 
-/** Removes the mirrors of one project, but for those that are in use. */
+/** Removes the mirrors of one project, except those in use. */
 export async function forget(dir: string, projectId: string): Promise<void> {
   const folder = join(dir, 'mirrors', projectId);
   for (const name of await namesIn(folder)) {
@@ -59,7 +59,7 @@ export async function forget(dir: string, projectId: string): Promise<void> {
       await lock.release();
     }
   }
-  await rmdir(folder).catch(() => {}); // not empty: one is in use
+  await rmdir(folder).catch(() => {}); // not empty: a mirror is in use
 }
 
 async function collectOne(
@@ -71,7 +71,7 @@ async function collectOne(
   const lockPath = join(mirror.folder, 'lock');
   const lastUse = await stat(lockPath).then(
     (found) => found.mtimeMs,
-    () => 0, // a folder without a lock was never finished
+    () => 0, // a folder without a lock was never complete
   );
   const lock = await tryLockFile(lockPath, 'exclusive');
   if (lock === undefined) return undefined;
@@ -91,7 +91,7 @@ async function collectOne(
 }
 
 async function tidy(session: Session): Promise<void> {
-  // Geometric: the large old packs stay as they are, and objects that no ref leads to are kept.
+  // Geometric: large old packs stay as they are, and unreachable objects are kept.
   expectSuccess('packing', await session.git(['repack', '--geometric=2', '-d', '--quiet']));
   expectSuccess('packing refs', await session.git(['pack-refs', '--all']));
 }

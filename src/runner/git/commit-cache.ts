@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import type { KnownCommit } from './commits.ts';
 import type { Mirror } from './mirror.ts';
 
-/** What is known of commits, for as long as nothing is written to their mirrors. */
+/** Caches data of commits until their mirror is written to. */
 export interface CommitCache {
   get(mirror: Mirror, sha: string): Promise<KnownCommit | undefined>;
   fill(mirror: Mirror, sha: string, make: () => Promise<KnownCommit>): Promise<KnownCommit>;
@@ -18,7 +18,7 @@ export function commitCache(): CommitCache {
       return entry !== undefined && entry.stamp === (await stampOf(mirror)) ? entry.commit : undefined;
     },
     fill: async (mirror, sha, make) => {
-      const stamp = await stampOf(mirror); // before the look: a write in between makes the entry void
+      const stamp = await stampOf(mirror); // before the read: a write in between makes the entry invalid
       const commit = await make();
       const name = nameOf(mirror, sha);
       entries.delete(name);
@@ -34,7 +34,7 @@ function nameOf(mirror: Mirror, sha: string): string {
   return `${mirror.folder}\n${sha}`;
 }
 
-/** The folder's time of change tells the writes, because each makes and removes a marker there (see mirror.ts). */
+/** The folder's change time shows writes, because each write creates and removes a marker there (see mirror.ts). */
 async function stampOf(mirror: Mirror): Promise<bigint> {
   return stat(mirror.folder, { bigint: true }).then(
     (found) => found.mtimeNs,

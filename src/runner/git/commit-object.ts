@@ -1,12 +1,12 @@
 import type { CommitMetadata } from '../../protocol.ts';
 import { trimEnd } from './words.ts';
 
-/** Room for a thousand parents; what is looked for stands right behind them. */
+/** Room for a thousand parents; the fields that are read follow right after them. */
 const longestHeader = 64 * 1024;
 
 /**
- * Reads a commit object as git stores it. git's own formatting would be shorter to use, but drops a name when
- * the date beside it is odd, and dates before 1970 altogether.
+ * Reads a commit object as git stores it. git's own formatting would be simpler to use, but it drops a name when its
+ * date is malformed, and all dates before 1970.
  */
 export function readCommitObject(bytes: Buffer): CommitMetadata {
   const end = bytes.indexOf('\n\n');
@@ -27,13 +27,13 @@ export function readCommitObject(bytes: Buffer): CommitMetadata {
   };
 }
 
-/** The first line with this name; undefined when there is none, or nothing in it. */
+/** The first line with this name; undefined when it is missing or empty. */
 function field(header: string, name: string): string | undefined {
   const line = header.split('\n').find((one) => one.startsWith(`${name} `));
   return line?.slice(name.length + 1) || undefined;
 }
 
-/** `Name <email> seconds offset`, where every part may be missing or odd. */
+/** `Name <email> seconds offset`, where every part may be missing or malformed. */
 function readIdentity(line: string): { name: string; email: string; date: string } {
   const opens = line.indexOf('<');
   const closes = line.indexOf('>', opens);
@@ -51,18 +51,18 @@ function readIdentity(line: string): { name: string; email: string; date: string
   };
 }
 
-/** What stands behind a person, with whatever old tools have left there too. */
+/** The date after a person, with leftovers of old tools. */
 const longestDate = 200;
 
-// A day to spare at either end for the offset: the year must keep its four digits.
+// A day to spare at both ends for the offset: the year must keep its four digits.
 const earliest = Date.parse('0001-01-02T00:00:00Z') / 1000;
 const latest = Date.parse('9999-12-30T00:00:00Z') / 1000;
 
-/** `2026-11-14T23:52:44+02:00`: the clock on the author's wall, and how far it was from UTC. */
+/** `2026-11-14T23:52:44+02:00`: the author's local time, and its offset from UTC. */
 export function formatDate(seconds: number, offset: string): string {
   const [, sign = '+', hours = '00', minutes = '00'] = /^([+-])(\d\d)(\d\d)$/.exec(offset) ?? [];
   const size = Number(hours) * 60 + Number(minutes);
-  const usable = Number(minutes) < 60 && size <= 14 * 60; // further away there is no land
+  const usable = Number(minutes) < 60 && size <= 14 * 60; // no place on earth has a larger offset
   const shift = usable ? (sign === '-' ? -size : size) : 0;
   const bounded = Math.min(Math.max(seconds, earliest), latest);
   const wall = new Date((bounded + shift * 60) * 1000).toISOString().slice(0, 19);
@@ -70,15 +70,15 @@ export function formatDate(seconds: number, offset: string): string {
 }
 
 /**
- * To UTF-8 from what the commit declares; bytes that fit nothing become replacement characters. So does a
- * NUL, which PostgreSQL cannot store in a text.
+ * Decodes from the commit's declared encoding; invalid bytes become replacement characters. So does NUL, which
+ * PostgreSQL cannot store in a text.
  */
 function decode(bytes: Buffer, encoding = 'utf-8'): string {
   let text: string;
   try {
     text = new TextDecoder(encoding.trim(), { ignoreBOM: true }).decode(bytes);
   } catch {
-    text = bytes.toString(); // a name that only some iconv knows
+    text = bytes.toString(); // an encoding that only some iconv knows
   }
   return text.replaceAll('\0', '\uFFFD');
 }

@@ -5,7 +5,7 @@ import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type Place } from './refs.ts';
 import type { Said, Session } from './session.ts';
 
-/** A commit as the mirror knows it. */
+/** A commit in the mirror. */
 export interface KnownCommit extends CommitMetadata {
   sha: string;
   /** Branches and tags that contain it, by name. */
@@ -13,9 +13,12 @@ export interface KnownCommit extends CommitMetadata {
   tags: string[];
   /** Paths changed against the first parent; against nothing for the first commit of a history. */
   files: string[];
-  /** There were more than could be recorded. */
+  /** Whether there were more files than can be recorded. */
   filesTruncated: boolean;
-  /** The branch it most likely was built for, if it was asked for by its SHA or by another name; null when none contains it. */
+  /**
+   * The branch it was most likely built for, if it was requested by its SHA or by another name; null if no branch
+   * contains it.
+   */
   likelyBranch: { bySha: string | null; byName: string | null };
   /** Whether the default branch contains it. */
   onDefault: boolean;
@@ -31,7 +34,7 @@ export const mostFiles = 10_000;
 const mostRefs = 10_000;
 const mostOfCommits = 16 * 1024 * 1024;
 
-/** Looks the places up, all in one process. */
+/** Looks up all places with one process. */
 export async function lookUp(session: Session, places: readonly Place[]): Promise<Found[]> {
   const input = places.map((place) => `${place.name}^{commit}\n`).join('');
   const finished = await session.git(['cat-file', '--batch'], { input, maxOutput: mostOfCommits });
@@ -46,14 +49,14 @@ export async function lookUp(session: Session, places: readonly Place[]): Promis
     if (lineEnd < 0) throw new GitError('reading a commit', finished);
     const [sha = '', type, size] = finished.stdout.subarray(at, lineEnd).toString().split(' ');
     at = lineEnd + 1;
-    if (type !== 'commit') continue; // the answer to what is missing or ambiguous is one line
+    if (type !== 'commit') continue; // a missing or ambiguous object has an answer of one line
     found.push({ place, sha, bytes: finished.stdout.subarray(at, at + Number(size)) });
     at += Number(size) + 1;
   }
   return found;
 }
 
-/** Whether a short SHA that was not found was merely too short. */
+/** Whether a short SHA was not found only because it is too short. */
 export async function isAmbiguous(session: Session, places: readonly Place[]): Promise<boolean> {
   for (const { name } of places.filter((place) => place.kind === 'sha')) {
     const fitting = await session.git(['rev-parse', `--disambiguate=${name}`]);
@@ -95,13 +98,13 @@ async function refsContaining(
   return {
     branches,
     tags: named('refs/tags/').slice(0, mostRefs),
-    // One that is asked for by its SHA is mostly one that was just pushed, so a branch that ends in it comes first.
+    // A commit that is requested by its SHA was mostly just pushed, so a branch that ends in it comes first.
     likelyBranch: { bySha: likely(8), byName: likely(0.5) },
     onDefault: tips.has(remoteHead),
   };
 }
 
-/** The first of those with the highest score. */
+/** The first branch with the highest score. */
 function best(branches: readonly string[], score: (branch: string) => number): string | null {
   return branches.reduce<string | null>(
     (chosen, branch) => (chosen === null || score(branch) > score(chosen) ? branch : chosen),
@@ -118,18 +121,18 @@ async function changedFiles(session: Session, sha: string): Promise<Pick<KnownCo
   return { files: names.slice(0, mostFiles), filesTruncated };
 }
 
-/** A program that was not let say all that it had to say cannot end well, and need not. */
+/** A program whose output was cut off may end with a failing status. */
 function wholeOrCut(what: string, finished: Said): Said {
   return finished.truncated ? finished : expectSuccess(what, finished);
 }
 
-/** What follows the last end of a line is nothing, or was cut off. */
+/** The text after the last line end is empty, or was cut off. */
 function linesOf({ stdout }: Said, end: string, most = Infinity): string[] {
   const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
   return whole.split(end, Math.min(most, 2 ** 32 - 1)).filter(Boolean);
 }
 
-/** Whether `ancestor` is in the history of `sha`. What the mirror does not even have cannot be. */
+/** Whether `ancestor` is in the history of `sha`; false if the mirror does not have it. */
 export async function descends(session: Session, sha: string, ancestor: string): Promise<boolean> {
   if (sha === ancestor) return true;
   const finished = await session.git(['merge-base', '--is-ancestor', ancestor, sha]);

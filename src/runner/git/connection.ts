@@ -7,43 +7,47 @@ import type { Narrator } from './narrator.ts';
 import { sshConfig } from './ssh-config.ts';
 import { runMaster } from './ssh-master.ts';
 
-/** What all connections of a runner have in common. */
+/** The settings of all connections of a runner. */
 export interface ConnectionSettings {
   knownHosts: string;
-  /** Path of an OpenSSH client configuration that holds for every connection. */
+  /** Path of an OpenSSH client configuration for every connection. */
   sshConfig?: string | undefined;
   connectSeconds: number;
   /** How long others may join a connection after its start. */
   connectionMs: number;
+  /** Additional ssh settings, which the operator's configuration can override. */
+  defaults?: readonly string[];
 }
 
-/** Where a master keeps its files, whom it calls, and with which key. */
+/** The master's files, its destination, and its key. */
 interface MasterPlace {
   files: string;
   destination: string;
   key: SshPrivateKey;
 }
 
-/** One master: an ssh that connects and authenticates, and that git's own ssh processes go through. */
+/** One master: an ssh that connects and authenticates, and that git's own ssh processes use. */
 export interface Connection {
   ssh: readonly string[];
+  /** The socket on which it takes messages of its users. */
+  socket: string;
   users: Set<Narrator>;
-  /** What ssh has said while it connects, for those who join late. */
+  /** The output of ssh while it connects, for processes that join late. */
   words: Tail;
   ready: Promise<void>;
   isConnecting: () => boolean;
   ending: NodeJS.Timeout | undefined;
-  /** By the clock that does not jump. */
+  /** By the monotonic clock. */
   joinableUntil: number;
-  /** From now on nobody joins. */
+  /** No process joins from now on. */
   retire(): void;
   end(): Promise<void>;
 }
 
-/** Of what a host says while it lets somebody in, so much is kept for those who join. */
+/** This much of a host's output during the connection is kept for processes that join. */
 const mostWords = 64 * 1024;
 
-/** Starts a master. `onEnd` is called when nobody is to join it any more. */
+/** Starts a master. `onEnd` is called when no process may join it any more. */
 export function startConnection(
   settings: ConnectionSettings,
   { files, destination, key }: MasterPlace,
@@ -53,13 +57,13 @@ export function startConnection(
   const words = keepTail(mostWords);
   const stop = new AbortController();
   const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
-  ready.catch(() => {}); // those who use it hear of it
+  ready.catch(() => {}); // its users get the error
   let connecting = true;
   const isReady = (): void => {
     connecting = false;
     resolve();
   };
-  // A host can say what it likes before it lets anybody in, so it is read at the pace of those who hear it.
+  // A host can send any output before it lets a client in, so it is read at the pace of its readers.
   const hear = async (chunk: Buffer): Promise<void> => {
     if (connecting) words.add(chunk);
     await Promise.allSettled(Array.from(users, (narrator) => narrator.output(chunk)));
@@ -67,15 +71,16 @@ export function startConnection(
   const over = live(settings, { files, destination, key }, stop.signal, { hear, isReady }).finally(onEnd);
   over.then(() => reject(new Error('the connection was ended')), reject);
   const end = async (): Promise<void> => {
-    onEnd(); // at once: who comes now needs a new one
+    onEnd(); // at once: the next caller needs a new master
     stop.abort();
     await over.catch(() => {});
   };
-  // Where the master is gone, ssh would connect by itself, without the key, and be refused for that.
+  // If the master is gone, ssh would connect by itself, without the key, and be refused.
   const ssh = ['-F', `${files}.conf`, '-S', files, '-o', 'ProxyCommand=exec false'];
   const joinableUntil = performance.now() + settings.connectionMs;
   return {
     ssh,
+    socket: files,
     users,
     words,
     ready,
@@ -89,7 +94,7 @@ export function startConnection(
 
 /** The whole life of a master, from its agent to the removal of its files. */
 async function live(
-  { knownHosts, connectSeconds, sshConfig: operatorsFile }: ConnectionSettings,
+  { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [] }: ConnectionSettings,
   { files, destination, key }: MasterPlace,
   stop: AbortSignal,
   { hear, isReady }: { hear: (chunk: Buffer) => Promise<void>; isReady: () => void },
@@ -99,7 +104,7 @@ async function live(
   try {
     const operator = await operatorsConfig(operatorsFile);
     await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
-    await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator }));
+    await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator, defaults }));
     const args = ['-F', names.config, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
     args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
     await runMaster(args, stop, 3 * connectSeconds * 1000, hear, () => {
@@ -112,7 +117,7 @@ async function live(
   }
 }
 
-/** Read anew for every connection, so that a change there needs no restart. */
+/** Read again for every connection, so that a change needs no restart. */
 async function operatorsConfig(path: string | undefined): Promise<string> {
   if (path === undefined) return '';
   try {

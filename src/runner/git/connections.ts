@@ -11,29 +11,31 @@ import { MasterError } from './ssh-master.ts';
 /*
  * SSH connections, shared while they last.
  *
- * The handshake is by far the dearest part of a small fetch. So one ssh process connects and authenticates
- * (the master), and git's own ssh processes go through it. A master belongs to one project, one key and one
- * destination, because whoever goes through it is taken for the holder of that key.
+ * The handshake is by far the most expensive part of a small fetch. So one ssh process connects and authenticates (the
+ * master), and git's own ssh processes use it. A master belongs to one project, one key and one destination, because
+ * the host takes all its users for the holder of that key.
  *
- *   first use     a key agent is opened in this process, the master started; it says when it is through, and the
- *                 agent is closed with the key: nothing that goes through the master later needs it
- *   further uses  join it, also while it is still connecting; all hear what it says
- *   `connectionMs` after its start nobody joins any more, and it is ended when nobody uses it: a key that was taken away
- *                 at the host must not go on opening it through us
- *   it dies       whoever joined it late and fails for it tries once more, over a new one
- *   we die        the kernel ends it (git ends with its sandbox)
+ *   first use     opens a key agent in this process and starts the master; when the master is connected, the agent is
+ *                 closed with the key, because later uses do not need it
+ *   further uses  join the master, also while it is still connecting; all get its output
+ *   `connectionMs` after its start no process joins any more, and it is ended when it is unused: a key that was removed
+ *                 at the host must not keep access through this master
+ *   master dies   a process that joined late and fails because of it tries once more, over a new master
+ *   runner dies   the kernel ends the master (git ends with its sandbox)
  */
 
 export interface ConnectionOptions {
-  /** Where the known host keys are. */
+  /** The folder of the known host keys. */
   dir: string;
-  /** For sockets and what belongs to them; see run-folder.ts. */
+  /** For sockets and their files; see run-folder.ts. */
   folder: string;
-  /** Path of an OpenSSH client configuration that holds for every connection. */
+  /** Path of an OpenSSH client configuration for every connection. */
   sshConfig?: string | undefined;
   connectSeconds: number;
   /** How long others may join a connection after its start. */
   connectionMs: number;
+  /** Additional ssh settings, which the operator's configuration can override. */
+  defaults?: readonly string[];
 }
 
 export interface ConnectionRequest {
@@ -42,17 +44,26 @@ export interface ConnectionRequest {
   privateKey: string;
   narrator: Narrator;
   signal: AbortSignal;
+  /** How long it stays open for the next use, where that is shorter than usual. */
+  keepMs?: number;
 }
 
+/** The use of a connected ssh: gets its arguments and its socket. */
+type Work<T> = (ssh: readonly string[], socket: string) => Promise<T>;
+
 export interface Connections {
-  /** Calls `work` with the arguments of an ssh that is already connected. */
-  use<T>(request: ConnectionRequest, work: (ssh: readonly string[]) => Promise<T>): Promise<T>;
+  /** Calls `work` with the arguments of a connected ssh. */
+  use<T>(request: ConnectionRequest, work: Work<T>): Promise<T>;
+  /** How many connections are open or being opened. */
+  count(): number;
+  /** Whether the next use would join an open connection. */
+  isOpen(request: Pick<ConnectionRequest, 'projectId' | 'address' | 'privateKey'>): boolean;
   close(): Promise<void>;
 }
 
 export async function openConnections(options: ConnectionOptions): Promise<Connections> {
   const { folder } = options;
-  const knownHosts = join(folder, 'known_hosts'); // a link, so that no blank in the real path meets ssh's parser
+  const knownHosts = join(folder, 'known_hosts'); // a link, because ssh's parser cannot handle a blank in the real path
   await symlink(join(resolve(options.dir), 'known_hosts'), knownHosts);
   const connections = new Map<string, Connection>();
   let count = 0;
@@ -67,24 +78,24 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     return connection;
   }
 
-  async function use<T>(
-    request: ConnectionRequest,
-    work: (ssh: readonly string[]) => Promise<T>,
-    again = true,
-  ): Promise<T> {
-    const key = parseSshPrivateKey(request.privateKey);
-    const { narrator, signal, address } = request;
-    const name = [request.projectId, address.destination, key.publicKey].join('\n');
+  const find = (name: string): Connection | undefined => {
     const open = connections.get(name);
-    const joined = open !== undefined && performance.now() < open.joinableUntil ? open : undefined;
+    return open !== undefined && performance.now() < open.joinableUntil ? open : undefined;
+  };
+
+  async function use<T>(request: ConnectionRequest, work: Work<T>, again = true): Promise<T> {
+    const key = parseSshPrivateKey(request.privateKey);
+    const { narrator, signal, address, keepMs = Infinity } = request;
+    const name = nameOf(request, key);
+    const joined = find(name);
     const connection = joined ?? startFor(request, key, name);
     clearTimeout(connection.ending);
     connection.users.add(narrator);
-    let joinableUntil = 0; // after a failure the connection may be to blame; the next one starts afresh
+    let joinableUntil = 0; // after a failure the connection may be the cause; the next one is new
     try {
       if (connection.isConnecting()) await orAborted(narrator.output(connection.words.bytes()), signal);
       await orAborted(connection.ready, signal);
-      const result = await work(connection.ssh);
+      const result = await work(connection.ssh, connection.socket);
       joinableUntil = connection.joinableUntil;
       return result;
     } catch (error) {
@@ -101,7 +112,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     } finally {
       connection.users.delete(narrator);
       if (connection.users.size === 0) {
-        const left = Math.max(0, joinableUntil - performance.now());
+        const left = Math.min(keepMs, Math.max(0, joinableUntil - performance.now()));
         connection.ending = setTimeout(() => void connection.end(), left).unref();
       }
     }
@@ -109,13 +120,20 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   return {
     use: (request, work) => use(request, work),
+    count: () => connections.size,
+    isOpen: (request) => find(nameOf(request, parseSshPrivateKey(request.privateKey))) !== undefined,
     close: async () => {
       await Promise.all(Array.from(connections.values(), (connection) => connection.end()));
     },
   };
 }
 
-/** Failures that also look like this when only the shared connection has died. */
+/** A connection belongs to one project, one key and one host. */
+function nameOf({ projectId, address }: Pick<ConnectionRequest, 'projectId' | 'address'>, key: SshPrivateKey): string {
+  return [projectId, address.destination, key.publicKey].join('\n');
+}
+
+/** Failures that look the same when only the shared connection has died. */
 function mayBeTheConnection(error: unknown): boolean {
   const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
   return error instanceof FetchError && kinds.includes(error.kind);

@@ -1,11 +1,11 @@
 import type { Limits } from '../sandbox/types.ts';
 import { says } from './words.ts';
 
-/** Why a repository could not be reached or did not give what was asked for. */
+/** Why a repository could not be reached or did not have the requested commit. */
 export type FetchFailure =
   RemoteFailure | LimitFailure | 'not_public' | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
 
-/** Those that ssh, git or the host report. */
+/** Failures that ssh, git or the host report. */
 export type RemoteFailure =
   | 'key_refused'
   | 'host_unreachable'
@@ -18,7 +18,7 @@ export type RemoteFailure =
   | 'ssh_misconfigured'
   | 'remote_failed';
 
-/** Those that come of the limits that git works in. */
+/** Failures because of git's own limits. */
 export type LimitFailure = 'fetch_timed_out' | 'out_of_memory' | 'disk_full' | 'checkout_too_large';
 
 /** Something outside this program must change. The message tells a person what; the log has it already. */
@@ -33,8 +33,8 @@ export class FetchError extends Error {
 }
 
 /*
- * What ssh and git say when they fail (they run with the C locale), in lower case. The first that fits decides, so what is
- * certain stands before what may be a mere consequence of it.
+ * The messages of ssh and git when they fail (they run with the C locale), in lower case. The first match decides, so
+ * certain causes come before messages that may be mere consequences.
  */
 const signs: readonly (readonly [RemoteFailure, readonly string[]])[] = [
   ['commit_withheld', ['not our ref', 'does not allow request for unadvertised', "couldn't find remote ref"]],
@@ -81,7 +81,7 @@ const signs: readonly (readonly [RemoteFailure, readonly string[]])[] = [
   ],
 ];
 
-/** What git says of what it was given, when it checks it and when it writes it out. */
+/** git's messages about malformed objects, when it checks them and when it writes them out. */
 const malformed = [
   'fsck error in pack',
   'invalid path ',
@@ -91,7 +91,7 @@ const malformed = [
   'too-short tree',
 ];
 
-/** What git says of its own copy. It may complain of the remote as well, which only suffers from it. */
+/** git's messages about its own damaged copy. It may blame the remote too, which only sees the consequences. */
 const damage = [
   'bad object',
   'bad ref',
@@ -110,26 +110,26 @@ const damage = [
   'missing commit',
 ];
 
-/** What git says when there is no room for what it writes; the last one where a file may not become larger. */
+/** git's messages when there is no room for its files; the last one where a file may not grow. */
 export const noRoom = ['no space left on device', 'disk quota exceeded', 'file too large'];
 
-/** What git says when this machine has no more to give; the other side only suffers from that too. */
+/** git's messages when this machine lacks room or memory; the remote only sees the consequences. */
 const shortage = [...noRoom, 'out of memory', 'cannot allocate memory'];
 
-/** More than that at the end is not looked at. */
+/** Only this much of the end is searched. */
 const mostLookedAt = 64 * 1024;
 
-/** Undefined when the words do not point to the other side. What ssh says is the other side's own words, or nearly so. */
+/** Undefined when the messages do not point to the remote. The output of ssh is mostly the remote's own. */
 export function recognize(git: Buffer | string, ssh: Buffer | string = ''): RemoteFailure | undefined {
   const [gitSaid = '', sshSaid = ''] = [git, ssh].map((words) => words.slice(-mostLookedAt).toString());
-  // git passes on what the other side says in lines that begin so: that is nothing it has found out itself.
+  // git passes the remote's output on in lines with this prefix: they are not git's own findings.
   const own = gitSaid.split('\n').filter((line) => !line.startsWith('remote: '));
   if (says(own.join('\n'), malformed)) return 'malformed_repository';
   if (says(own.join('\n'), [...shortage, ...damage])) return undefined;
   return signs.find(([, phrases]) => says(`${gitSaid}\n${sshSaid}`, phrases))?.[0];
 }
 
-/** What a sandbox says of its end, as a failure to fetch; undefined when it reached no limit. */
+/** The reason of a sandbox's end as a fetch failure; undefined when no limit was reached. */
 export function limitReached(reason: string | null, limits: Limits): FetchError | undefined {
   const [kind, message] = (reason === null ? undefined : limitsReached[reason]?.(limits)) ?? [];
   return kind === undefined || message === undefined ? undefined : new FetchError(kind, message);
@@ -163,7 +163,7 @@ export interface Circumstances {
   fingerprint: string;
 }
 
-/** What to do about it, in words. */
+/** Advice in words. */
 export function explain(kind: RemoteFailure, circumstances: Circumstances): string {
   return advice[kind](circumstances) + portAdvice(kind, circumstances);
 }
@@ -172,7 +172,7 @@ export const wherePortsGo =
   'Such an address has no place for a port: where SSH does not listen on port 22, an operator names the host and its ' +
   'port in the file that HEADRACE_SSH_CONFIG names.';
 
-/** When nobody answers at port 22, or the address looks as if somebody had meant another one. */
+/** For a host that does not answer at port 22, or an address that seems to contain a port. */
 function portAdvice(kind: RemoteFailure, { url, host }: Circumstances): string {
   const [, port] = /:(\d{1,5})\//.exec(url) ?? [];
   const isMeant = port !== undefined && Number(port) > 0 && Number(port) <= 65_535;
@@ -181,7 +181,7 @@ function portAdvice(kind: RemoteFailure, { url, host }: Circumstances): string {
   return kind === 'host_unreachable' ? ` ${wherePortsGo}` : '';
 }
 
-/** Logs are kept, and read by others: the key itself is shown where people look who may install it. */
+/** Logs are kept, and read by others, so the key itself is only shown where people who may install it look. */
 function whichKey({ projectId, fingerprint }: Pick<Circumstances, 'projectId' | 'fingerprint'>): string {
   return `Its public key is the \`ssh_public_key\` of GET /projects/${projectId}; its fingerprint is ${fingerprint}.`;
 }

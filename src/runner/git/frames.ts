@@ -1,15 +1,15 @@
-/** Takes frames apart: a letter, a length in 32 bits, and so many bytes. session.pl makes them. */
+/** Splits frames: a letter, a length in 32 bits, and that many bytes. session.pl makes them. */
 export type Hear = (letter: string, bytes: Buffer) => void | Promise<void>;
 
 const headSize = 5;
-/** What session.pl reads at a time: a longer frame is not from there. */
+/** session.pl reads this much at a time: it never makes a longer frame. */
 const longest = 65_536;
 
 export class FrameError extends Error {
   override name = 'FrameError';
 }
 
-/** Frames are heard one after the other, and no chunk is taken before those of the last one were. */
+/** Frames are processed one after the other; the next chunk is read when all frames of the last one are done. */
 export function frameReader(hear: Hear): (chunk: Buffer) => Promise<void> {
   let rest: Buffer = Buffer.alloc(0);
   return async (chunk) => {

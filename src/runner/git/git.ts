@@ -3,14 +3,15 @@ import { noRoom } from './failures.ts';
 import { says } from './words.ts';
 
 /*
- * How git is run here: nothing of the machine's or a person's configuration, no prompt, no hook, no program
- * that a repository names, no protocol but ssh. It does not even start ssh, but a relay to one that runs elsewhere.
+ * How git runs here: without the configuration of the machine or a user, without prompts, hooks or programs that a
+ * repository names, and with no protocol but ssh. It does not even start ssh, but a relay to an ssh outside the
+ * sandbox.
  */
 
 /**
- * What is fetched is checked object by object: a tree that names something twice or a place outside of it, or a
- * `.gitmodules` made to mislead, is refused. These are left alone, because histories that were made by old or foreign
- * tools have them, and they mislead nobody.
+ * Fetched objects are checked one by one. A tree with a duplicate name or a path outside of it, or a misleading
+ * `.gitmodules`, is refused. The findings below are ignored, because old or foreign tools made such histories, and they
+ * are harmless.
  */
 const harmless = [
   'badDate',
@@ -37,34 +38,34 @@ const settings: Record<string, string> = {
   'core.attributesFile': '/dev/null',
   'core.excludesFile': '/dev/null',
   'credential.helper': '',
-  'gc.auto': '0', // tidying has its own time, see collect.ts
+  'gc.auto': '0', // maintenance has its own time, see collect.ts
   'maintenance.auto': 'false',
-  'fetch.unpackLimit': '1', // packs alone: few files to share with a checkout, and each appears whole or not at all
-  'fetch.writeCommitGraph': 'true', // "which branches contain it" without walking the whole history
+  'fetch.unpackLimit': '1', // packs only: few files to share with a checkout, and each appears complete or not at all
+  'fetch.writeCommitGraph': 'true', // finds the branches that contain a commit without walking the whole history
   'fetch.recurseSubmodules': 'no',
   'fetch.fsckObjects': 'true',
   'transfer.fsckObjects': 'true',
   'push.recurseSubmodules': 'no',
   'submodule.recurse': 'false',
   'checkout.workers': '0', // as many as there are cores
-  // Large repositories have to fit into the memory that a session may have: large files are passed through.
+  // Large repositories must fit into a session's memory, so large files are streamed.
   'core.bigFileThreshold': '32m',
   'pack.threads': '4',
   'pack.windowMemory': '128m',
   ...Object.fromEntries(harmless.map((name) => [`fetch.fsck.${name}`, 'ignore'])),
 };
 
-/** The beginning of every command line of git. */
+/** The beginning of every git command line. */
 export const git: readonly string[] = [
   'git',
   ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
 ];
 
-/** The variables that git finds in a session. `relay` is the command that stands for ssh. */
+/** The environment of git in a session. `relay` is the command that replaces ssh. */
 export function gitEnvironment(relay: string): Record<string, string> {
   return {
     HOME: '/nonexistent',
-    LC_ALL: 'C.UTF-8', // failures.ts reads what git and ssh say
+    LC_ALL: 'C.UTF-8', // failures.ts reads the messages of git and ssh
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_SYSTEM: '/dev/null',
     GIT_CONFIG_GLOBAL: '/dev/null',
@@ -78,13 +79,13 @@ export function gitEnvironment(relay: string): Record<string, string> {
   };
 }
 
-/** What git says when the machine has no more to give. */
+/** git's messages when the machine lacks room or memory. */
 const shortages: Record<'out_of_disk' | 'out_of_memory', readonly string[]> = {
   out_of_disk: noRoom,
   out_of_memory: ['out of memory', 'cannot allocate memory'],
 };
 
-/** What a fresh mirror would meet as well. */
+/** Problems that a new mirror would have as well. */
 const noDamage = [
   ...Object.values(shortages).flat(),
   'permission denied',
@@ -93,7 +94,7 @@ const noDamage = [
   'resource temporarily unavailable',
 ];
 
-/** git failed in a way that is neither the remote's nor the caller's doing: most often a damaged mirror. */
+/** git failed, and neither the remote nor the caller is the cause: most often a damaged mirror. */
 export class GitError extends Error {
   override name = 'GitError';
   said: string;
@@ -108,7 +109,7 @@ export class GitError extends Error {
     return !says(this.said, noDamage);
   }
 
-  /** What the machine has run out of, by what git says of it. */
+  /** Which resource the machine lacks, by git's messages. */
   get shortage(): string | null {
     return Object.entries(shortages).find(([, phrases]) => says(this.said, phrases))?.[0] ?? null;
   }

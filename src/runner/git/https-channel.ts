@@ -5,19 +5,19 @@ import { mostKept, openEnds, closeTimeoutMs, type Channel } from './channel.ts';
 import { getFollowing, refusal, smallBody, UnavailableError, type PublicHttps } from './public-https.ts';
 
 /*
- * A public repository over HTTPS, for a git that believes to speak over SSH. In version 2 of git's protocol both are the
- * same conversation: the other side says what it can do; then come requests, each of which stands for itself and ends
- * with a flush, and each gets one answer. Over HTTPS every request is a call of its own. Nothing in them is understood
- * here but where they end; what is answered is passed on as it comes, up to a limit.
+ * A public repository over HTTPS, for a git that believes to speak over SSH. In version 2 of git's protocol both are
+ * the same: the remote lists its capabilities; then each request is independent, ends with a flush, and gets one
+ * answer. Over HTTPS every request is a separate call. This code only finds the end of each request; answers are passed
+ * on as they come, up to a limit.
  */
 
 export interface HttpsRepository {
   url: string;
   https: PublicHttps;
-  /** So many bytes are taken from there in all. */
+  /** The most bytes from the remote in total. */
   mostBytes: number;
   signal: AbortSignal;
-  /** Hears why it came to nothing. */
+  /** Called with the reason of a failure. */
   onTrouble: (trouble: unknown) => void;
 }
 
@@ -33,13 +33,13 @@ export function openHttpsChannel(
   const { reads, writes, release } = openEnds(pipes);
   const fromGit = new Socket({ fd: reads, readable: true, writable: false });
   const toGit = new Socket({ fd: writes, readable: false, writable: true });
-  for (const end of [fromGit, toGit]) end.on('error', () => {}); // git is gone, and heard of elsewhere
+  for (const end of [fromGit, toGit]) end.on('error', () => {}); // git has ended, which is reported elsewhere
   const stop = new AbortController();
   const signal = AbortSignal.any([repository.signal, stop.signal]);
   const said = keepTail(mostKept);
   const over = converse(repository, fromGit, toGit, signal)
     .catch(async (error: unknown) => {
-      if (signal.aborted || toGit.destroyed) return; // nobody waits for it any more
+      if (signal.aborted || toGit.destroyed) return; // no caller waits for it any more
       repository.onTrouble(error);
       const words = Buffer.from(`https: ${error instanceof Error ? error.message : 'it failed'}\n`);
       said.add(words);
@@ -88,7 +88,9 @@ async function converse(
         await write(toGit, chunk, signal);
       }
     } catch (error) {
-      throw error instanceof UnavailableError ? error : new UnavailableError('its host broke off', false);
+      throw error instanceof UnavailableError
+        ? error
+        : new UnavailableError('its host closed the connection early', false);
     } finally {
       answer.destroy();
     }
@@ -97,7 +99,7 @@ async function converse(
 
 const serviceLine = '001e# service=git-upload-pack\n0000';
 
-/** What the other side can do, and where it really is: its own redirects count. */
+/** The remote's capabilities, and its final address after redirects. */
 async function greet(https: PublicHttps, url: URL, signal: AbortSignal): Promise<{ base: string; greeting: Buffer }> {
   const ending = '/info/refs?service=git-upload-pack';
   const asked = new URL(url.href.replace(/\/+$/, '') + ending);
@@ -114,7 +116,7 @@ async function greet(https: PublicHttps, url: URL, signal: AbortSignal): Promise
   return { base: at.href.slice(0, -ending.length), greeting: Buffer.from(greeting, 'latin1') };
 }
 
-/** Each with its flush. A flush alone is how git takes its leave. */
+/** Each request with its flush. A flush alone is how git ends. */
 async function* requestsOf(fromGit: Socket): AsyncGenerator<Buffer> {
   let held: Buffer = Buffer.alloc(0);
   let at = 0;
@@ -123,7 +125,7 @@ async function* requestsOf(fromGit: Socket): AsyncGenerator<Buffer> {
     if (held.length > mostOfRequest) throw new UnavailableError('the request for it is too long', true);
     while (held.length - at >= 4) {
       const length = Number.parseInt(held.toString('latin1', at, at + 4), 16);
-      if (!Number.isInteger(length)) throw new UnavailableError('what git says is not understood', true);
+      if (!Number.isInteger(length)) throw new UnavailableError('the request of git cannot be read', true);
       if (length >= 4 && held.length - at < length) break;
       at += Math.max(length, 4); // below four: a mark without content
       if (length !== 0) continue;
@@ -136,7 +138,7 @@ async function* requestsOf(fromGit: Socket): AsyncGenerator<Buffer> {
 }
 
 async function write(toGit: Socket, chunk: Buffer, signal: AbortSignal): Promise<void> {
-  if (toGit.destroyed) throw new Error('git is gone');
+  if (toGit.destroyed) throw new Error('git has ended');
   if (toGit.write(chunk)) return;
   const gone = new AbortController();
   const leave = (): void => gone.abort();

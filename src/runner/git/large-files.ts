@@ -14,18 +14,18 @@ import type { Session } from './session.ts';
 import { trimEnd } from './words.ts';
 
 /*
- * Git LFS: large files lie beside the repository, and in it there are pointers in their places.
+ * Git LFS: large files are stored beside the repository, which holds pointers in their places.
  *
- * They are found in the new work tree by what the repository's attributes say, in the session that wrote it. What they
- * stand for is kept beside the mirror, each file under its SHA-256, which is checked on the way in; and from there put in
- * place in a session again. Where the host gives nothing out, pointers stay pointers, and whoever builds is told.
+ * The pointers are found in the new work tree by the repository's attributes, in the session that wrote it. The files
+ * are stored beside the mirror, each under its SHA-256, which is checked on arrival. From there a session puts them in
+ * place. If the host does not deliver a file, its pointer stays, and the build's log says so.
  */
 
 const findProgram = readFileSync(new URL('large-pointers.pl', import.meta.url), 'utf8');
 const placeProgram = readFileSync(new URL('large-place.pl', import.meta.url), 'utf8');
 const mostOfPointers = 8 * 1024 * 1024;
 
-/** The pointers in the work tree that the session is for, and whether these are all. */
+/** The pointers in the session's work tree, and whether these are all. */
 export async function findPointers({ directory, run }: Session): Promise<{ pointers: Pointer[]; areAll: boolean }> {
   const list = [...git, '--git-dir=.git', '--work-tree=.', 'ls-files', '-z', '--', ':(attr:filter=lfs)'];
   const script = 'cd "$1" && program=$2 && shift 2 && ("$@" || echo failed >&2) | perl -e "$program"';
@@ -42,19 +42,19 @@ export async function findPointers({ directory, run }: Session): Promise<{ point
   return { pointers, areAll: status === 0 && stderr.length === 0 && !truncated };
 }
 
-/** A work tree with pointers in it. */
+/** A work tree that contains pointers. */
 export interface PointedTree {
   source: Source;
   pointers: readonly Pointer[];
 }
 
-/** What became of a tree's pointers: the directory to place them from, and why some are not there. */
+/** The result for a tree's pointers: the directory to place files from, and why some are missing. */
 export interface LargeFiles {
   objects: string | undefined;
   miss: { sentence: string; isLasting: boolean } | undefined;
 }
 
-/** Brings what the pointers stand for into a new directory, for a session to place it. */
+/** Brings the files of the pointers into a new directory, from which a session places them. */
 export async function bringLargeFiles(
   services: GitServices,
   { source, pointers }: PointedTree,
@@ -89,7 +89,10 @@ export async function bringLargeFiles(
   };
 }
 
-/** Over SSH alone where the host can, else from where it says, over HTTPS; what is public is asked there at once. */
+/**
+ * Over SSH where the host supports it, else over HTTPS from the address that the host names; a public repository
+ * directly.
+ */
 async function fetchMissing(
   services: GitServices,
   source: Source,
@@ -116,7 +119,7 @@ function unlessFull(error: unknown): never {
 
 function asMiss(error: unknown): UnavailableError {
   if (error instanceof UnavailableError) return error;
-  // The host could not be reached for this alone: the commit itself is here.
+  // The host could not be reached for these files only: the commit itself is here.
   if (error instanceof FetchError) return new UnavailableError(trimEnd(error.message, '.'), false);
   return unlessFull(error);
 }
@@ -137,7 +140,7 @@ async function namesIn(folder: string): Promise<Set<string>> {
   return new Set(await readdir(folder).catch(() => []));
 }
 
-/** Copies, so that nobody but the runner ever has a way to what is kept. */
+/** Copies, so that only the runner ever has access to the stored files. */
 async function layOut(
   { sessions }: GitServices,
   kept: string,
@@ -157,13 +160,13 @@ async function layOut(
   for (const path of [...names, 'list', '.']) await lchown(join(objects, path), uid, gid);
 }
 
-/** In a session that sees the tree and the objects. */
+/** Runs in a session that sees the tree and the objects. */
 export async function placeLargeFiles({ run }: Session, tree: string, objects: string): Promise<void> {
   const { status, stderr } = await run(['perl', '-e', placeProgram, '--', tree, objects]);
-  if (status !== 0) throw new Error(`large files could not be put in their places: ${stderr.toString()}`);
+  if (status !== 0) throw new Error(`large files could not be moved into their places: ${stderr.toString()}`);
 }
 
-/** Those that no checkout needed for so long go, and with them what broken downloads left. */
+/** Removes files that no checkout needed for this long, and the remains of broken downloads. */
 export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
   const kept = join(mirrorFolder, 'lfs');
   for (const name of await namesIn(kept)) {

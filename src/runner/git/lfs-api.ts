@@ -3,8 +3,8 @@ import { keepLargeFile, type LargeFileStore, type Pointer } from './lfs-store.ts
 import { getFollowing, refusal, smallBody, UnavailableError, type PublicHttps } from './public-https.ts';
 
 /*
- * The batch API of Git LFS: one is told where each file can be had, and gets it from there. Nothing that the other side
- * says is shown to anybody; a file counts only if it has the size and the SHA-256 of its pointer.
+ * The batch API of Git LFS: the host names an address for each file, and the file is downloaded from there. No text of
+ * the host is shown to users; a file counts only if it has the size and the SHA-256 of its pointer.
  */
 
 const json = 'application/vnd.git-lfs+json';
@@ -12,7 +12,7 @@ const atOnce = 100;
 const sideBySide = 4;
 const mostOfAnswer = 1024 * 1024;
 
-/** Downloads what it can into the folder; answers why something is missing, if something is. */
+/** Downloads files into the folder; returns why some are missing, if any are. */
 export async function downloadLargeFiles(
   https: PublicHttps,
   place: LfsPlace,
@@ -34,7 +34,7 @@ export async function downloadLargeFiles(
           if (!(error instanceof UnavailableError)) throw error;
           if (trouble === undefined || trouble.isLasting) trouble = error;
         }
-        if (trouble?.isLasting === false) return; // the host is in trouble: so it would be for the others
+        if (trouble?.isLasting === false) return; // the host has a problem, which would affect the other files too
       }
     };
     const ends = await Promise.allSettled(Array.from({ length: sideBySide }, work));
@@ -80,7 +80,7 @@ function sourcesIn(text: string): Map<string, LfsPlace> {
       if (typeof oid === 'string' && url !== null) sources.set(oid, { url, headers: headersIn(header) });
     }
   } catch {
-    throw new UnavailableError('its host does not speak the language of Git LFS', true);
+    throw new UnavailableError('its host does not speak the Git LFS protocol', true);
   }
   return sources;
 }
@@ -91,7 +91,7 @@ async function download(https: PublicHttps, from: LfsPlace, pointer: Pointer, st
     await keepLargeFile(store, pointer, answer as AsyncIterable<Buffer>);
   } catch (error) {
     const isCut = error instanceof Error && 'code' in error && cut.has(String(error.code));
-    throw isCut && !store.signal.aborted ? new UnavailableError('its host broke off', false) : error;
+    throw isCut && !store.signal.aborted ? new UnavailableError('its host closed the connection early', false) : error;
   } finally {
     answer.destroy();
   }

@@ -2,21 +2,21 @@ import { run } from '../../lib/processes.ts';
 import type { RepositoryAddress } from './repository-url.ts';
 import { quoted, type SshRemote } from './ssh-channel.ts';
 
-/** Where the files of a repository lie, and what to show there. */
+/** The address of a repository's large files, and the headers for it. */
 export interface LfsPlace {
   url: URL;
-  /** Whatever the host has given out for this: secrets. */
+  /** The headers that the host issued for this: secrets. */
   headers: Record<string, string>;
 }
 
 const longestMs = 30_000;
 
-/** What is public says so by its address. */
+/** For a public repository the address follows from its own. */
 export function publicLfsPlace({ url }: RepositoryAddress): LfsPlace {
   return { url: new URL(`${url.replace(/(\.git)?$/, '.git')}/info/lfs`), headers: {} };
 }
 
-/** A host is asked over SSH where the files are; undefined when it does not say. */
+/** Asks a host over SSH for the address; undefined when it has none. */
 export async function askForLfsPlace(remote: SshRemote, signal: AbortSignal): Promise<LfsPlace | undefined> {
   const command = `git-lfs-authenticate ${quoted(remote.path)} download`;
   const env = { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8' };
@@ -37,7 +37,7 @@ function placeIn(text: string): LfsPlace | undefined {
   }
 }
 
-/** What makes the call itself is not theirs to say. */
+/** Headers that the host must not set. */
 const ours = new Set([
   'host',
   'connection',

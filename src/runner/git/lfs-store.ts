@@ -6,21 +6,21 @@ import { pipeline } from 'node:stream/promises';
 import { randomName } from '../../lib/random-name.ts';
 import { UnavailableError } from './public-https.ts';
 
-/** A file that Git LFS keeps elsewhere, and the path that has a pointer in its place. */
+/** A file that Git LFS stores elsewhere, and the path of its pointer. */
 export interface Pointer {
   oid: string;
   size: number;
   path: string;
 }
 
-/** Where what was fetched is kept. */
+/** The folder of downloaded files. */
 export interface LargeFileStore {
   folder: string;
   takeRoom: (bytes: number) => Promise<void>;
   signal: AbortSignal;
 }
 
-/** Keeps a file under its SHA-256, if it has that and its size; otherwise nothing stays of it. */
+/** Stores a file under its SHA-256, if it has that hash and its size; otherwise removes it. */
 export async function keepLargeFile(
   { folder, takeRoom, signal }: LargeFileStore,
   { oid, size }: Pointer,
@@ -28,7 +28,7 @@ export async function keepLargeFile(
 ): Promise<void> {
   const part = join(folder, `${randomName()}.part`);
   const hash = createHash('sha256');
-  const wrong = new UnavailableError('what its host gives out is not what the pointer stands for', true);
+  const wrong = new UnavailableError('the content from its host does not match the pointer', true);
   async function* checked(): AsyncGenerator<Buffer> {
     let left = size;
     for await (const chunk of chunks) {
@@ -38,7 +38,7 @@ export async function keepLargeFile(
       hash.update(chunk);
       yield chunk;
     }
-    if (left > 0) throw new UnavailableError('its host broke off', false);
+    if (left > 0) throw new UnavailableError('its host closed the connection early', false);
   }
   try {
     await pipeline(checked, createWriteStream(part, { flags: 'wx', mode: 0o444 }), { signal });

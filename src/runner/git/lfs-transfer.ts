@@ -6,19 +6,19 @@ import { refusal, UnavailableError } from './public-https.ts';
 import { quoted, type SshRemote } from './ssh-channel.ts';
 
 /*
- * Git LFS over SSH alone: `git-lfs-transfer` on the other side gives the files out itself. Both sides speak in packets, as
- * git does: four hexadecimal digits of length, then the content; 0000 ends a message, 0001 parts it.
+ * Git LFS over SSH only: `git-lfs-transfer` on the host sends the files itself. Both sides send packets, as git does:
+ * four hexadecimal digits of length, then the content; 0000 ends a message, 0001 separates its parts.
  */
 
 const greetingMs = 30_000;
 const atOnce = 100;
 const longestPacket = 65_520;
-/** Of what is said besides files; more is nobody's answer. */
+/** The most bytes besides files; no valid answer has more. */
 const mostOfWords = 1024 * 1024;
 
 /**
- * Fetches what it can over a connection. False when the host has no such command; else why something is missing, or
- * undefined when nothing is.
+ * Fetches files over a connection. False when the host has no such command; else why some are missing, or undefined
+ * when none are.
  */
 export async function transferLargeFiles(
   { ssh, destination, path }: SshRemote,
@@ -33,7 +33,7 @@ export async function transferLargeFiles(
   });
   const kill = (): void => killGroup(child.pid, 'SIGKILL');
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()).once('error', () => resolve()));
-  child.stdin.on('error', () => {}); // heard of where nothing comes any more
+  child.stdin.on('error', () => {}); // noticed when the output ends
   store.signal.addEventListener('abort', kill, { once: true });
   const timeout = setTimeout(kill, greetingMs);
   try {
@@ -48,7 +48,7 @@ export async function transferLargeFiles(
     store.signal.removeEventListener('abort', kill);
     kill();
     await ended;
-    // What was sent and not read would hold them open.
+    // Unread bytes would hold them open.
     child.stdin.destroy();
     child.stdout.destroy();
   }
@@ -80,22 +80,22 @@ async function fetchAll(
         trouble ??= error;
         continue;
       }
-      // One that is not what it should be ends the conversation: nobody knows where the next message would begin.
+      // A wrong file ends the conversation: the beginning of the next message is unknown.
       await keepLargeFile(store, pointer, talk.bytes());
     }
   }
   return trouble;
 }
 
-/** The other side has answered, and said no. */
+/** The host answered with a refusal. */
 class RefusedError extends UnavailableError {}
 
 interface Conversation {
-  /** Sends a message, and reads the head of the answer; throws where that says no. */
+  /** Sends a message, and reads the head of the answer; throws if it is a refusal. */
   ask(command: readonly string[], lines?: readonly string[]): Promise<void>;
   /** The lines of the rest of the answer. */
   words(): Promise<string[]>;
-  /** The rest of the answer as it is. */
+  /** The rest of the answer as bytes. */
   bytes(): AsyncGenerator<Buffer>;
 }
 
@@ -104,7 +104,7 @@ function conversation(from: Readable, to: Writable): Conversation {
   let isOver = false; // the answer has ended with its head
   const next = async (): Promise<Buffer | 'end' | 'part'> => {
     const { value, done } = await packets.next();
-    if (done) throw new UnavailableError('its host broke off', false);
+    if (done) throw new UnavailableError('its host closed the connection early', false);
     return value;
   };
   async function* rest(): AsyncGenerator<Buffer> {
@@ -116,7 +116,7 @@ function conversation(from: Readable, to: Writable): Conversation {
     let left = mostOfWords;
     for await (const line of rest()) {
       left -= line.length + 1;
-      if (left < 0) throw new UnavailableError('its host says more than it should', true);
+      if (left < 0) throw new UnavailableError('its host sends more than expected', true);
       lines.push(line.toString().replace(/\n$/, ''));
     }
     return lines;
@@ -135,7 +135,7 @@ function conversation(from: Readable, to: Writable): Conversation {
         isOver = said === 'end';
         if (typeof said === 'string') break;
         left -= said.length + 1;
-        if (left < 0) throw new UnavailableError('its host says more than it should', true);
+        if (left < 0) throw new UnavailableError('its host sends more than expected', true);
         status ||= Number(/^status (\d{3})\n?$/.exec(said.toString('latin1'))?.[1] ?? 0);
       }
       if (status >= 200 && status < 300) {
@@ -163,7 +163,7 @@ async function* packetsOf(from: Readable): AsyncGenerator<Buffer | 'end' | 'part
       const digits = held.toString('latin1', at, at + 4);
       const length = /^[0-9a-fA-F]{4}$/.test(digits) ? Number.parseInt(digits, 16) : longestPacket + 1;
       if (length > longestPacket || length === 2 || length === 3) {
-        throw new UnavailableError('its host does not speak the language of Git LFS', true);
+        throw new UnavailableError('its host does not speak the Git LFS protocol', true);
       }
       if (length >= 4 && held.length - at < length) break;
       yield length === 0 ? 'end' : length === 1 ? 'part' : Buffer.from(held.subarray(at + 4, at + length));

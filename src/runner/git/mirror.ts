@@ -13,19 +13,19 @@ import type { Sessions } from './sessions.ts';
 import type { OpenChannel, Service } from './channel.ts';
 
 /*
- * One mirror: a bare repository that follows one remote, in a folder of its own.
+ * One mirror: a bare repository that follows one remote, in its own folder.
  *
  *   lock             held while the mirror is written (exclusive) or its files are shared with a checkout (shared);
- *                    its time of change says when the mirror was last used
- *   repository.git   what the remote has. Branches and tags follow it, objects are never thrown away: what was
- *                    built once can be built again after the remote overwrote or deleted its branch
- *   writing          is there while somebody writes; found by the next one, it means that the writer died
+ *                    its change time is the last use of the mirror
+ *   repository.git   the copy of the remote. Branches and tags follow the remote, but objects are never removed: a
+ *                    built commit can be built again after the remote overwrote or deleted its branch
+ *   writing          exists while a process writes; if the next writer finds it, the last writer died
  *
- * Reading needs no lock: git reads well beside a fetch. When the mirror is replaced or collected in
- * that very moment, the reader fails and comes back as one who fetches.
+ * Reading needs no lock: git can read during a fetch. If the mirror is replaced or removed at that moment, the reader
+ * fails and then fetches.
  *
- * What is in repository.git was written by a git that may have been misled. So it is touched in sessions alone, and the
- * runner's own process, which may be root, goes in there for nothing but the packs that a checkout shares.
+ * repository.git was written by a git that a hostile repository may have misled. So only sessions touch it. The
+ * runner's own process, which may be root, only opens the packs in it that a checkout shares.
  */
 
 export interface Mirror {
@@ -34,18 +34,18 @@ export interface Mirror {
 }
 
 export interface Remote {
-  /** As git is told it; `open` leads there. */
+  /** The URL for git; `open` connects to it. */
   url: string;
   open: OpenChannel;
   narrator: Narrator;
   signal: AbortSignal;
   longestSilenceMs: number;
-  /** The error for what went wrong there, with words for this remote. */
+  /** The error for a failure, in words for this remote. */
   failure(kind: RemoteFailure): FetchError;
 }
 
 const branches = 'refs/heads';
-/** Where HEAD points while the default branch is not known; no remote's branch is called so by accident. */
+/** The target of HEAD while the default branch is unknown; no remote has a branch of this name by accident. */
 const nobodysBranch = `${branches}/headrace`;
 const everything = ['+refs/heads/*:refs/heads/*', '+refs/tags/*:refs/tags/*', `+HEAD*:${remoteHead}*`];
 
@@ -53,7 +53,7 @@ export function mirrorAt(folder: string): Mirror {
   return { folder, gitDir: join(folder, 'repository.git') };
 }
 
-/** Runs `work` while nobody else writes to the mirror. */
+/** Runs `work` while no other process writes to the mirror. */
 export async function whileLocked<T>(
   mirror: Mirror,
   narrator: Narrator,
@@ -85,13 +85,12 @@ export async function whileSharing<T>(mirror: Mirror, signal: AbortSignal, work:
 /** The age of a mirror counts from here, see collect.ts. */
 export async function noteUse(mirror: Mirror): Promise<void> {
   const now = new Date();
-  await utimes(join(mirror.folder, 'lock'), now, now).catch(() => {}); // collected meanwhile: nothing to note
+  await utimes(join(mirror.folder, 'lock'), now, now).catch(() => {}); // removed meanwhile: nothing to note
 }
 
 /**
- * Opens a session that writes to the mirror, which is made when it is missing; the caller holds the lock. `write` is
- * what it is for; what it answers, `read` may look at afterwards in the same session. When `write` fails, nothing stays
- * of what it began.
+ * Opens a session that writes to the mirror, which is created if it is missing; the caller holds the lock. `write` does
+ * the writing, and `read` gets its result in the same session. When `write` fails, all its changes are removed.
  */
 export async function writeTo<W, T>(
   sessions: Sessions,
@@ -116,20 +115,20 @@ export async function writeTo<W, T>(
   } catch (error) {
     if (!isWritten) {
       const gone = isNew ? removeTree(mirror.gitDir) : cleanUp(mirror);
-      await gone.then(() => rm(marker)).catch(() => {}); // then the marker stays, and the next one tries again
+      await gone.then(() => rm(marker)).catch(() => {}); // otherwise the marker stays, and the next writer tries again
     }
     throw error;
   }
 }
 
-/** Brings every branch and tag up to date, and the mirror's HEAD, which is the remote's default branch. */
+/** Updates every branch and tag, and the mirror's HEAD, which is the remote's default branch. */
 export async function update(session: Session, remote: Remote): Promise<void> {
   await fetchInto(session, remote, everything, '--prune');
   await followHead(session, remote);
 }
 
 /**
- * A fetch tells which commit the remote's HEAD is, not which branch. Mostly one branch alone ends in that commit; where
+ * A fetch tells the commit of the remote's HEAD, not its branch. Mostly only one branch ends in that commit; where
  * several do, the remote is asked.
  */
 async function followHead(session: Session, remote: Remote): Promise<void> {
@@ -148,7 +147,10 @@ async function askForHead(session: Session, remote: Remote): Promise<string | un
   return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(asked.stdout.toString().slice(0, 4096))?.[1];
 }
 
-/** Fetches everything anew. The old mirror goes when the new one is whole: the trouble may lie elsewhere. */
+/**
+ * Fetches everything again. The old mirror is removed when the new one is complete, because the cause may lie
+ * elsewhere.
+ */
 export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote): Promise<void> {
   remote.narrator.line('The copy of the repository on this runner is damaged. Fetching all of it anew.');
   const fresh = join(mirror.folder, 'fresh.git');
@@ -165,7 +167,7 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
   } catch (error) {
     await removeTree(fresh);
     await rm(marker);
-    // What also happens to an empty mirror is the other side's doing.
+    // A failure that an empty mirror has too is caused by the remote.
     throw error instanceof GitError && error.mayBeDamage ? remote.failure('remote_failed') : error;
   }
   if (await isThere(mirror.gitDir)) await rename(mirror.gitDir, broken);
@@ -174,7 +176,7 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
   await rm(marker);
 }
 
-/** Asks for one commit that no branch or tag leads to, or for a ref that is neither. False when the remote does not give it. */
+/** Requests a commit that no branch or tag reaches, or a special ref. False when the remote does not have it. */
 export async function fetchSpecial(session: Session, remote: Remote, what: string): Promise<boolean> {
   try {
     await fetchInto(session, remote, [`+${what}:${specialRef}`]);
@@ -214,7 +216,7 @@ export async function talk(session: Session, remote: Remote, service: Service, a
   } catch (error) {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
   } finally {
-    await heard.flush().catch(() => {}); // a log that takes nothing any more ends the work by other ways
+    await heard.flush().catch(() => {}); // a log that accepts no more output ends the job elsewhere
   }
 }
 
@@ -222,9 +224,9 @@ export async function talk(session: Session, remote: Remote, service: Service, a
 const unfinished = ['*.lock', 'tmp_*', '*.keep'];
 
 /**
- * Under the lock nobody else writes, so whatever locks and temporary files there are belong to nobody. What ran in the
- * session is dead by then, so `find`, which follows no link, meets nobody who could put one in its way. It is not done in
- * a session: to open one takes room on the disk, and this is what makes room on a full one.
+ * Under the lock no other process writes, so all lock and temporary files here are left over. The processes of the
+ * session have ended, so none of them can put a link in the way of `find`, which follows none. This does not run in a
+ * session: opening one needs room on the disk, and this makes room on a full one.
  */
 async function cleanUp(mirror: Mirror): Promise<void> {
   await Promise.all(['fresh.git', 'broken.git'].map((name) => removeTree(join(mirror.folder, name))));
@@ -232,10 +234,10 @@ async function cleanUp(mirror: Mirror): Promise<void> {
   const names = unfinished.flatMap((name) => ['-o', '-name', name]).slice(1);
   const how = ['-P', mirror.gitDir, '-xdev', '-type', 'f', '(', ...names, ')', '-delete'];
   const { status, stderr } = await run('find', how, { maxOutput: 2000 });
-  if (status !== 0) throw new Error(`what git left in ${mirror.gitDir} was not removed: ${stderr.toString().trim()}`);
+  if (status !== 0) throw new Error(`cleanup of ${mirror.gitDir} failed: ${stderr.toString().trim()}`);
 }
 
-/** For a start: removes what writers left that died, in mirrors that nobody uses. */
+/** At the start: removes the files of writers that died, in mirrors that are not in use. */
 export async function sweepMirrors(dir: string, log: (message: string) => void): Promise<void> {
   const root = join(dir, 'mirrors');
   for (const project of await namesIn(root)) {
@@ -262,7 +264,7 @@ export async function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch(() => []);
 }
 
-/** True when it was made just now. */
+/** True when it was created just now. */
 async function makeFolder(path: string, owner: Sessions['owner']): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -275,8 +277,8 @@ async function makeFolder(path: string, owner: Sessions['owner']): Promise<boole
 }
 
 /**
- * The files of the mirror's packs, for who holds the lock: nobody writes then. Files that are not what they should be
- * are left out, and so is everything when a directory on the way is a link.
+ * The files of the mirror's packs, for the holder of the lock, so no process writes. Files of a wrong type are left
+ * out, and all of them when a directory on the way is a link.
  */
 export async function packsOf(mirror: Mirror): Promise<string[]> {
   const folders = [mirror.gitDir, join(mirror.gitDir, 'objects'), join(mirror.gitDir, 'objects', 'pack')];
@@ -289,7 +291,7 @@ export async function packsOf(mirror: Mirror): Promise<string[]> {
   return packs;
 }
 
-/** By its own name: links are not followed. */
+/** Links are not followed. */
 export async function isThere(path: string, kind?: 'file' | 'directory'): Promise<boolean> {
   const found = await lstat(path).catch(() => undefined);
   if (found === undefined || kind === undefined) return found !== undefined;

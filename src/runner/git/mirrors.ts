@@ -3,6 +3,8 @@ import { totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
+import { mostOpenFiles } from '../../lib/descriptors.ts';
+import { openSlots } from '../../lib/slots.ts';
 import { outsideJudge } from '../../lib/public-addresses.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
@@ -10,6 +12,7 @@ import { collect, forget, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
+import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
 import { look, type Looked, type LookRequest } from './look.ts';
 import { namesIn } from './mirror.ts';
 import type { GitServices } from './obtain.ts';
@@ -21,17 +24,17 @@ import { openSessions } from './sessions.ts';
 export interface MirrorsOptions {
   /** The runner's folder for mirrors, known host keys and sockets. Several processes may share it. */
   dir: string;
-  /** Where git works: for it alone, without a network. */
+  /** The sandboxes for git, which have no network. */
   sandboxes: Sandboxes;
-  /** How those sandboxes were opened. */
+  /** The isolation of those sandboxes. */
   isolation?: 'required' | 'off';
   /** HEADRACE_SSH_CONFIG: an OpenSSH client configuration for every connection. */
   sshConfig?: string | undefined;
-  /** How long ssh may take to connect and to shake hands; a whole way over jump hosts gets three times that. */
+  /** How long ssh may take to connect and to authenticate; a route over jump hosts gets three times that. */
   connectSeconds?: number;
-  /** How long a connection is used for what comes: so long, and no longer, may a key work that was taken away. */
+  /** How long a connection is reused; a removed key may work that long, and no longer. */
   connectionMs?: number;
-  /** How long a host may be silent in the middle of a transfer. */
+  /** How long a host may be silent during a transfer. */
   longestSilenceMs?: number;
   /** HEADRACE_FETCH_TIMEOUT: how long a fetch or a checkout may take. */
   timeoutMs?: number;
@@ -39,41 +42,63 @@ export interface MirrorsOptions {
   checkoutBytes?: number;
   /** How much memory git may have for one repository. */
   memoryBytes?: number;
-  /** Private ranges that may be called for public submodules all the same. */
+  /** Private ranges that may be called for public submodules. */
   allowedAddresses?: readonly string[];
-  /** Other rules for what is public, and whom to trust there. */
+  /** Other rules for public addresses and trusted certificates. */
   https?: Partial<PublicHttpsOptions>;
-  /** Resolves when so much more may be written to the disk. */
+  /** Resolves when this many more bytes may be written to the disk. */
   takeRoom?: (bytes: number) => Promise<void>;
-  /** What is fetched stays above its reserve. */
+  /** Fetched data stays above its reserve. */
   disk?: Pick<DiskReserve, 'room'>;
   log?: (message: string) => void;
 }
 
 /** Everything the runner does with git. */
 export interface Mirrors {
-  /** Finds a commit and tells all about it. Throws FetchError for what a person can put right. */
+  /** Finds a commit and its metadata. Throws FetchError for a problem that a person can fix. */
   fetch(request: FetchRequest): Promise<FetchedCommit>;
-  /** Makes a work tree of a commit, and answers what it lacks. Throws FetchError likewise, when the commit has to be fetched for it. */
+  /**
+   * Makes a work tree of a commit, and returns what it lacks. If the commit must be fetched, throws FetchError
+   * likewise.
+   */
   checkout(request: CheckoutRequest): Promise<Misses>;
-  /** Looks at a repository, and keeps nothing of it. Throws FetchError likewise. */
+  /** Checks a repository without keeping any of it. Throws FetchError likewise. */
   look(request: LookRequest): Promise<Looked>;
+  /** Lists the branches and tags of a repository, over a connection that is kept. Throws FetchError likewise. */
+  listRefs(request: ListRequest): Promise<Listed>;
   /** Pushes a commit to another repository, never by force. */
   push(request: PushRequest): Promise<PushOutcome>;
-  /** The projects that something is kept of. */
+  /** The projects that have stored data. */
   projects(): Promise<string[]>;
-  /** Removes what is kept of a project. What is in use at the moment stays, for the next time. */
+  /** Removes the stored data of a project. Data in use stays until the next time. */
   forget(projectId: string): Promise<void>;
-  /** Removes mirrors that were not used for so long (default: 30 days). */
+  /** Removes mirrors that were unused for this long (default: 30 days). */
   collect(unusedForMs?: number, signal?: AbortSignal): Promise<Collected>;
-  /** Ends all connections. Work that is still going on should be cancelled before. */
+  /** Ends all connections. Running work should be cancelled first. */
   close(): Promise<void>;
 }
+
+/**
+ * Connections for polls are kept between polls, at most this long: until then a key that was removed at the host still
+ * reads names and SHAs, but never a commit, which is fetched over a separate connection.
+ */
+const lookConnectionMs = 15 * 60 * 1000;
+/**
+ * Uses a key exchange at a tenth of the cost: there are many of these, and a recording of their traffic is worth
+ * little.
+ */
+const lookDefaults = ['KexAlgorithms -sntrup761*'];
+/** The memory of one connection's ssh. */
+const connectionBytes = 3 * 1024 ** 2;
+const mostKept = 2000;
+/** So many looks are made at one host at a time, and so many of them may be connecting: an sshd refuses those that are too many. */
+const mostAtHost = 16;
+const mostConnecting = 4;
 
 const month = 30 * 24 * 3600 * 1000;
 const gibibyte = 1024 ** 3;
 
-/** git starts a handful of processes, and as many threads as there are cores in some of them. */
+/** git starts a few processes, some with as many threads as there are cores. */
 const mostProcesses = 256;
 
 export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
@@ -87,6 +112,18 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const run = await openRunFolder(dir);
   const folder = run.path;
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs });
+  const lookFolder = join(folder, 'looks');
+  await mkdir(lookFolder, { mode: 0o700 });
+  const looks = {
+    connections: await openConnections({
+      ...{ dir, folder: lookFolder, sshConfig, connectSeconds },
+      connectionMs: lookConnectionMs,
+      defaults: lookDefaults,
+    }),
+    asking: openSlots(mostAtHost),
+    connecting: openSlots(mostConnecting),
+    mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
+  };
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const sessions = openSessions({ sandboxes, isolation, folder, limits, disk: options.disk });
   const https = openPublicHttps({
@@ -110,12 +147,13 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     fetch: (request) => fetch(services, cache, request),
     checkout: (request) => checkout(services, request),
     look: (request) => look(services, request),
+    listRefs: (request) => listRefs(looks, request),
     push: (request) => push(services, request),
     projects: () => namesIn(join(dir, 'mirrors')),
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {
-      await Promise.all([connections.close(), sessions.close()]);
+      await Promise.all([connections.close(), looks.connections.close(), sessions.close()]);
       await run.close();
     },
   };

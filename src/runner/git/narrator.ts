@@ -1,9 +1,9 @@
-/** Takes text for a log, piece by piece, as it comes. What it answers is settled when there is room for more. */
+/** Takes text for a log, piece by piece. The result settles when there is room for more. */
 export type Say = (text: Buffer | string) => void | Promise<void>;
 
-/** Lays our own sentences between the output of programs, each on a line of its own. */
+/** Puts our own sentences between the output of programs, each on a separate line. */
 export interface Narrator {
-  /** Who passes a program's output on must wait for the answer, or the log of a flood piles up in memory. */
+  /** A caller that passes on a program's output must await this, because otherwise long output piles up in memory. */
   output: (chunk: Buffer) => Promise<void>;
   line: (sentence: string) => void;
 }
@@ -17,7 +17,7 @@ export function narrate(say: Say): Narrator {
   };
   return {
     output: tell,
-    // A log that takes nothing any more ends the work by other ways.
+    // A log that accepts no more output ends the job elsewhere.
     line: (sentence) => void tell(`${atLineStart ? '' : '\n'}${sentence}\n`).catch(() => {}),
   };
 }

@@ -17,25 +17,27 @@ import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
 
-/** What all work on mirrors shares. */
+/** The services for all work on mirrors. */
 export interface GitServices {
   dir: string;
   connections: Connections;
   sessions: Sessions;
   longestSilenceMs: number;
-  /** How long a fetch or a checkout may take in all. */
+  /** How long a fetch or a checkout may take in total. */
   timeoutMs: number;
   /** How large a checkout may be. */
   checkoutBytes: number;
   https: PublicHttps;
-  /** Resolves when so much more may be written to the disk. */
+  /** Resolves when this many more bytes may be written to the disk. */
   takeRoom: (bytes: number) => Promise<void>;
 }
 
-/** The key itself, in OpenSSH's format and without a passphrase; or where to get it once a connection needs it. */
+/**
+ * The key itself, in OpenSSH's format and without a passphrase; or a function that gets it when a connection needs it.
+ */
 export type KeySource = string | (() => Promise<string>);
 
-/** A repository as one project reaches it. */
+/** A project's repository. */
 export interface Source {
   projectId: string;
   address: RepositoryAddress;
@@ -67,13 +69,15 @@ export function sourceOf(request: SourceRequest): Source {
   return { projectId, address, privateKey, narrator: narrate(say), signal };
 }
 
-/** A project whose address changes gets another mirror: nothing of the old repository is found in the new one. */
+/**
+ * A project whose address changes gets another mirror, so that nothing of the old repository is found in the new one.
+ */
 export function mirrorOf(services: GitServices, source: Source): Mirror {
   const name = createHash('sha256').update(source.address.url).digest('hex').slice(0, 16);
   return mirrorAt(join(services.dir, 'mirrors', source.projectId, name));
 }
 
-/** What went wrong with a source, in words. Where no connection was needed, the key is not known, nor of interest. */
+/** The failure of a source, in words. If no connection was opened, the key is neither known nor relevant. */
 export function reason({ projectId, address, privateKey }: Source, kind: RemoteFailure): FetchError {
   const fingerprint = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).fingerprint : '';
   return new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));
@@ -112,14 +116,14 @@ export async function connected<T>(
   return connections.use(known, (ssh) => work(ssh, known));
 }
 
-/** What is public is asked for over HTTPS, and without the project's key. */
+/** A public repository is requested over HTTPS, and without the project's key. */
 function publicRemote({ https, checkoutBytes, longestSilenceMs }: GitServices, source: Source): Remote {
   const { address, narrator, signal } = source;
   let trouble: unknown;
   const onTrouble = (error: unknown): void => void (trouble ??= error);
   const repository = { url: address.url, https, mostBytes: checkoutBytes, signal, onTrouble };
   return {
-    url: `${address.host}:${address.path}`, // so that git speaks as it does over SSH, and says where to
+    url: `${address.host}:${address.path}`, // so that git speaks as it does over SSH, and names the remote
     open: (pipes, _service, hear) => openHttpsChannel(pipes, repository, hear),
     narrator,
     signal,
@@ -131,12 +135,12 @@ function publicRemote({ https, checkoutBytes, longestSilenceMs }: GitServices, s
   };
 }
 
-/** What is done with a commit that was found, in the session that found it. */
+/** Uses a commit in the session that found it. */
 export type Use<T> = (session: Session, found: Found) => Promise<T>;
 
 /**
- * Finds what is wanted. A full SHA that the mirror has costs no connection; everything else asks the remote for
- * its current branches and tags, once. A damaged mirror is a GitError, for `withRepair` to meet.
+ * Finds the wanted commit. A full SHA that the mirror has needs no connection; everything else asks the remote for its
+ * current branches and tags, once. A damaged mirror is a GitError, which `withRepair` handles.
  */
 export async function obtain<T>(services: GitServices, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
   const mirror = mirrorOf(services, source);
@@ -150,14 +154,14 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
   }
   return whileLocked(mirror, narrator, signal, async () => {
     await noteUse(mirror);
-    // Not before: who waited long would come with a connection that has been open for as long.
+    // Only now, because the connection would get old while this waits for the lock.
     return reach(services, source, (remote) =>
       writeTo(services.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use),
     );
   });
 }
 
-/** Brings the mirror up to date, and finds what is wanted in it. */
+/** Updates the mirror, and finds the wanted commit in it. */
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
   let found = wanted.special === undefined ? await lookUp(session, wanted.places) : [];
@@ -174,13 +178,15 @@ async function bring(session: Session, remote: Remote, source: Source, wanted: W
   return chosen;
 }
 
-/** What is asked for beside branches and tags while the commit is not there: the ref that leads to it, then itself. */
+/**
+ * The refs to request besides branches and tags while the commit is missing: the ref that reaches it, then the commit.
+ */
 function specialsOf({ special, by, fullSha }: WantedRef): string[] {
   const ref = special ?? (by !== undefined && !isBranchOrTag(by) ? by : undefined);
   return [ref, special === undefined ? fullSha : undefined].filter((what) => what !== undefined);
 }
 
-/** Whether the branch or tag that a commit was told of with leads to it, as far as the mirror knows. */
+/** Whether the branch or tag that came with a commit reaches it, as far as the mirror knows. */
 async function isLedTo(session: Session, { by }: WantedRef, sha: string): Promise<boolean> {
   if (by === undefined || !isBranchOrTag(by)) return true;
   const [tip] = await lookUp(session, [{ kind: 'other', name: by }]);
@@ -201,14 +207,14 @@ async function ifKnown<T>(
       return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
     };
     const found = await look().catch((error: unknown) => {
-      if (error instanceof GitError) return undefined; // the fetch that follows meets the damage
+      if (error instanceof GitError) return undefined; // the following fetch handles the damage
       throw error;
     });
     return found === undefined ? undefined : { result: await use(session, found) };
   });
 }
 
-/** Names come before abbreviations, as git has it; but a name for two different commits is nobody's choice. */
+/** Names come before abbreviations, as in git; but a name for two different commits is ambiguous. */
 function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
   const [first, second] = found.filter(({ place }) => place.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {
@@ -247,7 +253,7 @@ export function quoted(text: string): string {
   return `“${text}”`;
 }
 
-/** Runs `work`; when the mirror turns out to be damaged, fetches all of it anew and runs it once more. */
+/** Runs `work`; if the mirror is damaged, fetches all of it again and runs `work` once more. */
 export async function withRepair<T>(services: GitServices, source: Source, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -263,13 +269,13 @@ export async function withRepair<T>(services: GitServices, source: Source, work:
     return await work();
   } catch (error) {
     if (!(error instanceof GitError && error.mayBeDamage)) throw error;
-    // It is just as the other side has it.
+    // The remote has the same data.
     narrator.line(error.said);
     throw reason(source, 'malformed_repository');
   }
 }
 
-/** A failure that a person can do something about is told in the log before it is thrown. */
+/** A failure that a person can fix is written to the log before it is thrown. */
 export async function reportingTrouble<T>(say: Say, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -279,7 +285,7 @@ export async function reportingTrouble<T>(say: Say, work: () => Promise<T>): Pro
   }
 }
 
-/** Runs `work` with a signal that fires when it takes too long, in words. */
+/** Runs `work` with a signal that is aborted after the timeout, with a reason in words. */
 export async function inTime<T>(
   { timeoutMs }: GitServices,
   signal: AbortSignal,

@@ -4,12 +4,12 @@ import { run } from '../../lib/processes.ts';
 import { randomName } from '../../lib/random-name.ts';
 
 /*
- * The named pipes between a session and the runner, in a directory that serves one session. The sandbox sees it
- * read-only, which lets it write to the pipes and change nothing about them, so the runner can open them at any time.
+ * The named pipes between a session and the runner, in a directory for one session. The sandbox sees the directory
+ * read-only: it can write to the pipes but not replace them, so the runner can open them at any time.
  *
- *   requests    what session.pl is asked for
- *   to-ssh      what git says to the other side
- *   from-ssh    what the other side says
+ *   requests    the requests to session.pl
+ *   to-ssh      the output of git to the remote
+ *   from-ssh    the output of the remote
  */
 
 export const pipeNames = ['requests', 'to-ssh', 'from-ssh'] as const;
@@ -17,7 +17,7 @@ export const pipeNames = ['requests', 'to-ssh', 'from-ssh'] as const;
 export interface PipeMaker {
   /** The directory for one session. */
   take(): Promise<string>;
-  /** Removes it, and makes the one for the next session ahead of it. */
+  /** Removes it, and prepares the one for the next session. */
   giveBack(folder: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -28,7 +28,7 @@ export function openPipeMaker(parent: string): PipeMaker {
   const make = async (): Promise<string> => {
     const folder = join(parent, `session-${randomName()}`);
     await mkdir(folder, { mode: 0o755 });
-    // For everybody who gets this far: nobody else can enter the directory above.
+    // Writable for all users that can reach it: no other user can enter the parent directory.
     const made = await run('mkfifo', ['-m', '666', '--', ...pipeNames.map((name) => join(folder, name))]);
     if (made.status !== 0) throw new Error(`no pipes for git: ${made.stderr.toString().trim()}`);
     return folder;
@@ -40,10 +40,10 @@ export function openPipeMaker(parent: string): PipeMaker {
       return mine;
     },
     giveBack: async (folder) => {
-      await rm(folder, { recursive: true, force: true }).catch(() => {}); // what stays goes with the folder above
+      await rm(folder, { recursive: true, force: true }).catch(() => {}); // remains are removed with the parent folder
       if (isClosed) return;
       spare ??= make();
-      spare.catch(() => {}); // who takes it hears of it
+      spare.catch(() => {}); // the caller that takes it gets the error
     },
     close: async () => {
       isClosed = true;

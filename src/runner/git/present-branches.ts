@@ -1,18 +1,18 @@
 import { remoteHead } from './refs.ts';
 import type { Session } from './session.ts';
 
-/** So many are named, and of each so much: the rest is counted. */
+/** This many are named, each up to a length; the rest is counted. */
 const mostNamed = 10;
 const longestName = 100;
 
 /**
- * Which branches a repository has, in words for somebody who asked for one that it does not have: the default branch
- * first, then those that changed last.
+ * The branches of a repository, in words for a person who requested a missing one: the default branch first, then the
+ * most recently changed.
  */
 export async function presentBranches(session: Session): Promise<string> {
   const args = ['for-each-ref', '--sort=-committerdate', '--format=%(objectname) %(refname)', 'refs/heads', remoteHead];
   const { status, stdout } = await session.git(args);
-  if (status !== 0) return ''; // that something was not found is to be said whatever else goes wrong
+  if (status !== 0) return ''; // the missing branch must be reported even if this fails
   const refs = stdout
     .toString()
     .split('\n')

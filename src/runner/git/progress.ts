@@ -1,6 +1,6 @@
 /*
- * git counts aloud while it works, and so does the other side. For a runner those words are signs of life; in a log they
- * are thousands of lines that say nothing. So they are asked for, and left out of what people read.
+ * git and the remote report progress while they work. For a runner these lines are signs of life; in a log they are
+ * thousands of useless lines. So they are requested, and left out of the log.
  */
 
 type Tell = (chunk: Buffer) => Promise<void>;
@@ -13,7 +13,7 @@ const speed = String.raw`(, [\d.]+ ([KMGT]iB|bytes)( \| [\d.]+ ([KMGT]iB|bytes)\
 const counting = new RegExp(
   String.raw`^(remote: )?[A-Z][\w ()-]{2,80}: +(${share}${speed}(, done\.)?|\d+${speed}, done\.)$`,
 );
-/** While the sum is not known, only the number stands there, and the next one is written over it. */
+/** While the total is unknown, a line has only the number, and the next one overwrites it. */
 const counter = new RegExp(String.raw`^(remote: )?[A-Z][\w ()-]{2,80}: +\d+${speed}$`);
 const summary =
   /^(remote: )?(Total \d+ \(delta \d+\), reused \d+ \(delta \d+\).*|Delta compression using up to \d+ threads?)$/;
@@ -21,16 +21,16 @@ const summary =
 const wiping = '\x1b[K';
 
 function isProgress(line: string, end: string): boolean {
-  if (line.length > longest) return false; // however it came
-  // Where it takes the place of a longer line, blanks or an order to the terminal wipe out the rest of that.
+  if (line.length > longest) return false; // in whatever pieces it came
+  // A line that overwrites a longer one ends with blanks or a terminal sequence that erase the rest.
   const trimmed = line.trimEnd();
   const words = trimmed.endsWith(wiping) ? trimmed.slice(0, -wiping.length).trimEnd() : trimmed;
   return counting.test(words) || summary.test(words) || (end === '\r' && counter.test(words));
 }
 
-/** Passes on what is said, but for the counting. What is held back at the end, `flush` passes on. */
+/** Passes on the output without progress lines. `flush` passes on the text that is held back at the end. */
 export function withoutProgress(tell: Tell): { output: Tell; flush: () => Promise<void> } {
-  let held = ''; // the beginning of a line that may be progress; every byte is a letter here
+  let held = ''; // the beginning of a line that may be progress; every byte is one character here
   let isLong = false; // in the middle of a line that is passed on as it comes
   let wasDropped = false;
   const sift = (piece: string): string => {

@@ -3,32 +3,32 @@ import { request as httpsRequest } from 'node:https';
 import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../../lib/public-addresses.ts';
 
 /*
- * What a repository names besides itself, over HTTPS: submodules and large files. Whoever writes to a repository chooses
- * the addresses, so only public ones are called, none of them gets to know a credential that it did not give out itself,
- * and no certificate is taken on trust.
+ * Submodules and large files that a repository names, over HTTPS. Any author of the repository chooses the addresses.
+ * So only public ones are called, none gets a credential that it did not issue itself, and every certificate is
+ * verified.
  */
 
 export interface PublicHttps {
-  /** Answers once the head of the answer is there; whoever gets it reads it, or destroys it. Redirects are answers. */
+  /** Resolves with the head of the answer; the caller reads the answer or destroys it. Redirects are answers. */
   call(request: HttpsRequest): Promise<IncomingMessage>;
 }
 
 export interface HttpsRequest {
   url: URL;
   headers?: Record<string, string>;
-  /** With a body it is a POST. */
+  /** A request with a body is a POST. */
   body?: Buffer;
   signal: AbortSignal;
 }
 
 export interface PublicHttpsOptions extends AddressRules {
-  /** How long a connection may take; an answer may take four times that to begin. */
+  /** How long a connection may take; the answer may take four times that to begin. */
   connectMs: number;
-  /** Instead of the authorities that this machine trusts. */
+  /** Replaces the authorities that this machine trusts. */
   ca?: string | undefined;
 }
 
-/** Something cannot be had, for a reason in words. `isLasting`: nor can it be later, as far as one can tell. */
+/** Something cannot be fetched, for a reason in words. `isLasting`: a later try would most likely fail too. */
 export class UnavailableError extends Error {
   override name = 'UnavailableError';
   isLasting: boolean;
@@ -59,7 +59,7 @@ export function openPublicHttps(options: PublicHttpsOptions): PublicHttps {
           ...(ca === undefined ? {} : { ca }),
           headers: {
             'user-agent': 'git/2 (Headrace)',
-            'accept-encoding': 'identity', // what is small on the way and large here is not asked for
+            'accept-encoding': 'identity', // a small answer must not unpack to a large one
             ...headers,
             ...(body === undefined ? {} : { 'content-length': String(body.length) }),
           },
@@ -72,7 +72,7 @@ export function openPublicHttps(options: PublicHttpsOptions): PublicHttps {
           }),
         );
         call.once('response', answer.resolve);
-        call.on('error', answer.reject); // also after the answer, when that is cut off
+        call.on('error', answer.reject); // also after the answer began, if it is cut off
         call.once('upgrade', (_, socket) => {
           socket.destroy();
           answer.reject(new UnavailableError('it wants to speak another protocol', true));
@@ -101,18 +101,18 @@ function inWords(error: unknown): UnavailableError {
   return new UnavailableError(code === 'ENOTFOUND' ? 'its host is not known' : 'its host does not answer', false);
 }
 
-/** What a status that is none of success means. */
+/** The error for a status that is not a success. */
 export function refusal(status = 0): UnavailableError {
   if (status === 429 || status >= 500) return new UnavailableError(`its host answers ${status}`, false);
   if ([401, 403, 404, 410].includes(status)) {
-    return new UnavailableError(`its host does not give it to strangers (${status})`, true);
+    return new UnavailableError(`its host refuses anonymous access (${status})`, true);
   }
   return new UnavailableError(`its host answers ${status}`, true);
 }
 
 const mostRedirects = 5;
 
-/** Follows redirects, each of which is judged like the first address, to an answer of success. */
+/** Follows redirects to a successful answer; each address is judged like the first. */
 export async function getFollowing(
   https: PublicHttps,
   request: HttpsRequest,
@@ -125,12 +125,12 @@ export async function getFollowing(
     answer.destroy();
     if (![301, 302, 303, 307, 308].includes(status)) throw refusal(status);
     const next = URL.parse(headers.location ?? '', url.href);
-    if (next === null) throw new UnavailableError('it leads to an address that is none', true);
-    // What somebody was told about themselves goes to nobody else.
+    if (next === null) throw new UnavailableError('it redirects to an invalid address', true);
+    // Credentials of one host must not go to another.
     if (next.origin !== url.origin && request.headers?.['authorization'] !== undefined) throw refusal(status);
     url = withoutCredentials(next);
   }
-  throw new UnavailableError('it leads from one address to the next without end', true);
+  throw new UnavailableError('it redirects too often', true);
 }
 
 export function withoutCredentials(url: URL): URL {
@@ -141,18 +141,20 @@ export function withoutCredentials(url: URL): URL {
   return plain;
 }
 
-/** The whole of an answer that must be small. */
+/** The whole body of an answer that must be small. */
 export async function smallBody(answer: IncomingMessage, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
     for await (const chunk of answer as AsyncIterable<Buffer>) {
       size += chunk.length;
-      if (size > most) throw new UnavailableError('its host says more than it should', true);
+      if (size > most) throw new UnavailableError('its host sends more than expected', true);
       chunks.push(chunk);
     }
   } catch (error) {
-    throw error instanceof UnavailableError ? error : new UnavailableError('its host broke off', false);
+    throw error instanceof UnavailableError
+      ? error
+      : new UnavailableError('its host closed the connection early', false);
   } finally {
     answer.destroy();
   }

@@ -10,19 +10,19 @@ import { narrate } from './narrator.ts';
 import type { Said, Session } from './session.ts';
 import { says } from './words.ts';
 
-/** `repositoryUrl` is the project's own repository, where the commit comes from. */
+/** `repositoryUrl` is the project's own repository, the source of the commit. */
 export interface PushRequest extends SourceRequest {
   sha: string;
-  /** The branch of the project's repository that the commit must lie on. */
+  /** The branch of the project's repository that must contain the commit. */
   localBranch: string;
-  /** Where it goes. */
+  /** The target repository. */
   remoteUrl: string;
   remoteBranch: string;
 }
 
 export type PushRefusal = FetchFailure | 'not_on_branch' | 'not_fast_forward' | 'refused_by_remote';
 
-/** A refusal is an answer: the log has the other side's own words, `message` what to make of them. */
+/** A refusal is a result: the log has the remote's own message, `message` explains it. */
 export type PushOutcome =
   { pushed: true; alreadyThere: boolean } | { pushed: false; reason: PushRefusal; message: string };
 
@@ -69,17 +69,17 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
   );
 }
 
-/** The branch as it is now: what was overwritten since the build must not go out. */
+/** The current branch: a commit that was overwritten since the build must not be deployed. */
 async function isOnBranch(services: GitServices, source: Source, sha: string, branch: string): Promise<boolean> {
   const name = `refs/heads/${branch}`;
   const wanted: WantedRef = { asked: branch, fullSha: undefined, places: [{ kind: 'branch', name }] };
   return obtain(services, source, wanted, (session, tip) => descends(session, tip.sha, sha));
 }
 
-/** How long a push may take is for the caller to say, who has the signal. */
+/** The caller's signal limits the time of a push. */
 const noLimitMs = 2 ** 31 - 1;
 
-/** Without a lock: what runs on the other side for minutes must not hold up the project's fetches meanwhile. */
+/** Without a lock: a remote that works for minutes must not delay the project's fetches. */
 async function pushFrom(
   { sessions }: GitServices,
   mirror: Mirror,
@@ -112,8 +112,8 @@ async function pushTo(
 }
 
 /**
- * Somebody else moved the branch between the look at it and the push. It may have been this very push: when a runner
- * dies, what it had sent may yet be taken in while the next one pushes again.
+ * The branch moved between the check and the push. This very push may be the cause: when a runner dies, the remote may
+ * still process its push while the next runner pushes again.
  */
 const wasOvertaken = [
   'failed to update ref',
@@ -128,7 +128,7 @@ interface Result {
   summary: string;
 }
 
-/** The porcelain line of a ref: a flag, what went where, and a summary with the remote's reason in parentheses. */
+/** The porcelain line of a ref: a flag, source and target, and a summary with the remote's reason in parentheses. */
 function resultOf({ stdout }: Said): Result | undefined {
   for (const line of stdout.toString().split('\n', mostLines)) {
     const [flag = '', where, summary] = line.slice(0, longestLine).split('\t');
@@ -138,7 +138,7 @@ function resultOf({ stdout }: Said): Result | undefined {
   return undefined;
 }
 
-/** One branch is pushed: more than a few lines are nothing that git says. */
+/** One branch is pushed: git does not print more than a few lines. */
 const mostLines = 100;
 const longestLine = 4096;
 
@@ -151,7 +151,7 @@ function judge(finished: Said, result: Result | undefined, remote: Remote, branc
       const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force. Deploy a commit that builds on them, or set the branch back by hand.`;
       return refusal('not_fast_forward', message);
     }
-    // git sends what it has packed as it is, so it is the other side that finds our copy damaged.
+    // git sends its packs unchanged, so the remote is the one that finds our copy damaged.
     if (says(summary, ['unpacker error']) && says(finished.stderr.toString(), ['inflate', 'corrupt'])) {
       throw new GitError('pushing', finished);
     }

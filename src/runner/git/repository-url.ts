@@ -1,10 +1,10 @@
 import { withoutCredentials } from './public-https.ts';
 
-/** Where a repository is: the scp-like form `user@host:path`, or a public https address, taken apart. */
+/** The address of a repository: the scp-like form `user@host:path`, or a public https URL, split into parts. */
 export interface RepositoryAddress {
   transport: 'ssh' | 'https';
   url: string;
-  /** What ssh connects to: `user@host`, or `host` alone. Empty for https. */
+  /** The destination for ssh: `user@host`, or `host` alone. Empty for https. */
   destination: string;
   host: string;
   path: string;
@@ -13,8 +13,8 @@ export interface RepositoryAddress {
 const longest = 1024;
 
 /**
- * Reads the scp-like form, and nothing else: undefined for `ssh://`, `ext::`, local paths and everything that
- * git or ssh could take for an option or a command.
+ * Reads only the scp-like form: undefined for `ssh://`, `ext::`, local paths and every text that git or ssh could take
+ * for an option or a command.
  */
 export function parseRepositoryUrl(url: string): RepositoryAddress | undefined {
   if (url.length > longest || url.includes('://')) return undefined;
@@ -26,7 +26,7 @@ export function parseRepositoryUrl(url: string): RepositoryAddress | undefined {
   return { transport: 'ssh', url, host, path, destination: user === undefined ? host : `${user}@${host}` };
 }
 
-/** Reads an https address. Whatever name and password stand in it are dropped: what is public needs none. */
+/** Reads an https URL. A user name and password in it are dropped: a public repository needs none. */
 export function parsePublicUrl(text: string): RepositoryAddress | undefined {
   const parsed = text.length <= longest && /^https:\/\/[^\s\p{Cc}]+$/iu.test(text) ? URL.parse(text) : null;
   if (parsed === null || parsed.search !== '' || !/^[a-z0-9[]/.test(parsed.hostname)) return undefined;
@@ -35,14 +35,14 @@ export function parsePublicUrl(text: string): RepositoryAddress | undefined {
   return path === '' ? undefined : { transport: 'https', url, host: parsed.hostname, path, destination: '' };
 }
 
-/** Resolves what `.gitmodules` says against the repository it stands in: `../lib.git` becomes a full URL. */
+/** Resolves a URL of `.gitmodules` against its repository: `../lib.git` becomes a full URL. */
 export function resolveSubmoduleUrl(base: RepositoryAddress, url: string): RepositoryAddress | undefined {
   if (!/^\.\.?\//.test(url)) return /^https:/i.test(url) ? parsePublicUrl(url) : parseRepositoryUrl(url);
   const absolute = base.path.startsWith('/');
   const steps = base.path.replace(/\/+$/, '').split('/').filter(Boolean);
   for (const step of url.split('/')) {
     if (step === '..') {
-      if (steps.pop() === undefined) return undefined; // above the root of the host: nothing a person meant
+      if (steps.pop() === undefined) return undefined; // above the root of the host: cannot be meant
     } else if (step !== '.' && step !== '') {
       steps.push(step);
     }

@@ -8,10 +8,10 @@ import { removeTree } from '../../lib/remove-tree.ts';
 /*
  * A folder for sockets and pipes that live as long as this process.
  *
- * It stands inside the runner's own folder when the path is short and plain, else under the system's folder
- * for temporary files: a socket's path may have 107 bytes, ssh appends 17 of its own while it makes one, and
- * a path with blanks or percent signs means something else in ssh's configuration. Every process holds a lock
- * in its own; a folder whose lock is free belongs to the dead, and the next process removes it.
+ * It is inside the runner's own folder if that path is short and plain, else under the system's temporary folder: a
+ * socket's path may have 107 bytes, ssh appends 17 while it creates one, and ssh's configuration treats blanks and
+ * percent signs specially. Every process holds a lock in its own folder. A folder without a holder belongs to a dead
+ * process, and the next process removes it.
  */
 
 const longestPath = 107 - 17 - '/connection-99999'.length;
@@ -31,13 +31,13 @@ export async function openRunFolder(dir: string): Promise<RunFolder> {
     });
     if (path === undefined) continue;
     const lock = await tryLockFile(join(path, 'lock'), 'exclusive');
-    if (lock === undefined) continue; // a sweeper was faster: it takes the empty folder away
+    if (lock === undefined) continue; // another process's sweep was faster and removes the empty folder
     return {
       path,
       close: async () => {
         await removeTree(path);
         await lock.release();
-        await rmdir(parent).catch(() => {}); // not empty: others are at work
+        await rmdir(parent).catch(() => {}); // not empty: other processes use it
       },
     };
   }
@@ -52,7 +52,7 @@ async function parentFolder(dir: string): Promise<string> {
   const uid = process.getuid?.() ?? 0;
   const outside = join(tmpdir(), `headrace-${uid}-${createHash('sha256').update(dir).digest('hex').slice(0, 12)}`);
   await mkdir(outside, { recursive: true, mode: 0o700 });
-  const found = await lstat(outside); // anybody may have made it first, in a folder that belongs to all
+  const found = await lstat(outside); // any user could have created it first, in a shared folder
   if (!found.isDirectory() || found.uid !== uid || (found.mode & 0o077) !== 0) {
     throw new Error(`${outside} is not a private folder of this user; remove it`);
   }

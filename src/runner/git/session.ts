@@ -9,41 +9,41 @@ import { git } from './git.ts';
 /*
  * The runner's side of session.pl: programs that run in one sandbox, one after the other.
  *
- * What is heard from there is what strangers say: git reads what a repository holds, and may have been talked into
- * anything. So frames are taken strictly, and of everything there is a most.
+ * The output of a session is untrusted: git reads a repository's data, which may have taken it over. So frames are
+ * parsed strictly, and all their sizes are limited.
  */
 
-/** How a program ended in a session. */
+/** The result of a program in a session. */
 export interface Said {
-  /** As a shell has it: 128 and the signal's number, where a signal ended it. */
+  /** As in a shell: 128 plus the signal's number, where a signal ended it. */
   status: number;
   stdout: Buffer;
-  /** The last of it. */
+  /** The last part of it. */
   stderr: Buffer;
-  /** The last of what ssh said, or whatever else stands on the way to the other side. */
+  /** The last output of ssh, or of whatever else connects to the remote. */
   ssh: Buffer;
-  /** There was more on standard output than was wanted, and the program was not let say it. */
+  /** There was more standard output than wanted, and the program could not write it. */
   truncated: boolean;
 }
 
 export interface RunOptions {
-  /** What it reads; a little, that fits into a pipe. */
+  /** Its standard input; short enough to fit into a pipe. */
   input?: string;
-  /** How much of its standard output is wanted. */
+  /** The most bytes of its standard output. */
   maxOutput?: number;
-  /** Hears what it and ssh say on standard error, at its own pace. */
+  /** Gets the standard error of the program and of ssh, at its own pace. */
   onStderr?: ((chunk: Buffer) => Promise<void>) | undefined;
-  /** The other side, for what goes over the network. */
+  /** The remote, for programs that use the network. */
   remote?: { open: OpenChannel; service: Service };
-  /** Without a word for so long the session is ended, and `SilenceError` thrown. */
+  /** After this long without output the session is ended, and `SilenceError` is thrown. */
   longestSilenceMs?: number;
 }
 
 export interface Session {
-  /** The directory that the session is for, as it is called inside. */
+  /** The path of the session's directory inside the sandbox. */
   readonly directory: string;
   run: (command: readonly string[], options?: RunOptions) => Promise<Said>;
-  /** git on the directory, which is a bare repository. */
+  /** Runs git on the directory, which is a bare repository. */
   git: (args: readonly string[], options?: RunOptions) => Promise<Said>;
 }
 
@@ -62,34 +62,34 @@ interface Running {
   options: RunOptions;
   channel: Channel | undefined;
   timeout: NodeJS.Timeout | undefined;
-  /** How much the log has not taken yet. While it takes its time, nobody is silent. */
+  /** How many pieces the log has not taken yet. While it is slow, the program does not count as silent. */
   untold: number;
   ended: PromiseWithResolvers<{ status: number; truncated: boolean }>;
 }
 
-/** A session whose sandbox the caller runs: it hands the sandbox's output to `hear`, and says when it is over. */
+/** A session whose sandbox the caller runs: the caller passes the sandbox's output to `hear`, and reports its end. */
 export interface OpenSession extends Session {
   hear: (chunk: Buffer) => Promise<void>;
   /** Asks session.pl to end with a status. */
   exit(status: number): void;
-  /** The sandbox is gone, for this reason; who waits for an answer hears it. */
+  /** The sandbox has ended, for this reason; a caller that waits for an answer gets it. */
   over(reason: unknown): void;
 }
 
 interface SessionOptions {
   pipes: string;
   directory: string;
-  /** From then on nobody waits for a log any more. */
+  /** Aborted when no caller waits for the log any more. */
   signal: AbortSignal;
-  /** Ends the sandbox, for a reason that whoever waits shall hear. */
+  /** Ends the sandbox, for a reason that waiting callers get. */
   end: (reason: Error) => void;
 }
 
 export function openSession({ pipes, directory, signal, end }: SessionOptions): OpenSession {
-  // Open on both sides, so that it neither waits for the other one nor breaks when that ends.
+  // Open on both sides, so that it neither waits for the other side nor breaks when that ends.
   const fd = openSync(join(pipes, 'requests'), constants.O_RDWR | constants.O_NONBLOCK);
   const requests = new Socket({ fd, readable: false, writable: true });
-  requests.on('error', () => {}); // a session that is gone is heard of below
+  requests.on('error', () => {}); // a session that has ended is handled below
   const released = Promise.withResolvers<void>();
   signal.addEventListener('abort', () => released.resolve(), { once: true });
   const tell = async (to: Running, chunk: Buffer): Promise<void> => {
@@ -106,10 +106,10 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
 
   const hearFrame = async (letter: string, bytes: Buffer): Promise<void> => {
     const now = running;
-    if (now === undefined) throw new FrameError('a word that nobody asked for');
+    if (now === undefined) throw new FrameError('an unexpected frame');
     if (letter === 'o') {
       now.left -= bytes.length;
-      if (now.left < 0) throw new FrameError('more output than was wanted');
+      if (now.left < 0) throw new FrameError('more output than allowed');
       now.output.push(Buffer.from(bytes));
     } else if (letter === 'e') {
       now.said.add(bytes);
@@ -118,11 +118,11 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
       now.channel?.joined();
     } else if (letter === 'x') {
       const [, status, truncated] = /^(\d{1,3}) ([01])$/.exec(bytes.toString('latin1')) ?? [];
-      if (status === undefined) throw new FrameError('an end that is none');
+      if (status === undefined) throw new FrameError('a malformed end');
       running = undefined;
       now.ended.resolve({ status: Number(status), truncated: truncated === '1' });
     } else {
-      throw new FrameError('a frame of no known kind');
+      throw new FrameError('a frame of unknown kind');
     }
     now.timeout?.refresh();
   };
@@ -130,7 +130,7 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
 
   const run = async (command: readonly string[], options: RunOptions = {}): Promise<Said> => {
     if (gone !== undefined) throw gone.reason;
-    if (running !== undefined) throw new Error('a session does one thing at a time');
+    if (running !== undefined) throw new Error('a session runs one program at a time');
     const { input = '', maxOutput = usualOutput, remote, longestSilenceMs } = options;
     if (Buffer.byteLength(input) > mostInput) throw new Error('too much input for a session');
     if (command.some((field) => field.includes('\0'))) throw new Error('a command cannot hold NUL');
@@ -148,7 +148,7 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
     if (longestSilenceMs !== undefined) {
       mine.timeout = setTimeout(() => {
         if (mine.untold > 0) mine.timeout?.refresh();
-        else end(new SilenceError(`nothing was said for ${longestSilenceMs} ms`));
+        else end(new SilenceError(`no output for ${longestSilenceMs} ms`));
       }, longestSilenceMs);
     }
     try {

@@ -9,19 +9,19 @@ import { openPipeMaker } from './pipes.ts';
 import { openSession, type Session } from './session.ts';
 
 /*
- * Where git works: a sandbox per session, which sees one directory, and no network. Whatever a repository makes git
- * do, it does to that directory alone, with the memory, processes and time of that session, and all of it ends with it.
+ * The sandboxes of git: one per session, which sees one directory and no network. A hostile repository can only affect
+ * that directory, with the memory, processes and time of that session, and all of it ends with the session.
  */
 
 export interface SessionsOptions {
-  /** For git alone, without a network. */
+  /** For git only, without a network. */
   sandboxes: Sandboxes;
-  /** `off`: the sandboxes are plain processes, that see the directories where they are. */
+  /** `off`: the sandboxes are plain processes, which see the directories at their real paths. */
   isolation: 'required' | 'off';
-  /** For the pipes; nobody else may enter it. */
+  /** For the pipes; no other user may enter it. */
   folder: string;
   limits: Limits;
-  /** What is written stays above its reserve. */
+  /** Written data stays above its reserve. */
   disk?: Pick<DiskReserve, 'room'> | undefined;
 }
 
@@ -29,16 +29,16 @@ export interface SessionRequest {
   directory: string;
   access: 'read' | 'write';
   signal: AbortSignal;
-  /** When it is not the usual one. */
+  /** If it differs from the default. */
   timeoutMs?: number | undefined;
 }
 
 export interface Sessions {
-  /** Whom the directories belong to that git writes to. */
+  /** The owner of the directories that git writes to. */
   readonly owner: Sandboxes['owner'];
   /**
-   * Opens a session for `work`, and closes it afterwards. When one that wrote answers, none of its processes lives any
-   * more; nobody waits for that after reading. What reached a limit is thrown as a FetchError.
+   * Opens a session for `work`, and closes it afterwards. After a writing session, none of its processes is alive when
+   * this returns; after a reading one, it does not wait for that. A session that reached a limit throws a FetchError.
    */
   use<T>(request: SessionRequest, work: (session: Session) => Promise<T>): Promise<T>;
   close(): Promise<void>;
@@ -52,7 +52,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, disk }: Ses
   const pipes = openPipeMaker(folder);
   const leaving = new Set<Promise<void>>();
 
-  /** All that is different without isolation. */
+  /** Everything that differs without isolation. */
   function placesFor(request: SessionRequest, own: string): Pick<Job, 'workspace' | 'mounts'> & Inside {
     if (isolation === 'off')
       return { workspace: { empty: true }, mounts: [], pipes: own, directory: request.directory };
@@ -100,7 +100,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, disk }: Ses
       if (request.access === 'write') await gone;
       return result;
     } catch (error) {
-      // With a failing status, so that the sandbox tells when it was for want of memory.
+      // With a failing status, so that the sandbox reports a lack of memory.
       session.exit(1);
       await gone;
       if (request.signal.aborted) throw request.signal.reason;
@@ -110,8 +110,8 @@ export function openSessions({ sandboxes, isolation, folder, limits, disk }: Ses
   }
 
   /**
-   * What arrives comes in one pack, which no look at the disk now and then could stop in time: so the kernel does. A
-   * disk that somebody else has filled has room for a small one all the same, that is what its reserve is for.
+   * A fetch writes one pack, which periodic looks at the disk could not stop in time, so the kernel limits the file
+   * size. A disk that others have filled still has room for a small pack: its reserve is for that.
    */
   async function largestFile(): Promise<number> {
     if (!disk) return Infinity;
@@ -121,7 +121,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, disk }: Ses
     return room;
   }
 
-  /** What an older runner made belongs to another user. */
+  /** A directory of an older runner belongs to another user. */
   async function adopt(directory: string): Promise<void> {
     const { uid } = await lstat(directory);
     if (uid !== sandboxes.owner.uid) await sandboxes.adopt(directory);
@@ -132,7 +132,10 @@ export function openSessions({ sandboxes, isolation, folder, limits, disk }: Ses
 
 const smallFile = 16 * 1024 * 1024;
 
-/** For a shell, which counts in blocks of 512 bytes. Without the signal, who writes more lives to tell of it. */
+/**
+ * For a shell, which counts in blocks of 512 bytes. Without the signal, a program that writes more survives and reports
+ * it.
+ */
 function boundsOn(bytes: number): string {
   return bytes === Infinity ? '' : `trap '' XFSZ; ulimit -f ${Math.floor(bytes / 512)}; `;
 }

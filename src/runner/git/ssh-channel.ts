@@ -5,15 +5,15 @@ import { keepTail } from '../../lib/tail.ts';
 import { mostKept, openEnds, closeTimeoutMs, type Channel, type Service } from './channel.ts';
 
 /*
- * One command on the other side of a connection, joined to the git in a session by its pipes: what is transferred does
- * not pass through this process.
+ * One command on the remote of a connection, joined to the git in a session by its pipes: the transferred data does not
+ * pass through this process.
  */
 
 export interface SshRemote {
-  /** The arguments of an ssh that is already connected. */
+  /** The arguments of a connected ssh. */
   ssh: readonly string[];
   destination: string;
-  /** Of the repository, over there. */
+  /** The repository's path on the remote. */
   path: string;
 }
 
@@ -26,7 +26,7 @@ export function openSshChannel(
   hear: (chunk: Buffer) => Promise<void>,
 ): Channel {
   const { reads, writes, release } = openEnds(pipes);
-  // Version 2 exists for fetching alone.
+  // Version 2 exists for fetching only.
   const protocol = service === 'git-upload-pack' ? { GIT_PROTOCOL: 'version=2' } : {};
   const command = `${service} ${quoted(remote.path)}`;
   const args = ['--pdeathsig', 'TERM', '--', 'ssh', ...remote.ssh, '--', remote.destination, command];
@@ -39,7 +39,7 @@ export function openSshChannel(
   const { stderr } = child;
   if (stderr === null) throw new Error('spawn gave no pipe');
   const said = keepTail(mostKept);
-  // A shared connection was handed this pipe too, and may hold it longer than anybody writes to it.
+  // The shared connection got this pipe too, and may hold it open after the last write.
   let isOver = false;
   let cut: NodeJS.Timeout | undefined;
   const waitForMore = (): void => {
@@ -52,7 +52,7 @@ export function openSshChannel(
       await hear(chunk);
       waitForMore();
     }
-  })().catch(() => {}); // cut off below, or the log takes nothing any more: then the work ends by other ways
+  })().catch(() => {}); // cut off below, or the log accepts no more output, which ends the job elsewhere
   const kill = (): void => killGroup(child.pid, 'SIGKILL');
   const exited = Promise.withResolvers<void>();
   child.on('error', (error) => {
@@ -77,7 +77,7 @@ export function openSshChannel(
   };
 }
 
-/** As git quotes what the shell over there will read. */
+/** Quotes for the remote shell, as git does. */
 export function quoted(path: string): string {
   return `'${path.replaceAll(/['!]/g, String.raw`'\$&'`)}'`;
 }

@@ -5,14 +5,16 @@ export interface SshSettings {
   connectSeconds: number;
   /** The operator's own configuration, as text. */
   operator: string;
+  /** Additional lines, which the operator's configuration can override. */
+  defaults: readonly string[];
 }
 
 /**
- * The configuration of one connection. In ssh's files the first value wins: what stands before the operator's
- * part cannot be changed there, what stands behind it is a default. It is one file, and not a row of `-o`,
- * because ssh hands `-F` on to the connections it makes to jump hosts, and `-o` not; and the operator's
- * text is laid in, not included, because ssh is stricter about who owns an included file. SendEnv stands here
- * although git gives it to every ssh, because a shared connection goes by what its master was told.
+ * The configuration of one connection. In ssh's files the first value wins: settings before the operator's part cannot
+ * be changed there, settings after it are defaults. It is one file and not a list of `-o`, because ssh passes `-F` on
+ * to its connections to jump hosts, but not `-o`. The operator's text is copied in and not included, because ssh is
+ * stricter about the owner of an included file. SendEnv is set here although git passes it to every ssh, because a
+ * shared connection uses the settings of its master.
  */
 export function sshConfig(settings: SshSettings): string {
   return `BatchMode yes
@@ -44,5 +46,5 @@ ConnectTimeout ${settings.connectSeconds}
 ServerAliveInterval 15
 ServerAliveCountMax 3
 LogLevel INFO
-`;
+${settings.defaults.map((line) => `${line}\n`).join('')}`;
 }

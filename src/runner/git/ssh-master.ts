@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { killGroup } from '../../lib/process-groups.ts';
 import { keepTail } from '../../lib/tail.ts';
 
-/** The master ended by itself: `said` is why. */
+/** The master ended by itself, for the reason in `said`. */
 export class MasterError extends Error {
   override name = 'MasterError';
   said: string;
@@ -13,7 +13,7 @@ export class MasterError extends Error {
   }
 }
 
-/** Runs the master to its end; `isReady` is called once others can go through it. */
+/** Runs the master to its end; `isReady` is called when other processes can use it. */
 export function runMaster(
   args: string[],
   stop: AbortSignal,
@@ -26,12 +26,12 @@ export function runMaster(
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], SHELL: '/bin/sh', LC_ALL: 'C.UTF-8' };
   const master = spawn('setpriv', ['--pdeathsig', 'TERM', '--', 'ssh', ...args], {
     env,
-    detached: true, // no terminal, and one group with the ssh processes that reach through jump hosts
+    detached: true, // no terminal, and one process group with the ssh processes for jump hosts
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const end = (): void => killGroup(master.pid, 'SIGKILL');
   const said = keepTail(64 * 1024);
-  // ssh bounds the handshake itself, but not what a jump host or a hung authentication may take.
+  // ssh limits the handshake itself, but not the time of a jump host or of a hung authentication.
   const deadline = setTimeout(() => {
     said.add(Buffer.from('\nConnection timed out'));
     void hear(Buffer.from('ssh: the connection was not made in time\n'));

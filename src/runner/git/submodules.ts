@@ -11,13 +11,13 @@ export interface Submodule {
   address: RepositoryAddress;
 }
 
-/** More are not even looked for; far fewer are made (see checkout.ts). */
+/** More are not searched for; far fewer are made (see checkout.ts). */
 const mostDeclared = 500;
 const longestPath = 1024;
 
 /**
- * The submodules of a commit that may be fetched: over SSH with the project's key, like everything else, or over HTTPS
- * without any. What is left out is told, and why.
+ * The submodules of a commit that may be fetched: over SSH with the project's key, or over HTTPS without credentials.
+ * Submodules that are left out are reported with the reason.
  */
 export async function submodulesOf(
   session: Session,
@@ -35,7 +35,7 @@ export async function submodulesOf(
   const wanted: Submodule[] = [];
   for (const path of paths) {
     const [url = '', commit] = [declared.get(path), commits.get(path)];
-    if (commit === undefined) continue; // declared, but not there
+    if (commit === undefined) continue; // declared, but not in the tree
     const address = resolveSubmoduleUrl(source.address, url);
     if (address === undefined) {
       leaveOut(
@@ -54,17 +54,17 @@ export async function submodulesOf(
   return wanted;
 }
 
-/** Whatever kind of address it is. */
+/** For any kind of address. */
 function withoutPassword(url: string): string {
   return url.slice(0, longestPath).replace(/^([\w+.-]{1,20}:\/\/)[^/@]*@/, '$1');
 }
 
-/** Path to URL. The names that `.gitmodules` gives are not used: as folders they have been an attack before. */
+/** Path to URL. The names in `.gitmodules` are not used: as folder names they have been an attack before. */
 async function readGitmodules(session: Session, sha: string): Promise<Map<string, string>> {
   const args = ['config', `--blob=${sha}:.gitmodules`, '-z', '--get-regexp', String.raw`^submodule\..*\.(path|url)$`];
   const listed = await session.git(args, { maxOutput: 1024 * 1024 });
   const modules = new Map<string, { path?: string; url?: string }>();
-  if (listed.status !== 0 && !listed.truncated) return new Map(); // no such file, or nothing in it that git can read
+  if (listed.status !== 0 && !listed.truncated) return new Map(); // the file is missing, or git cannot read it
   for (const entry of listed.stdout.toString().split('\0').slice(0, -1)) {
     const lineEnd = entry.indexOf('\n');
     const [key, value] = lineEnd < 0 ? [entry, ''] : [entry.slice(0, lineEnd), entry.slice(lineEnd + 1)];

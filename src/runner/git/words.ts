@@ -1,12 +1,12 @@
 /*
- * Looking for known phrases in what strangers say. Plain searches and no regular expressions: what is said can be
- * made so that those take the square of its length, and nothing else is done meanwhile.
+ * Searches untrusted output for known phrases. Plain searches and no regular expressions: hostile output could make
+ * those take the square of its length, and block everything else meanwhile.
  */
 
-/** Longer lines are looked at up to here. */
+/** Only this much of a line is searched. */
 const longestLine = 4096;
 
-/** Whether a line of the text has one of the phrases, in lower case. In a phrase, `…` stands for anything. */
+/** Whether a line of the text has one of the phrases, in lower case. In a phrase, `…` stands for any text. */
 export function says(text: string, phrases: readonly string[]): boolean {
   return text.split('\n').some((line) => {
     const start = line.slice(0, longestLine).toLowerCase();
@@ -24,7 +24,7 @@ function holds(line: string, phrase: string): boolean {
   return true;
 }
 
-/** Without those characters at the end. */
+/** The text without these characters at its end. */
 export function trimEnd(text: string, character: string): string {
   let end = text.length;
   while (end > 0 && text[end - 1] === character) end -= 1;

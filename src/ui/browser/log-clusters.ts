@@ -1,5 +1,5 @@
 import { lineElement, make, rangesIn } from './log-dom.ts';
-import type { LogLine, LogSource } from './log-source.ts';
+import type { LogLine, LogSource, Matches } from './log-source.ts';
 import { styleOf } from './log-text.ts';
 import type { Rows } from './log-rows.ts';
 
@@ -7,6 +7,7 @@ import type { Rows } from './log-rows.ts';
 export const clusterSize = 100;
 /** So many are kept of those that are not seen. */
 const mostKept = 40;
+const nothing: Matches = { matches: [], complete: true, next: null };
 
 interface Cluster {
   index: number;
@@ -177,9 +178,7 @@ export class Clusters {
     const [first, last] = [lines[0]?.number, lines.at(-1)?.number];
     if (this.#query === '' || !element || first === undefined || last === undefined) return;
     const q = this.#query;
-    const { matches } = await this.#source
-      .matches({ q, from: first, to: last, limit: clusterSize })
-      .catch(() => ({ matches: [] }));
+    const matches = await this.#matchesIn(q, first, last);
     if (cluster.element !== element || this.#query !== q) return;
     for (const { number, ranges } of matches) {
       const line = element.querySelector(`[data-line="${number}"]`);
@@ -190,6 +189,18 @@ export class Clusters {
         cluster.ranges.push(...rangesIn(line, ranges));
     }
     for (const range of cluster.ranges) highlight?.add(range);
+  }
+
+  /** A server that has much to do answers with a part, and from where to go on. */
+  async #matchesIn(q: string, first: number, last: number): Promise<Matches['matches']> {
+    const all: Matches['matches'] = [];
+    for (let from: number | null = first; from !== null && from <= last;) {
+      const wanted = { q, from, to: last, limit: clusterSize };
+      const found: Matches = await this.#source.matches(wanted).catch((): Matches => nothing);
+      all.push(...found.matches);
+      from = found.next;
+    }
+    return all;
   }
 
   #isSelected(line: number): boolean {

@@ -22,6 +22,7 @@ class LogViewer {
   readonly #space: HTMLElement;
   readonly #clusters: Clusters;
   readonly #tools = makeTools((name) => this.#command(name));
+  readonly #nothing = make('p', { class: 'log-nothing' });
   readonly #root: HTMLElement;
   #isFollowing = false;
   #scrollTop = 0;
@@ -35,7 +36,7 @@ class LogViewer {
     this.#source = new LogSource(root.dataset['log'] ?? '');
     this.#space = make('div', { class: 'log-space' });
     this.#view = make('div', { class: 'log-view', tabindex: '0', role: 'region', 'aria-label': 'Lines of the log' });
-    this.#view.append(this.#space);
+    this.#view.append(this.#nothing, this.#space);
     this.#clusters = new Clusters(this.#source, this.#rows, this.#space);
     this.#rows.total = Number(root.dataset['total'] ?? 0);
   }
@@ -108,6 +109,7 @@ class LogViewer {
     if (complete) this.#tools.follow.hidden = true;
     this.#root.style.setProperty('--log-digits', String(Math.max(4, String(total).length)));
     if (total === 0) this.#loaded();
+    this.#nothing.textContent = total > 0 ? '' : complete ? 'Nothing was said.' : 'Nothing was said yet.';
     if (this.#isFollowing) this.#end();
     else this.#draw();
   }

@@ -8,13 +8,16 @@ const units: [string, number][] = [
   ['minute', 60],
 ];
 
+/** What is still to come is said in the same way. */
 export function agoInWords(ms: number): string {
-  const seconds = Math.floor(ms / 1000);
+  const seconds = Math.floor(Math.abs(ms) / 1000);
   for (const [unit, length] of units) {
     const count = Math.floor(seconds / length);
-    if (count >= 1) return count === 1 ? `1 ${unit} ago` : `${count} ${unit}s ago`;
+    if (count < 1) continue;
+    const long = count === 1 ? `1 ${unit}` : `${count} ${unit}s`;
+    return ms < 0 ? `in ${long}` : `${long} ago`;
   }
-  return seconds < 0 ? 'in a moment' : 'just now';
+  return ms < 0 ? 'in a moment' : 'just now';
 }
 
 export function durationInWords(ms: number): string {

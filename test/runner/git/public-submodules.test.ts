@@ -113,9 +113,9 @@ test('what is not public or does not answer is left out, and told', async (t) =>
     return true;
   };
   const never: [url: string, why: RegExp][] = [
-    [open.url('nothing.git'), /^Submodule lib is left out: .*strangers \(404\) \(https:.*nothing\.git\)/],
-    [open.url('status-401'), /strangers \(401\)/],
-    [open.url('status-403'), /strangers \(403\)/],
+    [open.url('nothing.git'), /^Submodule lib is left out: .*anonymous access \(404\) \(https:.*nothing\.git\)/],
+    [open.url('status-401'), /anonymous access \(401\)/],
+    [open.url('status-403'), /anonymous access \(403\)/],
     [open.url('status-204'), /answers 204/],
     [open.url('page'), /no git repository/],
     ...['http://localhost/lib.git', 'git://x/lib.git', 'file:///etc', 'ext::sh -c id'].map((url): [string, RegExp] => [
@@ -145,7 +145,7 @@ test('what is not public or does not answer is left out, and told', async (t) =>
     ['status-500', /answers 500/],
     ['status-429', /answers 429/],
     ['silent', /does not answer/],
-    ['lib.git', /broke off/],
+    ['lib.git', /closed the connection early/],
   ] as const) {
     const passing = await checkOut(await naming([open.url(repository), open.url('beside')], sha));
     assert.match(passing.misses[0] ?? '', why);
@@ -304,7 +304,7 @@ test('what a public host sends is bounded, and its objects are checked [promise:
     more();
     return true;
   };
-  assert.match((await checkOut(outer)).misses[0] ?? '', /more than it should/);
+  assert.match((await checkOut(outer)).misses[0] ?? '', /more than expected/);
   // One that only knows the old protocol.
   open.instead = (request) => {
     delete request.headers['git-protocol'];

@@ -1,0 +1,98 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
+import type { Database } from '../db/open.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+import { waitAfter } from '../lifecycle/poll-waits.ts';
+import { claimLooks, nextLookAt, type ClaimedLook } from '../lifecycle/poll-claims.ts';
+import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
+import { holdSeconds, lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol.ts';
+import { sourceOf } from './sources.ts';
+
+/** The server's half of looks at repositories that are polled. */
+export interface Looks {
+  /** Those that are due, as soon as some are; none when there were none for a while. */
+  looks(runner: Runner, room: number, signal: AbortSignal): Promise<LookOrder[]>;
+  looked(runner: Runner, reports: readonly LookReport[]): Promise<void>;
+}
+
+export interface LooksParts {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+  subscriptions: Subscriptions;
+  log: FastifyBaseLogger;
+}
+
+/** A runner that is revoked is told so while it waits. */
+const checkEvery = 1000;
+
+export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts): Looks {
+  const take = (runner: Runner, room: number): Promise<ClaimedLook[]> => {
+    const { holder, boundAs } = runner;
+    return db.transaction(async (trx) => {
+      await holdRunner(db, trx, runner);
+      return claimLooks(db, trx, { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 });
+    });
+  };
+
+  /** One whose key cannot be opened keeps nobody else from being looked at. */
+  const orderOf = (look: ClaimedLook): LookOrder[] => {
+    try {
+      const againAfterMs = waitAfter(look.failures, look.poll_interval * 1000);
+      return [{ claim: look.claim, source: sourceOf({ vault }, look), digest: look.digest, againAfterMs }];
+    } catch (error) {
+      log.error({ err: error, project: String(look.id) }, 'a repository cannot be looked at');
+      return [];
+    }
+  };
+
+  const noteOne = async ({ projectId, claim, seen }: LookReport): Promise<void> => {
+    const told = { projectId: BigInt(projectId), claim };
+    try {
+      await db.transaction(async (trx) => {
+        if ('listing' in seen) await noteListing({ db, trx, ids }, told, seen.listing);
+        else if ('failed' in seen) await noteFailure(trx, told, seen.message);
+      });
+    } catch (error) {
+      if (isUnavailable(error)) throw error; // it is told again
+      if (!(error instanceof LookLostError)) log.error({ err: error, project: projectId }, 'a look came to nothing');
+    }
+  };
+
+  return {
+    async looks(runner, room, signal) {
+      using watch = subscriptions.watch(pollsTopic);
+      const deadline = performance.now() + holdSeconds * 1000;
+      for (;;) {
+        const next = await nextLookAt(db.read, runner.boundAs);
+        const isDue = next !== undefined && next <= Date.now();
+        const taken = isDue ? await take(runner, room) : [];
+        const left = deadline - performance.now();
+        if (taken.length > 0 || left <= 0 || signal.aborted) return taken.flatMap((look) => orderOf(look));
+        // What is due and cannot be had has to wait for what is under way.
+        const wait = isDue || next === undefined ? checkEvery : next - Date.now();
+        await watch.changed(Math.max(1, Math.min(wait, left, checkEvery)), signal);
+        await checkRunner(db.read, runner);
+      }
+    },
+
+    async looked(_, reports) {
+      const isSame = ({ seen }: LookReport): boolean => 'unchanged' in seen;
+      const unchanged = Map.groupBy(reports.filter(isSame), ({ claim }) => claim);
+      if (unchanged.size > 0) {
+        await db.transaction(async (trx) => {
+          for (const [claim, those] of unchanged)
+            await noteUnchanged(
+              trx,
+              claim,
+              those.map(({ projectId }) => BigInt(projectId)),
+            );
+        });
+      }
+      for (const report of reports) if (!isSame(report)) await noteOne(report);
+    },
+  };
+}

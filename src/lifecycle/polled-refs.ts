@@ -1,0 +1,57 @@
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { longestListing, readListing, type Refs } from '../lib/ref-listings.ts';
+
+/** What moved between two looks at a repository, and what of it is built. */
+
+/** Names are at most three bytes for each of their characters. */
+const longestUnpacked = 3 * longestListing;
+
+export function packListing(listing: string): Buffer {
+  return zstdCompressSync(listing);
+}
+
+export function unpackListing(packed: Uint8Array): Refs {
+  const listing = zstdDecompressSync(packed, { maxOutputLength: longestUnpacked }).toString();
+  const refs = readListing(listing);
+  if (!refs) throw new Error('what was seen at the last look cannot be read');
+  return refs;
+}
+
+export interface MovedRef {
+  ref: string;
+  sha: string;
+  /** Of a branch; blank for a tag. */
+  branch: string;
+  tag: string;
+}
+
+export interface Moves {
+  /** New or moved: branches first, and of tags those with the highest numbers. */
+  moved: MovedRef[];
+  deleted: number;
+}
+
+/** So many builds one look asks for. A mirror that is filled with thousands of tags is no thousand wishes for a build. */
+export const mostBuilds = 20;
+
+export function movesBetween(before: Refs, after: Refs): Moves {
+  const moved = Array.from(after, ([ref, sha]) => moveOf(ref, sha)).filter(({ ref, sha }) => before.get(ref) !== sha);
+  const byNumbers = new Intl.Collator('en', { numeric: true });
+  const rank = ({ branch }: MovedRef): number => (branch === '' ? 1 : 0);
+  moved.sort((one, other) => rank(one) - rank(other) || byNumbers.compare(other.tag, one.tag) || compare(one, other));
+  const deleted = Array.from(before.keys()).filter((ref) => !after.has(ref)).length;
+  return { moved, deleted };
+}
+
+function compare({ ref: one }: MovedRef, { ref: other }: MovedRef): number {
+  return one < other ? -1 : 1;
+}
+
+function moveOf(ref: string, sha: string): MovedRef {
+  const branch = ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : '';
+  return { ref, sha, branch, tag: branch === '' ? ref.slice('refs/tags/'.length) : '' };
+}
+
+export function callIt({ branch, tag, sha }: MovedRef): string {
+  return `${branch === '' ? `the tag ${tag}` : branch} (${sha.slice(0, 8)})`;
+}

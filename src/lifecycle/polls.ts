@@ -1,0 +1,260 @@
+import { sql } from 'kysely';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { PollRow, ProjectRow } from '../db/schema.ts';
+import { digestOf, readListing, type Refs } from '../lib/ref-listings.ts';
+import { applyLedger } from './ledger.ts';
+import {
+  callIt,
+  mostBuilds,
+  movesBetween,
+  packListing,
+  unpackListing,
+  type MovedRef,
+  type Moves,
+} from './polled-refs.ts';
+import { waitAfter, withJitter } from './poll-waits.ts';
+import { triggerRequest } from './triggers.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * Repositories that are looked at by themselves. A project that is polled has a row here, that says when the next look
+ * is due. Who takes a look moves that moment on, for as long as a look may take, and writes a claim beside it: so
+ * nobody else takes it, and where nothing is heard of it, it is due again. What was seen counts only with that claim, in
+ * the transaction that asks for the builds: so nothing is built twice, and nothing is forgotten.
+ */
+
+/** Announced when a look may be due earlier than anybody knows. */
+export const pollsTopic = 'polls';
+
+export type PollOutcome = 'waiting' | 'first_look' | 'unchanged' | 'build_requested' | 'ignored' | 'failed';
+
+const never = { last_looked_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
+const nobodys = { claim: null, holder: null };
+
+/**
+ * Brings what is looked at into line with what a project says now; to be called when its row is written. A project that
+ * is polled anew, or whose repository is another, begins with a first look: what is there is noted, and nothing is built.
+ */
+export async function arrangePolling(
+  { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
+  project: Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'repository_url'>,
+  changed: { isElsewhere: boolean },
+): Promise<void> {
+  const { id, poll_interval: seconds, repository_url: url } = project;
+  const present = await db
+    .locked(trx.selectFrom('polls').selectAll().where('project_id', '=', id), 'polls')
+    .executeTakeFirst();
+  const now = Date.now();
+  const anew = { host: hostOf(url), next_look_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
+  if (seconds === 0) {
+    await trx.deleteFrom('polls').where('project_id', '=', id).execute();
+  } else if (!present) {
+    await trx
+      .insertInto('polls')
+      .values({ project_id: id, account_id: project.owner_id, ...anew })
+      .execute();
+  } else {
+    const lastLook = { now: Number(present.last_looked_at ?? now), seconds };
+    const values = changed.isElsewhere ? anew : nextLook(present, lastLook, present.failures);
+    await trx.updateTable('polls').set(values).where('project_id', '=', id).execute();
+  }
+  if (seconds === 0 || changed.isElsewhere) await trx.deleteFrom('polled_refs').where('project_id', '=', id).execute();
+  if (seconds > 0) await db.announce(trx, pollsTopic);
+}
+
+/** Somebody has seen that the repository can be reached: it need not be waited for any longer. */
+export async function hurryPolling({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
+  const { numUpdatedRows } = await trx
+    .updateTable('polls')
+    .set({ next_look_at: BigInt(Date.now()), wait_ms: 0n, failures: 0 })
+    .where('project_id', '=', projectId)
+    .where('failures', '>', 0)
+    .where('claim', 'is', null)
+    .executeTakeFirst();
+  if (numUpdatedRows > 0n) await db.announce(trx, pollsTopic);
+}
+
+/** Of `user@host:path`; an address of another form is a host of its own. */
+function hostOf(url: string): string {
+  return (/^(?:[^@:]*@)?(\[[^\]]*\]|[^:]*):/.exec(url)?.[1] ?? url).toLowerCase();
+}
+
+interface Moment {
+  now: number;
+  seconds: number;
+}
+
+/** A look that is under way keeps its claim, and its own time. */
+function nextLook(
+  poll: Pick<PollRow, 'claim' | 'next_look_at' | 'wait_ms'>,
+  { now, seconds }: Moment,
+  failures: number,
+) {
+  if (poll.claim !== null) return { next_look_at: poll.next_look_at, wait_ms: poll.wait_ms };
+  const wait = withJitter(waitAfter(failures, seconds * 1000));
+  return { next_look_at: BigInt(now + wait), wait_ms: BigInt(wait) };
+}
+
+export async function pollOf(db: Queries, projectId: bigint): Promise<PollRow | undefined> {
+  return db.selectFrom('polls').selectAll().where('project_id', '=', projectId).executeTakeFirst();
+}
+
+/** What a runner says of a look, under the claim that it has for it. */
+interface Told {
+  projectId: bigint;
+  claim: string;
+}
+
+/** Nothing has moved: one statement for all of one claim, and nothing of what they look like is read. */
+export async function noteUnchanged(trx: Transaction, claim: string, projects: readonly bigint[]): Promise<void> {
+  const now = BigInt(Date.now());
+  // Each waits a little longer or shorter than the others, and than the last time (see poll-waits.ts).
+  const salt = BigInt(Math.floor(Math.random() * 201));
+  const wait = sql<bigint>`(900 + (polls.project_id + ${salt}) % 201) * (
+    select projects.poll_interval from projects where projects.id = polls.project_id
+  )`;
+  await trx
+    .updateTable('polls')
+    .set({
+      ...nobodys,
+      next_look_at: sql<bigint>`${now} + ${wait}`,
+      wait_ms: wait,
+      last_looked_at: now,
+      outcome: 'unchanged' satisfies PollOutcome,
+      reason: 'No branch or tag is new or has moved since the look before.',
+      failures: 0,
+    })
+    .where('claim', '=', claim)
+    .where('project_id', 'in', projects)
+    .execute();
+}
+
+export async function noteFailure(trx: Transaction, { projectId, claim }: Told, message: string): Promise<void> {
+  const poll = await claimed(trx, { projectId, claim });
+  if (!poll) return;
+  const failures = poll.failures + 1;
+  await settle(trx, poll, { outcome: 'failed', reason: message, failures });
+}
+
+/** Another listing than before: what is new in it, or has moved, is built. */
+export async function noteListing(context: WriteContext, told: Told, listing: string): Promise<void> {
+  const { trx } = context;
+  const poll = await claimed(trx, told);
+  const refs = readListing(listing);
+  if (!poll || !refs) return;
+  const known = await trx
+    .selectFrom('polled_refs')
+    .selectAll()
+    .where('project_id', '=', poll.project_id)
+    .executeTakeFirst();
+  const came = known ? await ask(context, poll, movesBetween(unpackListing(known.refs), refs)) : firstLook(refs);
+  await applyLedger(context); // what others may hold comes before polls: see ledger.ts
+  if (!(await settle(trx, poll, { ...came, failures: 0 }))) throw new LookLostError();
+  const row = { digest: digestOf(listing), refs: packListing(listing) };
+  await trx
+    .insertInto('polled_refs')
+    .values({ project_id: poll.project_id, ...row })
+    .onConflict((conflict) => conflict.column('project_id').doUpdateSet(row))
+    .execute();
+}
+
+/** While it was told of, the look became another's: nothing of it counts. */
+export class LookLostError extends Error {
+  override name = 'LookLostError';
+}
+
+type Claimed = PollRow & Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'fork_builds' | 'cancel_superseded'>;
+
+function claimed(trx: Transaction, { projectId, claim }: Told): Promise<Claimed | undefined> {
+  return trx
+    .selectFrom('polls')
+    .innerJoin('projects', 'projects.id', 'polls.project_id')
+    .selectAll('polls')
+    .select(['projects.id', 'projects.owner_id', 'projects.poll_interval'])
+    .select(['projects.fork_builds', 'projects.cancel_superseded'])
+    .where('polls.project_id', '=', projectId)
+    .where('polls.claim', '=', claim)
+    .executeTakeFirst();
+}
+
+type Came = Pick<PollRow, 'reason' | 'failures'> & { outcome: PollOutcome };
+
+/** Notes what came of a look, if the claim still holds. */
+async function settle(trx: Transaction, poll: Claimed, came: Came): Promise<boolean> {
+  const now = Date.now();
+  const free = { ...poll, claim: null };
+  const { numUpdatedRows } = await trx
+    .updateTable('polls')
+    .set({
+      ...nobodys,
+      ...nextLook(free, { now, seconds: poll.poll_interval }, came.failures),
+      last_looked_at: BigInt(now),
+      ...came,
+    })
+    .where('project_id', '=', poll.project_id)
+    .where('claim', '=', poll.claim)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+function firstLook({ size }: Refs): Omit<Came, 'failures'> {
+  const there =
+    size === 0
+      ? 'The repository is empty.'
+      : `${size} ${size === 1 ? 'branch or tag is' : 'branches and tags are'} there.`;
+  return {
+    outcome: 'first_look',
+    reason: `${there} The first look builds nothing; what is new or moves from now on is built.`,
+  };
+}
+
+async function ask(context: WriteContext, poll: Claimed, { moved, deleted }: Moves): Promise<Omit<Came, 'failures'>> {
+  const wanted = moved.slice(0, mostBuilds);
+  const refused = new Set<string>();
+  const asked: MovedRef[] = [];
+  for (const move of wanted) {
+    const { request, reason } = await triggerRequest(context, poll, { commitRef: move.sha, trigger: triggerOf(move) });
+    if (request) asked.push(move);
+    else refused.add(reason);
+  }
+  const words = [
+    asked.length > 0 ? `Builds were asked for of ${asked.map(callIt).join(', ')}.` : '',
+    ...refused,
+    moved.length > wanted.length ? tooMany(moved.length) : '',
+    deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',
+  ];
+  const reason = words.filter((one) => one !== '').join(' ');
+  return { outcome: asked.length > 0 ? 'build_requested' : 'ignored', reason };
+}
+
+function tooMany(moved: number): string {
+  return (
+    `${moved} branches and tags were new or had moved at once, and one look asks for ${mostBuilds} builds at most: branches ` +
+    'first, then the tags with the highest numbers. The others are passed over; ask by hand for those that are to be built.'
+  );
+}
+
+function triggerOf({ ref, branch }: MovedRef): Parameters<typeof triggerRequest>[2]['trigger'] {
+  return {
+    source: 'poll',
+    event: 'poll',
+    pullRequest: null,
+    targetBranch: branch,
+    fromFork: false,
+    sender: '',
+    fetchRef: ref,
+    group: branch === '' ? '' : `branch:${branch}`,
+  };
+}
+
+/** The clock was set back: looks that are further off than anything put them are due now. */
+export async function hurryStrandedPolls(db: Database): Promise<void> {
+  const now = BigInt(Date.now());
+  await db.transaction((trx) =>
+    trx
+      .updateTable('polls')
+      .set({ next_look_at: now, wait_ms: 0n })
+      .where(sql<boolean>`next_look_at > ${now} + wait_ms`)
+      .execute(),
+  );
+}

@@ -1,0 +1,55 @@
+import { projectRoute } from '../api/route.ts';
+import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
+import { pollOf } from '../lifecycle/polls.ts';
+
+const answer = schema.record({
+  poll_interval: schema.integer,
+  outcome: schema.string,
+  reason: schema.string,
+  failures: schema.integer,
+  last_looked_at: schema.nullable(schema.dateTime),
+  next_look_at: schema.nullable(schema.dateTime),
+});
+
+const off = {
+  outcome: 'off',
+  reason: 'The repository is not polled: poll_interval of the project is 0.',
+  failures: 0,
+  last_looked_at: null,
+  next_look_at: null,
+};
+
+/** A look that is late by this much waits for somebody. */
+const lateMs = 5000;
+const busy = 'A look is due, and all runners are busy with others.';
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/polling',
+    access: 'both',
+    scope: 'projects',
+    summary:
+      'Tell when the repository was last looked at, what came of it and why, and when it will be looked at again',
+    answer,
+    goesByTheClock: true,
+    async handle({ db, database, project }) {
+      const { poll_interval } = project;
+      const poll = await pollOf(db, project.id);
+      if (!poll) return { poll_interval, ...off };
+      const isLate = Date.now() - Number(poll.next_look_at) > lateMs;
+      const nobody = isLate ? await whyNobodyTakes(database, project.owner_id) : undefined;
+      const why = nobody === undefined ? busy : `Nobody can look at the repository: ${nobody}.`;
+      return {
+        poll_interval,
+        outcome: isLate ? 'waiting' : poll.outcome,
+        reason: isLate ? why : poll.reason || 'The first look is about to be made.',
+        failures: poll.failures,
+        last_looked_at: timestampOrNull(poll.last_looked_at),
+        next_look_at: timestamp(poll.next_look_at),
+      };
+    },
+  }),
+];

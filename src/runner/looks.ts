@@ -1,0 +1,122 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { orAborted } from '../lib/or-aborted.ts';
+import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport } from '../protocol.ts';
+import { RefusedError, RejectedError } from './failures.ts';
+import { FetchError } from './git/failures.ts';
+import type { Mirrors } from './git/mirrors.ts';
+
+/** Polls repositories beside the executors, without occupying one of them. */
+export interface LookingParts {
+  link: Pick<Link, 'looks' | 'looked'>;
+  mirrors: Pick<Mirrors, 'listRefs'>;
+  /** Repeats a call until the server answers. */
+  ask: <T>(call: () => Promise<T>) => Promise<T>;
+  signal: AbortSignal;
+  log: (message: string) => void;
+}
+
+/** What is due within this time is asked for, and told of, together: a look is short, and a call for each would cost more. */
+const gatherMs = 500;
+/** A server that does not know of looks may be upgraded. */
+const askAgainMs = 60_000;
+/** A connection is kept if the next poll comes within this time. */
+const longestKeptMs = 5 * 60 * 1000;
+/** The most characters in one report. */
+const longestReport = 8 * 1024 * 1024;
+
+export async function lookAtRepositories(parts: LookingParts): Promise<void> {
+  const { link, ask, signal, log } = parts;
+  const underWay = new Set<Promise<void>>();
+  const seen = new Gathered<LookReport>();
+
+  const taking = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const room = mostLooks - underWay.size;
+      for (const order of room === 0 ? [] : await ask(() => link.looks(room, signal))) {
+        const work = look(parts, order).then((report) => report && seen.add(report));
+        underWay.add(work);
+        void work.finally(() => underWay.delete(work));
+      }
+      await pause(gatherMs, undefined, { signal });
+    }
+  };
+  const telling = async (): Promise<void> => {
+    for (;;) {
+      await seen.any(signal);
+      await pause(gatherMs, undefined, { signal });
+      for (const reports of batches(seen.take())) await ask(() => link.looked(reports, signal));
+    }
+  };
+  await Promise.all([taking, telling].map((work) => untilEnd(work, { signal, log })));
+  await Promise.all(underWay);
+}
+
+/** A call that the server rejects means another version: polling continues when the server has changed. */
+async function untilEnd(
+  work: () => Promise<void>,
+  { signal, log }: Pick<LookingParts, 'signal' | 'log'>,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await work();
+    } catch (error) {
+      if (signal.aborted || error instanceof RefusedError) return; // the executors report it
+      if (!(error instanceof RejectedError)) log(`looking at repositories failed: ${String(error)}`);
+      await pause(askAgainMs, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+async function look({ mirrors, signal }: LookingParts, order: LookOrder): Promise<LookReport | undefined> {
+  const { source, claim, digest, againAfterMs } = order;
+  const about = { projectId: source.projectId, claim };
+  // A busy runner comes late: to connect anew for that would make it busier.
+  const keepMs = againAfterMs <= longestKeptMs ? 3 * againAfterMs : 0;
+  try {
+    const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestLookMs, keepMs });
+    return { ...about, seen: listing === undefined ? { unchanged: true } : { listing } };
+  } catch (error) {
+    if (signal.aborted) return undefined;
+    if (error instanceof FetchError) return { ...about, seen: { failed: error.kind, message: error.message } };
+    const message = `The runner could not do its part: ${error instanceof Error ? error.message : String(error)}`;
+    return { ...about, seen: { failed: 'lost', message } };
+  }
+}
+
+/** Items that arrive one by one and are taken together. */
+class Gathered<T> {
+  #all: T[] = [];
+  #came = Promise.withResolvers<void>();
+
+  add(one: T): void {
+    this.#all.push(one);
+    this.#came.resolve();
+  }
+
+  /** Resolves when there is an item; rejects when the signal is aborted first. */
+  any(signal: AbortSignal): Promise<void> {
+    return orAborted(this.#came.promise, signal);
+  }
+
+  take(): T[] {
+    const all = this.#all;
+    this.#all = [];
+    this.#came = Promise.withResolvers<void>();
+    return all;
+  }
+}
+
+function* batches(reports: LookReport[]): Generator<LookReport[]> {
+  let batch: LookReport[] = [];
+  let size = 0;
+  for (const report of reports) {
+    const length = 'listing' in report.seen ? report.seen.listing.length : 0;
+    if (batch.length > 0 && size + length > longestReport) {
+      yield batch;
+      [batch, size] = [[], 0];
+    }
+    batch.push(report);
+    size += length;
+  }
+  if (batch.length > 0) yield batch;
+}

@@ -1,0 +1,191 @@
+import { pageForm, type PageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { ago } from './moments.ts';
+import type { PageAction } from './pages.ts';
+import { empty, table } from './parts.ts';
+import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { Place } from './site.ts';
+import { stateBadge } from './states.ts';
+
+/** What goes by the clock: looks at the repository, and builds at certain times. */
+
+interface PollingRecord {
+  outcome: string;
+  reason: string;
+  last_looked_at: string | null;
+  next_look_at: string | null;
+}
+
+const leastInterval = 15;
+
+export async function pollingPart(visit: ProjectVisit): Promise<Html> {
+  const { poll_interval: interval, owned } = visit.project;
+  const polling = await visit.api.get<PollingRecord>('/projects/:project_id/polling');
+  const form = pageForm(visit, 'save_polling');
+  const field = form.text('poll_interval', 'Poll interval', {
+    value: String(interval),
+    type: 'number',
+    hint: `In seconds, ${leastInterval} or more; 0 does not look at all. The installed key is enough for it: your forge need not reach this server.`,
+    wrong: `This is neither 0 nor a number of seconds from ${leastInterval} to 86400.`,
+  });
+  return html`<section aria-labelledby="polling-title">
+    <h2 id="polling-title">Polling</h2>
+    ${owned && form.wrap(field, { button: 'Save', isCard: true, label: 'Polling' })}
+    <div id="polling" data-live>${looks(interval, polling)}</div>
+  </section>`;
+}
+
+function looks(interval: number, { outcome, reason, last_looked_at: last, next_look_at: next }: PollingRecord): Html {
+  if (interval === 0) return html`<p class="aside">The repository is not looked at.</p>`;
+  return html`<dl class="facts card">
+    <div>
+      <dt>Last look</dt>
+      <dd>${last === null ? 'None yet' : ago(last)}</dd>
+    </div>
+    <div>
+      <dt>Next look</dt>
+      <dd>${next === null ? '–' : ago(next)}</dd>
+    </div>
+    <div>
+      <dt>What came of it</dt>
+      <dd>${stateBadge(outcome)} ${reason}</dd>
+    </div>
+  </dl>`;
+}
+
+interface ScheduleRecord {
+  id: bigint;
+  id_str: string;
+  cron: string;
+  time_zone: string;
+  commit_ref: string;
+  next_run_at: string | null;
+  last_run_at: string | null;
+  last_outcome?: string | null;
+  last_reason?: string;
+  last_build_request_id_str?: string | null;
+}
+
+const of = '/projects/:project_id/schedules';
+
+function scheduleFields(form: PageForm, schedule?: ScheduleRecord): Html {
+  return html`${form.text('cron', 'Cron', {
+    value: schedule?.cron,
+    required: true,
+    isCode: true,
+    placeholder: '0 3 * * 1-5',
+    hint: 'Five fields: minute, hour, day, month, day of the week.',
+    wrong: 'These are not five fields of cron that ever come true.',
+  })}
+  ${form.text('time_zone', 'Time zone', {
+    value: schedule?.time_zone ?? 'UTC',
+    isCode: true,
+    hint: html`Such as <code>Europe/Berlin</code>.`,
+    wrong: 'There is no such time zone.',
+  })}
+  ${form.text('commit_ref', 'Branch, tag or commit', {
+    value: schedule?.commit_ref,
+    isCode: true,
+    hint: 'Blank is the default branch.',
+    wrong: 'This cannot be the name of a branch, a tag or a commit.',
+  })}`;
+}
+
+export const createSchedule: PageAction = {
+  route: `POST ${of}`,
+  done: (_, visit) => ({ goTo: `${visit.path}#schedules-title`, notice: 'created' }),
+};
+
+export async function schedulesPart(visit: ProjectVisit): Promise<Html> {
+  const schedules = await visit.api.get<ScheduleRecord[]>(of);
+  const form = pageForm(visit, 'create_schedule');
+  return html`<section aria-labelledby="schedules-title">
+    <h2 id="schedules-title">Schedules</h2>
+    <div class="beside">
+      <div id="schedules" data-live>
+        ${
+          schedules.length === 0
+            ? empty('No schedule yet', 'A schedule has a commit built at certain times, such as every night.')
+            : table(
+                'Schedules',
+                ['Times', 'Next', 'Last'],
+                schedules.map((schedule) => scheduleRow(schedule, visit)),
+              )
+        }
+      </div>
+      ${form.wrap(scheduleFields(form), { button: 'Create schedule', isCard: true, label: 'New schedule' })}
+    </div>
+  </section>`;
+}
+
+function scheduleRow(schedule: ScheduleRecord, visit: ProjectVisit): Html {
+  const { id_str: id, cron, time_zone: zone, commit_ref: ref, next_run_at: next } = schedule;
+  return html`<tr id="schedule-${id}">
+    <td>
+      <a href="${settingsPath(visit)}/triggers/schedules/${id}"><code>${cron}</code></a> ${zone}<br />
+      ${ref === '' ? 'The default branch' : html`<code>${ref}</code>`}
+    </td>
+    <td class="nowrap">${next === null ? '–' : ago(next)}</td>
+    <td>${lastRun(schedule, visit)}</td>
+  </tr>`;
+}
+
+function lastRun(schedule: ScheduleRecord, { projectPath }: ProjectVisit): Html {
+  const { last_run_at: last, last_outcome: outcome, last_reason: reason = '' } = schedule;
+  const { last_build_request_id_str: request } = schedule;
+  if (last === null) return html`Never`;
+  return html`${ago(last)} ${typeof outcome === 'string' && stateBadge(outcome)} ${reason}
+  ${typeof request === 'string' && request !== '' && html`<a href="${projectPath}/requests/${request}">Build request</a>`}`;
+}
+
+const one = settingsPage({
+  path: '/triggers/schedules/:schedule_id',
+  async show(visit) {
+    const schedule = await visit.api.get<ScheduleRecord>(`${of}/:schedule_id`);
+    const form = pageForm(visit, 'save');
+    return {
+      title: 'Schedule',
+      main: html`<p class="aside"><a href="${settingsPath(visit)}/triggers">All triggers</a></p>
+        <div class="title">
+          <h1>Schedule</h1>
+          ${visit.project.owned && deletionButton(`${visit.path}/delete`)}
+        </div>
+        ${form.wrap(scheduleFields(form, schedule), { button: 'Save', isCard: true, label: 'Schedule' })}
+        <dl class="facts card" id="runs" data-live>
+          <div>
+            <dt>Next time</dt>
+            <dd>${schedule.next_run_at === null ? '–' : ago(schedule.next_run_at)}</dd>
+          </div>
+          <div>
+            <dt>Last time</dt>
+            <dd>${lastRun(schedule, visit)}</dd>
+          </div>
+        </dl>`,
+    };
+  },
+  actions: {
+    save: { route: `PUT ${of}/:schedule_id`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+  },
+});
+
+const deletion = deletionPage({
+  path: '/settings/triggers/schedules/:schedule_id/delete',
+  tab: 'settings',
+  route: `DELETE ${of}/:schedule_id`,
+  async what(visit) {
+    await visit.api.admit(`DELETE ${of}/:schedule_id`);
+    const { cron, time_zone: zone } = await visit.api.get<ScheduleRecord>(`${of}/:schedule_id`);
+    return {
+      title: 'Delete this schedule?',
+      goes: html`<p>
+        The schedule <strong><code>${cron}</code> ${zone}</strong> goes. Nothing is built for it any more; what it built
+        stays.
+      </p>`,
+      back: `${settingsPath(visit)}/triggers`,
+    };
+  },
+  done: (visit) => ({ goTo: `${settingsPath(visit)}/triggers`, notice: 'deleted' }),
+});
+
+export const places: Place[] = [...one, ...deletion];

@@ -1,0 +1,156 @@
+import { deliveriesTable, type DeliveryRecord } from './deliveries.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import type { PageAction } from './pages.ts';
+import { empty, pagination } from './parts.ts';
+import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { Place } from './site.ts';
+
+/** Status targets: forges that are told how the suites of each commit stand, and what became of telling them. */
+
+interface StatusTarget {
+  id: bigint;
+  id_str: string;
+  provider: string;
+  api_url: string;
+  repository: string;
+}
+
+const of = '/projects/:project_id/status_targets';
+
+const providers: readonly (readonly [string, string])[] = [
+  ['github', 'GitHub'],
+  ['gitlab', 'GitLab'],
+  ['gitea', 'Gitea or Forgejo'],
+  ['bitbucket', 'Bitbucket'],
+];
+
+const nameOf = (provider: string): string => providers.find(([one]) => one === provider)?.[1] ?? provider;
+
+export const createStatusTarget: PageAction = {
+  route: `POST ${of}`,
+  done: (_, visit) => ({ goTo: `${visit.path}#statuses-title`, notice: 'created' }),
+};
+
+const fewDeliveries = 5;
+
+export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
+  const targets = await visit.api.get<StatusTarget[]>(of);
+  const form = pageForm(visit, 'create_status_target');
+  const cards = await Promise.all(targets.map((target) => card(visit, target)));
+  return html`<section aria-labelledby="statuses-title">
+    <h2 id="statuses-title">Statuses</h2>
+    <div class="beside">
+      <div>
+        ${
+          cards.length === 0
+            ? empty(
+                'No forge is told',
+                'A status target shows at each commit and pull request of your forge how its suites stand.',
+              )
+            : cards
+        }
+      </div>
+      ${form.wrap(
+        html`${form.select('provider', 'Provider', providers)}
+        ${form.text('repository', 'Repository', {
+          required: true,
+          isCode: true,
+          hint: html`<code>owner/name</code>; for GitLab the path or number of the project.`,
+          wrong: 'This is no name of a repository, such as owner/name.',
+        })}
+        ${form.text('api_url', 'Address of the API', {
+          isCode: true,
+          hint: html`Blank is the public one. Such as <code>https://gitlab.example.org/api/v4</code>.`,
+          wrong: 'This is no web address, or it has a name and password in it.',
+        })}
+        ${form.text('token', 'Token', {
+          type: 'password',
+          required: true,
+          autocomplete: 'new-password',
+          hint: 'One that may write statuses of commits. It is stored encrypted and never shown.',
+          wrong: 'A token has neither spaces nor letters outside ASCII.',
+        })}`,
+        { button: 'Create status target', isCard: true, label: 'New status target' },
+      )}
+    </div>
+  </section>`;
+}
+
+async function card(visit: ProjectVisit, { id, id_str: text, provider, api_url: api, repository }: StatusTarget) {
+  const { items, older } = await visit.api.list<DeliveryRecord>(`${of}/:status_target_id/deliveries`, {
+    params: { status_target_id: id },
+    query: { limit: fewDeliveries },
+  });
+  const path = `${settingsPath(visit)}/triggers/status_targets/${text}`;
+  const titleId = `status-target-${text}`;
+  return html`<section class="card" aria-labelledby="${titleId}">
+    <div class="title">
+      <h3 id="${titleId}"><a href="${path}">${repository}</a></h3>
+      ${deletionButton(`${path}/delete`, titleId)}
+    </div>
+    <p class="aside">${nameOf(provider)}, ${new URL(api).host}</p>
+    <div id="statuses-${text}" data-live>
+      ${deliveriesTable(items)} ${older && html`<p><a href="${path}">All deliveries</a></p>`}
+    </div>
+  </section>`;
+}
+
+const one = settingsPage({
+  path: '/triggers/status_targets/:status_target_id',
+  async show(visit) {
+    const target = await visit.api.get<StatusTarget>(`${of}/:status_target_id`);
+    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
+    const page = await visit.api.list<DeliveryRecord>(`${of}/:status_target_id/deliveries`, {
+      query: { limit: 50, ...query },
+    });
+    return {
+      title: 'Status target',
+      main: html`<p class="aside"><a href="${settingsPath(visit)}/triggers">All triggers</a></p>
+        <div class="title">
+          <h1>Status target</h1>
+          ${deletionButton(`${visit.path}/delete`)}
+        </div>
+        <dl class="facts card">
+          <div>
+            <dt>Provider</dt>
+            <dd>${nameOf(target.provider)}</dd>
+          </div>
+          <div>
+            <dt>Repository</dt>
+            <dd><code>${target.repository}</code></dd>
+          </div>
+          <div>
+            <dt>Address of the API</dt>
+            <dd><code>${target.api_url}</code></dd>
+          </div>
+        </dl>
+        <section aria-labelledby="deliveries-title">
+          <h2 id="deliveries-title">Deliveries</h2>
+          <div id="deliveries" data-live>${deliveriesTable(page.items)}</div>
+          ${pagination(page, { path: visit.path })}
+        </section>`,
+    };
+  },
+});
+
+const deletion = deletionPage({
+  path: '/settings/triggers/status_targets/:status_target_id/delete',
+  tab: 'settings',
+  route: `DELETE ${of}/:status_target_id`,
+  async what(visit) {
+    const { repository, provider } = await visit.api.get<StatusTarget>(`${of}/:status_target_id`);
+    return {
+      title: 'Delete this status target?',
+      goes: html`<p>
+        <strong>${nameOf(provider)}</strong> is told nothing more about <strong>${repository}</strong>. The token goes,
+        with the record of everything that was told. What stands at the forge stays there.
+      </p>`,
+      back: `${settingsPath(visit)}/triggers`,
+    };
+  },
+  done: (visit) => ({ goTo: `${settingsPath(visit)}/triggers`, notice: 'deleted' }),
+});
+
+export const places: Place[] = [...one, ...deletion];

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { onEveryDatabase } from '../support/databases.ts';
+import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
+
+/** Nothing but the installed key: no hook, no open port. The least interval is fifteen seconds, and that is waited for. */
+onEveryDatabase((database) => {
+  let installation: Installation;
+  let project: Project;
+  before(async () => {
+    installation = await startInstallation(database);
+    project = await installation.project();
+  });
+  const polling = (): Promise<Item> => project.api().get(`${project.path}/polling`);
+  const requests = (): Promise<Item[]> => project.api().get(`${project.path}/build_requests`);
+  const until = async (done: () => Promise<boolean>): Promise<void> => {
+    for (const began = Date.now(); !(await done()); await pause(100)) {
+      assert.ok(Date.now() - began < 90_000, JSON.stringify(await polling()));
+    }
+  };
+
+  test('what is pushed is built, once, also when the server is killed in the middle of a look', async (t) => {
+    await project.suite(t, 'unit', 'echo "$HEADRACE_EVENT of $HEADRACE_BRANCH for $HEADRACE_TARGET_BRANCH"');
+    await project.api().put(project.path, { poll_interval: '15' });
+    await until(async () => (await polling()).outcome === 'first_look');
+    assert.deepEqual(await requests(), []);
+
+    const sha = await project.repository.commit({ message: 'Greet' });
+    await until(async () => (await requests()).length > 0);
+    const [request] = await requests();
+    assert.equal(request?.commit_ref, sha);
+    assert.equal((await project.end(request)).build_state, 'passed');
+    const [commit] = await project.commits();
+    const [build] = await project.builds(commit);
+    assert.equal(await project.log(build), 'poll of main for main\n');
+
+    // The next look takes a while, and in the middle of it the server dies.
+    const mark = join(installation.folder, 'looking');
+    const slow = `#!/bin/sh\n: > '${mark}'\nsleep 2\neval exec "$SSH_ORIGINAL_COMMAND"\n`;
+    const second = await project.repository.commit({ message: 'Greet again' });
+    await installation.host.provide('git-upload-pack', slow);
+    await until(async () => existsSync(mark));
+    await installation.killServer();
+    await installation.startServer();
+    await until(async () => (await requests()).length > 1);
+    await until(async () => (await polling()).outcome === 'unchanged'); // and one more look, which sees nothing new
+    const all = await requests();
+    assert.deepEqual(all.map(({ commit_ref }) => commit_ref).toSorted(), [sha, second].toSorted());
+    const [newest] = all;
+    assert.equal((await project.end(newest ?? assert.fail())).build_state, 'passed');
+  });
+});
