@@ -58,14 +58,14 @@ function collect(request: IncomingMessage, limits: BodyLimits, makeRoom: () => P
   const pieces: Buffer[] = [];
   let size = 0;
   let hasRoom = false;
-  const isOver = new AbortController();
+  let isOver = false;
   const fail = (error: Error): void => {
-    isOver.abort();
+    isOver = true;
     reject(error);
   };
   const timer = setTimeout(() => fail(new BrokenBodyError()), limits.totalMs);
   const take = (piece: Buffer): void => {
-    if (isOver.signal.aborted) return;
+    if (isOver) return;
     pieces.push(piece);
     size += piece.length;
     if (size > limits.longest) return fail(new TooLongError());
@@ -76,7 +76,7 @@ function collect(request: IncomingMessage, limits: BodyLimits, makeRoom: () => P
   };
   const end = (): void => {
     if (!request.complete || request.errored) return fail(new BrokenBodyError());
-    isOver.abort();
+    isOver = true;
     resolve(Buffer.concat(pieces, size));
   };
   request.on('data', take).on('end', end).on('error', end).on('close', end);

@@ -1,6 +1,6 @@
 import type { Queries, Transaction } from '../db/open.ts';
 import { prepared, preparedChange } from '../db/prepared.ts';
-import type { HookDeliveryRow, HookRow, ProjectRow } from '../db/schema.ts';
+import type { HookDeliveryRow, HookRow } from '../db/schema.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { Facts } from './facts.ts';
 import { judge, type JudgedProject, type Judgement } from './judge.ts';
@@ -11,8 +11,14 @@ import { tell } from './reading.ts';
 const findHook = prepared<{ id: bigint }, HookRow>((db, value) =>
   db.selectFrom('hooks').selectAll().where('id', '=', value('id')),
 );
-const findProject = prepared<{ id: bigint }, ProjectRow>((db, value) =>
-  db.selectFrom('projects').selectAll().where('id', '=', value('id')),
+/** What decides about what arrives: the events that the hook wants, and its project. */
+const findSettings = prepared<{ id: bigint }, Pick<HookRow, 'events'> & JudgedProject>((db, value) =>
+  db
+    .selectFrom('hooks')
+    .innerJoin('projects', 'projects.id', 'hooks.project_id')
+    .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.repository_url'])
+    .select(['projects.fork_builds', 'projects.cancel_superseded'])
+    .where('hooks.id', '=', value('id')),
 );
 const findByKey = prepared<{ hook: bigint; key: string }, HookDeliveryRow>((db, value) =>
   db
@@ -57,20 +63,20 @@ export async function hookById(db: Queries, id: bigint): Promise<HookRow | undef
   return (await findHook(db, { id }))[0];
 }
 
-/** Takes a delivery: judges it, or answers what came of the same one before. Undefined when the hook is gone. */
+/** Takes a delivery: judges it, or answers what came of the same one before. A hook that is gone breaks its reference. */
 export async function receive(
   context: WriteContext,
   hookId: bigint,
   { key, facts }: { key: string | null; facts: Facts },
-): Promise<HookDeliveryRow | undefined> {
+): Promise<HookDeliveryRow> {
   const { trx } = context;
-  const hook = await hookById(trx, hookId);
-  const [project] = hook ? await findProject(trx, { id: hook.project_id }) : [];
-  if (!hook || !project) return undefined;
   const delivery = newDelivery(context, hookId, { key, facts });
-  const [inserted] = await insertOnce(trx, delivery);
-  if (!inserted) return (await findByKey(trx, { hook: hookId, key: key ?? '' }))[0];
-  return judged(context, delivery, await judge(context, hook, project, facts));
+  const [[inserted], [settings]] = await Promise.all([insertOnce(trx, delivery), findSettings(trx, { id: hookId })]);
+  const [earlier] = inserted ? [] : await findByKey(trx, { hook: hookId, key: key ?? '' });
+  if (earlier) return earlier;
+  if (!inserted || !settings) throw new Error('a delivery is neither new nor there');
+  const { events, ...project } = settings;
+  return judged(context, delivery, await judge(context, { id: hookId, events }, project, facts));
 }
 
 /** Judges what arrived once more, with the settings of this moment. */

@@ -59,9 +59,7 @@ async function take(services: HookServices, { head, admitted }: BareCall<Admitte
   const facts = await factsIn(services, head, admitted);
   const delivery = { key: deliveryKey(providerOf(hook).deliveryHeaders, head.headers), facts };
   const { db, ids } = services;
-  const received = await db.transaction((trx) => receive({ db, trx, ids }, hook.id, delivery));
-  if (!received) throw new ApiError('not_found'); // the hook was deleted in this very moment
-  return accepted(received);
+  return accepted(await db.transaction((trx) => receive({ db, trx, ids }, hook.id, delivery)));
 }
 
 /** Reads the body, has its proof checked over its very bytes, and only then looks at what it says. */

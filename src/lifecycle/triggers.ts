@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
+import { prepared } from '../db/prepared.ts';
+import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
 import type { ForkPolicy } from './forks.ts';
 import { callOff, openRequest, type Trigger } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
@@ -20,17 +21,18 @@ export interface Triggered {
 
 type TriggeredProject = Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded'>;
 
+const findOwner = prepared<{ id: bigint }, Pick<UserRow, 'suspended' | 'billing'>>((db, value) =>
+  db.selectFrom('users').select(['suspended', 'billing']).where('id', '=', value('id')),
+);
+
 /** Asks for a build in the name of the project's owner, as far as the project lets it. */
 export async function triggerRequest(
   context: WriteContext,
   project: TriggeredProject,
   asked: { commitRef: string; trigger: Trigger },
 ): Promise<Triggered> {
-  const owner = await context.trx
-    .selectFrom('users')
-    .select(['suspended', 'billing'])
-    .where('id', '=', project.owner_id)
-    .executeTakeFirstOrThrow();
+  const [owner] = await findOwner(context.trx, { id: project.owner_id });
+  if (!owner) return ignored('The account of the project’s owner is gone.');
   if (owner.suspended === 1) return ignored('The account of the project’s owner is suspended.');
   if (owner.billing !== 'ok') return ignored('The account of the project’s owner is not paid for.');
   const policy = project.fork_builds as ForkPolicy;
