@@ -2,8 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createRepository } from '../test/support/repository.ts';
-import { startGitHost } from '../test/support/sshd.ts';
-import type { Benchmark } from './support/report.ts';
+import { startGitHost, type GitHost } from '../test/support/sshd.ts';
+import { onBoth, type DatabaseName, type Databases } from './support/databases.ts';
+import type { Figure } from './support/report.ts';
 import { call, startHeadrace, type Service } from './support/servers.ts';
 
 const projects = 1000;
@@ -11,35 +12,38 @@ const intervalSeconds = 60;
 const measuredSeconds = 60;
 
 /** What a thousand repositories on one host cost that are looked at once a minute, and in which nothing happens. */
-export const polling: Benchmark = {
-  name: 'polling',
-  async run() {
-    const host = await startGitHost();
+export async function pollingFigures(databases: Databases): Promise<Figure[]> {
+  const host = await startGitHost();
+  try {
     const repository = await createRepository(join(host.folder, 'quiet.git'));
     await repository.commit();
-    const service = await startHeadrace(undefined, { HEADRACE_SSH_CONFIG: host.sshConfig });
-    try {
-      const ids = await createProjects(service, host.url('quiet.git'), (key) => host.authorize(key));
-      await untilAll(service, ids, ({ outcome }) => outcome === 'first_look');
-      await untilAll(service, ids, ({ outcome }) => outcome === 'unchanged');
-      const logins = host.logins();
-      const used = processorSeconds(service.pid);
-      await pause(measuredSeconds * 1000);
-      const share = (processorSeconds(service.pid) - used) / measuredSeconds;
-      return [
-        {
-          what: `${projects} projects, polled every ${intervalSeconds} s, in processors`,
-          value: share,
-          limit: { atMost: 0.1 },
-          from: `${(share * intervalSeconds).toFixed(2)} s of processor time a round, ${host.logins() - logins} new connections`,
-        },
-      ];
-    } finally {
-      await service.stop();
-      await host.close();
-    }
-  },
-};
+    const { sqlite, postgres } = await onBoth(databases, (settings, name) => measure(host, settings, name));
+    return [sqlite, postgres];
+  } finally {
+    await host.close();
+  }
+}
+
+async function measure(host: GitHost, settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<Figure> {
+  const service = await startHeadrace(undefined, { ...settings, HEADRACE_SSH_CONFIG: host.sshConfig });
+  try {
+    const ids = await createProjects(service, host.url('quiet.git'), (key) => host.authorize(key));
+    await untilAll(service, ids, ({ outcome }) => outcome === 'first_look');
+    await untilAll(service, ids, ({ outcome }) => outcome === 'unchanged');
+    const logins = host.logins();
+    const used = processorSeconds(service.pid);
+    await pause(measuredSeconds * 1000);
+    const share = (processorSeconds(service.pid) - used) / measuredSeconds;
+    return {
+      what: `${name}: ${projects} projects, polled every ${intervalSeconds} s, in processors`,
+      value: share,
+      limit: { atMost: 0.1 },
+      from: `${(share * intervalSeconds).toFixed(2)} s of processor time a round, ${host.logins() - logins} new connections`,
+    };
+  } finally {
+    await service.stop();
+  }
+}
 
 interface Created {
   id_str: string;

@@ -2,7 +2,6 @@ import { openDatabases } from './support/databases.ts';
 import { holds, line, type Benchmark } from './support/report.ts';
 import { fetches } from './fetches.ts';
 import { builds } from './builds.ts';
-import { polling } from './polling.ts';
 import { reads } from './reads.ts';
 import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
@@ -12,6 +11,7 @@ import { writes } from './writes.ts';
 import { software } from './software.ts';
 import { start } from './start.ts';
 import { uploads } from './uploads.ts';
+import { triggers } from './triggers.ts';
 import { web } from './web.ts';
 import { webhooks } from './webhooks.ts';
 
@@ -29,7 +29,7 @@ const benchmarks: Benchmark[] = [
   software,
   web,
   webhooks,
-  polling,
+  triggers,
 ];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.

@@ -4,10 +4,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { brotliCompressSync } from 'node:zlib';
 import { chromiumPath, fillInSignIn } from '../test/support/browser.ts';
 import { appendedIn } from './support/appending.ts';
+import { dashboardFigures } from './support/dashboard.ts';
 import { untilIdle } from './support/idle.ts';
+import { openLighthouse, type Marks } from './support/lighthouse.ts';
 import { startProject, type BenchProject } from './support/project.ts';
 import { median, round, type Benchmark, type Figure } from './support/report.ts';
-import { call } from './support/servers.ts';
+import { call, type Service } from './support/servers.ts';
 
 const size = 100 * 1024 * 1024;
 const words = 'a line of a log, about as long as lines of logs are: compiled something, tested something';
@@ -31,7 +33,7 @@ interface Matches {
 /** Logs in the browser and by line: a log of 100 MB, and one that comes quickly. */
 export const web: Benchmark = {
   name: 'web',
-  async run() {
+  async run(databases) {
     await using stack = new AsyncDisposableStack();
     const project = await startProject();
     stack.defer(() => project.stop());
@@ -48,6 +50,8 @@ export const web: Benchmark = {
       ...(await overTheApi(project, build)),
       ...(await inTheBrowser(project, build, browser)),
       ...(await quickLines(project, browser)),
+      ...(await pageMarks(project, build)),
+      ...(await dashboardFigures(databases)),
     ];
   },
 };
@@ -109,13 +113,17 @@ async function overTheApi({ service }: BenchProject, build: string): Promise<Fig
 }
 
 async function signedIn({ service }: BenchProject, browser: Browser): Promise<Page> {
-  const password = /password\s+(\S+)/i.exec(service.output)?.[1] ?? '';
   const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 900 } });
   const page = await context.newPage();
+  await enter(service, page);
+  return page;
+}
+
+async function enter(service: Service, page: Page): Promise<void> {
+  const password = /password\s+(\S+)/i.exec(service.output)?.[1] ?? '';
   await page.goto(`${service.url}/ui/`);
   await fillInSignIn(page, { email: 'admin@localhost', password });
   await page.getByRole('button', { name: 'Sign out' }).waitFor();
-  return page;
 }
 
 async function inTheBrowser(project: BenchProject, build: string, browser: Browser): Promise<Figure[]> {
@@ -207,4 +215,31 @@ async function quickLines(project: BenchProject, browser: Browser): Promise<Figu
     },
     { what: 'lines lost or doubled meanwhile', value: wrong, limit: { atMost: 0 }, from: 'every 997th looked at' },
   ];
+}
+
+/** What Lighthouse thinks of the pages that people look at most; the build is that of the long log. */
+async function pageMarks({ service, path }: BenchProject, build: string): Promise<Figure[]> {
+  const lighthouse = await openLighthouse((page) => enter(service, page));
+  const figures: Figure[] = [];
+  try {
+    const pages = { dashboard: '/ui/', project: `/ui${path}`, build: `/ui${build}` };
+    for (const [name, address] of Object.entries(pages)) {
+      const marks: Marks[] = [];
+      for (let turn = 0; turn < 3; turn += 1) marks.push(await lighthouse.judge(`${service.url}${address}`));
+      const what = `Lighthouse of the ${name} page`;
+      const from = `median of ${marks.length}; lost by ${marks[0]?.lost.join(', ') || 'nothing'}`;
+      const performance = median(marks.map((one) => one.performance));
+      figures.push({ what: `${what}, performance`, value: performance, limit: { atLeast: 95 }, from });
+      const accessibility = Math.min(...marks.map((one) => one.accessibility));
+      figures.push({
+        what: `${what}, accessibility`,
+        value: accessibility,
+        limit: { atLeast: 100 },
+        from: 'the least',
+      });
+    }
+  } finally {
+    await lighthouse.close();
+  }
+  return figures;
 }

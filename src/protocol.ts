@@ -104,9 +104,9 @@ export interface FetchOrder {
   kind: 'fetch_commit';
   source: Source;
   commitRef: string;
-  /** The full name of the ref that leads to the commit, where `commitRef` is a SHA that somebody was told of with it. */
+  /** The full name of the ref that reaches the commit, where `commitRef` is a SHA that came together with the ref. */
   fetchRef?: string;
-  /** What refs pointed to when they were last built, by their full names. */
+  /** The commits of refs when they were last built, by the refs' full names. */
   previous: Record<string, string>;
   /** The newest built commit of the default branch so far. */
   trunk: string | null;
@@ -172,17 +172,17 @@ export interface CheckOrder {
   timeoutMs: number;
 }
 
-/** A look at the branches and tags of a repository that is polled. */
+/** An order to poll the branches and tags of a repository. */
 export interface LookOrder {
   claim: string;
   source: Source;
-  /** Of what was seen there last (lib/ref-listings.ts); null where nothing was. */
+  /** The digest of the last listing (lib/ref-listings.ts); null where there is none. */
   digest: string | null;
-  /** So soon somebody will look again, if nothing happens. */
+  /** When the next poll is due, if nothing happens. */
   againAfterMs: number;
 }
 
-/** What came of a look: the listing where it is another than before, nothing where it is the same, or why there is none. */
+/** The result of a poll: the listing if it changed, nothing if it did not, or why there is none. */
 export interface LookReport {
   projectId: string;
   claim: string;
@@ -301,10 +301,10 @@ export interface Link {
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
   /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
   key(claim: string, signal: AbortSignal): Promise<string | undefined>;
-  /** The looks that are due, so many at most; none when there were none while the server held the request. */
+  /** The polls that are due, at most this many; none when there were none while the server held the request. */
   looks(room: number, signal: AbortSignal): Promise<LookOrder[]>;
   looked(reports: LookReport[], signal: AbortSignal): Promise<void>;
-  /** Of these projects, of which the runner keeps something, those that it need not keep anything of any more. */
+  /** Which of these projects, of which the runner has data, are gone. */
   gone(projects: string[], signal: AbortSignal): Promise<string[]>;
 }
 

@@ -74,7 +74,7 @@ export interface ServerParts {
   connectionTimes?: Partial<ConnectionTimes>;
   /** Whether answers may be cached until the next commit. */
   answers?: 'kept' | 'made';
-  /** What time it is for schedules, where that is not as usual. */
+  /** The clock for schedules, if it is not the machine's. */
   now?: () => number;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }

@@ -13,8 +13,11 @@ export interface Building {
   service: Service;
   /** Builds the commit, once to the end. */
   build(): Promise<void>;
-  /** Milliseconds from the request to the first byte of the build's log at an open firehose. */
-  firstByte(): Promise<number>;
+  /** The address of the project, and the commit. */
+  path: string;
+  sha: string;
+  /** Milliseconds from the request, made by whoever is handed in, to the first byte of the build's log at an open firehose. */
+  firstByte(asking?: () => Promise<{ id_str: string }>): Promise<number>;
   /** What is run from now on. */
   command(command: string): Promise<void>;
   /** Asks for so many builds at once, of as many projects; how many are finished in a second. */
@@ -47,7 +50,10 @@ export async function startBuilding(command: string, settings: NodeJS.ProcessEnv
     return call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
   };
   /** Reads a stream to its end, after which the connection serves the next request. */
-  const follow = async ({ id_str: id }: Item, hear: (text: string) => void = () => {}): Promise<void> => {
+  const follow = async (
+    { id_str: id }: Pick<Item, 'id_str'>,
+    hear: (text: string) => void = () => {},
+  ): Promise<void> => {
     const headers = { authorization: service.authorization };
     const answer = await fetch(`${service.url}${path}/build_requests/${id}/firehose`, { headers });
     let text = '';
@@ -76,10 +82,12 @@ export async function startBuilding(command: string, settings: NodeJS.ProcessEnv
   return {
     service,
     build: async () => follow(await ask()),
-    async firstByte() {
+    path,
+    sha,
+    async firstByte(asking = ask) {
       const startedAt = performance.now();
       let taken = 0;
-      await follow(await ask(), (text) => {
+      await follow(await asking(), (text) => {
         if (taken === 0 && /event: log\n.*build_id_str/.test(text)) taken = performance.now() - startedAt;
       });
       return taken;

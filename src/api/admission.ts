@@ -15,7 +15,7 @@ export interface Admitted {
 
 export const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
-/** What needs no credentials may name something in its path. */
+/** A route without credentials may still have parameters in its path. */
 export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promise<Admitted> {
   return { ...anybody, params: readParams(params) };
 }

@@ -46,7 +46,10 @@ function subjectIn(answer: unknown): Subject {
   return { id, name: name ?? email ?? '' };
 }
 
-/** Those of the fields that differ from the record as it was; of `options[url]` the column is `url`, of a list its text. */
+/**
+ * The fields that differ from the record before the change. The column of `options[url]` is `url`; a list is compared
+ * as text.
+ */
 function changedFields(input: object, before: object): string[] {
   const columns = before as Record<string, unknown>;
   return Object.entries(input)

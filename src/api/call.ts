@@ -61,9 +61,9 @@ export interface Call<
   searches: SearchThreads;
   disk: DiskReserve;
   headers: Incoming['headers'];
-  /** Where callers find this server, without a slash at the end. */
+  /** The public address of this server, without a slash at the end. */
   origin: string;
-  /** Says that nobody waits for the answer any more. */
+  /** Aborted when the caller does not wait for the answer any more. */
   signal: AbortSignal;
   params: Record<ParamNames<Path>, bigint>;
   input: Input<M, Body>;

@@ -17,9 +17,9 @@ import type { Route } from './route.ts';
 export interface EndpointServices extends Services {
   /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
-  /** Where callers find this server; by default the host they named. */
+  /** The public address of this server; by default the host of the request. */
   baseUrl?: string | undefined;
-  /** What is kept of earlier requests. */
+  /** Cached admissions and answers. */
   answerCache: AnswerCache;
 }
 

@@ -4,7 +4,10 @@ import { addressOfServer } from './folder-lock.ts';
 
 type Settings = Pick<Config, 'base_url' | 'data_dir' | 'tls' | 'host' | 'port'>;
 
-/** Where people find the server of the data folder, for another command: where it listens, or would by these settings. */
+/**
+ * The public address of the data folder's server, for another command: where it listens, or would listen by these
+ * settings.
+ */
 export function addressForPeople(config: Settings): string {
   const { tls, host, port } = config;
   const wouldListen = `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;

@@ -110,7 +110,8 @@ export interface Schema {
 
 /**
  * Every column that holds a sealed value, for rotating the master key. All these tables have an `id`. The canary comes
- * first: a transaction that locks its table reads the others afterwards, so whoever locks them all must begin with it.
+ * first: a transaction that locks its table reads the others afterwards, so a transaction that locks them all must
+ * begin with it.
  */
 export const sealedColumns = [
   { table: 'master_key_canary', column: 'sealed' },

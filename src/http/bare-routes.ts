@@ -12,9 +12,9 @@ export type Proof =
   | 'runner'
   /** The secret of an application. */
   | 'client'
-  /** That the sender knows the secret of the hook it calls, by a signature over the body or by the secret itself. */
+  /** The secret of the called hook, by a signature over the body or by the secret itself. */
   | 'signature'
-  /** The cookie of a browser, and for what changes something the key that its page carried. */
+  /** The cookie of a browser, and for changes the form key of its page. */
   | 'session'
   /** The metrics token, or a connection from this machine. */
   | 'operator'
@@ -103,10 +103,13 @@ function send(reply: FastifyReply, { status = 200, headers = {}, content }: Bare
   return reply.status(status).headers(headers).send(content);
 }
 
-/** Said once: to make an error anew for every request, most of which are answered by then, costs more than all the rest. */
+/**
+ * Created once: a new error for every request, most of which are already answered, would cost more than everything
+ * else.
+ */
 const hungUp = new Error('the caller hung up');
 
-/** What is held is let go when the caller hangs up. */
+/** A held request is ended when the caller disconnects. */
 function whileConnected(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort(hungUp));

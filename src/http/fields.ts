@@ -155,7 +155,7 @@ export function oneOf<const Choice extends string>(choices: readonly Choice[]): 
   });
 }
 
-/** A list of some of the choices, each once and in their order; all of them where none is named. */
+/** A list of some of the choices, each once and in order; all choices where none is named. */
 export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[]> {
   const schema: JsonSchema = {
     type: 'array',

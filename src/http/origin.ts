@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 
-/** Where callers find this server: as it was told, or as they called it themselves. */
+/** The public address of this server: as configured, or as the caller named it. */
 export function originOf({ headers }: IncomingMessage, baseUrl: string | undefined, hasTls: boolean): string {
   if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '');
-  const host = String(headers.host ?? headers[':authority'] ?? 'localhost'); // HTTP/2 has the other
+  const host = String(headers.host ?? headers[':authority'] ?? 'localhost'); // the second is for HTTP/2
   return `${hasTls ? 'https' : 'http'}://${host}`;
 }

@@ -25,7 +25,7 @@ export function withoutStrays(command: Command, last: number): Command {
   return ['perl', '-MPOSIX', '-e', 'POSIX::close($_) for split /,/, shift; exec @ARGV', strays.join(','), ...command];
 }
 
-/** How many this process may have open. */
+/** How many files this process may have open. */
 export function mostOpenFiles(): number {
   const [, files = '1024'] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
   return Number(files);

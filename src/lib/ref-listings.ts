@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 
-/** Branches and tags by their full names, and the commit that each of them is at. */
+/** Branches and tags by their full names, with their commits. */
 export type Refs = ReadonlyMap<string, string>;
 
-/** More than these are not told of, nor more than so many characters of a listing. */
+/** The most refs in a listing, and the most characters. */
 export const mostRefs = 50_000;
 export const longestListing = 8 * 1024 * 1024;
 
-/** One line for each, in one order whoever writes it: the same refs are always the same text. */
+/** One line per ref, in a fixed order: the same refs always give the same text. */
 export function writeListing(refs: Refs): string {
   return Array.from(refs, ([name, sha]) => ({ name, sha }))
     .sort((one, other) => (one.name < other.name ? -1 : 1))
@@ -15,7 +15,7 @@ export function writeListing(refs: Refs): string {
     .join('');
 }
 
-/** Undefined for what nobody wrote with `writeListing`. */
+/** Undefined for a text that `writeListing` cannot have written. */
 export function readListing(text: string): Refs | undefined {
   const refs = new Map<string, string>();
   const lines = text.split('\n');

@@ -1,8 +1,8 @@
 import { orAborted } from './or-aborted.ts';
 
-/** So many may be at something of one name at a time; the others wait for their turn. */
+/** Limits how many callers use a resource of one name at a time; the others wait for their turn. */
 export interface Slots {
-  /** Resolves when there is room; what it answers makes room again, however often it is called. */
+  /** Resolves when there is room. The returned function releases the slot; further calls of it do nothing. */
   take(name: string, signal: AbortSignal): Promise<() => void>;
 }
 
@@ -32,7 +32,7 @@ export function openSlots(most: number): Slots {
       } catch (error) {
         const at = line.waiting.indexOf(resolve);
         if (at === -1)
-          release(); // its turn came in this moment
+          release(); // its turn came at this moment
         else line.waiting.splice(at, 1);
         throw error;
       }

@@ -9,7 +9,9 @@ const entities: Record<string, string> = {
   '\r': '&#13;',
 };
 
-/** A text as it stands between tags or in quotes. What XML 1.0 cannot hold at all becomes a replacement character. */
+/**
+ * Escapes a text for use between tags or in quotes. Characters that XML 1.0 cannot hold become replacement characters.
+ */
 export function escapeXml(text: string): string {
   return text
     .toWellFormed()

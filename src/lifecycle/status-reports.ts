@@ -31,10 +31,11 @@ const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
     .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
     .select(['builds.started_at', 'builds.finished_at', 'commits.ref', 'suites.name'])
     .where('builds.id', '=', value('id'))
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('builds as newer')
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('builds as newer')
             .select('newer.id')
             .whereRef('newer.commit_id', '=', 'builds.commit_id')
             .whereRef('newer.suite_id', '=', 'builds.suite_id')

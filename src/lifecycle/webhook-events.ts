@@ -10,7 +10,7 @@ import { buildView } from '../views/build.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
-import { projectView } from '../views/project.ts';
+import { projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { statusReport } from './status-reports.ts';
 import { deliveryMachine } from './states.ts';
@@ -28,7 +28,7 @@ interface WriteContext {
   ids: IdSource;
 }
 
-type Told = Pick<ProjectRow, 'id' | 'owner_id' | 'name' | 'description' | 'repository_url' | 'build_state'>;
+type Told = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'>;
 
 type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'notifiable_type' | 'last_position'>;
 
@@ -239,7 +239,7 @@ async function projectsOf(trx: Transaction, places: Place[]): Promise<Map<bigint
   const ids = [...new Set(places.map((place) => place.project_id))];
   const projects = await trx
     .selectFrom('projects')
-    .select(['id', 'owner_id', 'name', 'description', 'repository_url', 'build_state'])
+    .select(['owner_id', ...shownColumns])
     .where('id', 'in', ids)
     .execute();
   return new Map(projects.map((project) => [project.id, project]));

@@ -50,7 +50,7 @@ export async function ensureDeliveryJobs(
 
 const free = { claim: null, holder: null, claimed_until: null };
 
-/** Answers the new one or the one that was there. */
+/** Returns the new job or the existing one. */
 const ensureJob = prepared<{ id: bigint; subject: bigint; account: bigint; now: bigint }, { id: bigint }>(
   (db, value) => {
     const [none, zero] = [sql.lit(null), sql.lit(0)];
@@ -73,7 +73,7 @@ const ensureJob = prepared<{ id: bigint; subject: bigint; account: bigint; now: 
   },
 );
 
-/** Lets a delivery job that waits for a later moment be run now, as if nothing had ever failed. */
+/** Makes a delivery job that was put off due now, and resets its failures. */
 export async function hurryDeliveryJob(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
   await hurryJob(trx, { subject: subjectId, now: BigInt(Date.now()) });
   await db.announce(trx, deliveryJobsTopic);
@@ -102,7 +102,8 @@ export async function claimDeliveryJobs(
   { holder, seconds, most, except }: ClaimingDeliveryJobs,
 ): Promise<ClaimedDeliveryJob[]> {
   const now = BigInt(Date.now());
-  // Accounts that have enough are rare, and a query for each number of them would come only once.
+  // Accounts at their limit are rare. The query with their list is not prepared: each length would be another
+  // statement.
   const due =
     except.length > 0
       ? await db.skipLocked(dueJobs(trx, now, BigInt(most)).where('account_id', 'not in', except), 'jobs').execute()
@@ -144,7 +145,7 @@ const takeJob = forEachKind((db) =>
   ),
 );
 
-/** When the next delivery job that nobody has is due; undefined when none waits. */
+/** When the next unclaimed delivery job is due; undefined when none waits. */
 export async function nextDeliveryJobAt(db: Queries): Promise<number | undefined> {
   const [next] = await findNext(db, {});
   return next && Number(next.run_after);
@@ -156,7 +157,7 @@ const findNext = prepared<object, { run_after: bigint }>((db) =>
     .select('run_after')
     .where('kind', '=', sql.lit(kind))
     .where('claim', 'is', null)
-    .where('run_after', '>', sql.lit(0n)) // true of all, and what makes SQLite take the index that is in this order
+    .where('run_after', '>', sql.lit(0n)) // true for all rows; makes SQLite use the index with this order
     .orderBy('run_after')
     .limit(sql.lit(1)),
 );

@@ -34,10 +34,6 @@ function view(project: VisibleProject, vault: Vault): object {
   return {
     ...projectView(project, project.owned),
     ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
-    poll_interval: project.poll_interval,
-    fork_builds: project.fork_builds,
-    cancel_superseded: project.cancel_superseded,
-    public_badge: project.public_badge === 1,
   };
 }
 

@@ -5,11 +5,11 @@ import { RefusedError, RejectedError } from './failures.ts';
 import { FetchError } from './git/failures.ts';
 import type { Mirrors } from './git/mirrors.ts';
 
-/** Looks at repositories that are polled, beside the executors: none of them is taken up by it. */
+/** Polls repositories beside the executors, without occupying one of them. */
 export interface LookingParts {
   link: Pick<Link, 'looks' | 'looked'>;
   mirrors: Pick<Mirrors, 'listRefs'>;
-  /** Makes a call until the server answers. */
+  /** Repeats a call until the server answers. */
   ask: <T>(call: () => Promise<T>) => Promise<T>;
   signal: AbortSignal;
   log: (message: string) => void;
@@ -19,9 +19,9 @@ export interface LookingParts {
 const gatherMs = 500;
 /** A server that does not know of looks may be upgraded. */
 const askAgainMs = 60_000;
-/** A connection is kept for the next look where that comes within this time. */
+/** A connection is kept if the next poll comes within this time. */
 const longestKeptMs = 5 * 60 * 1000;
-/** So many characters are sent in one report. */
+/** The most characters in one report. */
 const longestReport = 8 * 1024 * 1024;
 
 export async function lookAtRepositories(parts: LookingParts): Promise<void> {
@@ -51,7 +51,7 @@ export async function lookAtRepositories(parts: LookingParts): Promise<void> {
   await Promise.all(underWay);
 }
 
-/** A call that makes no sense to the server says that it is another version: looks go on when it has changed. */
+/** A call that the server rejects means another version: polling continues when the server has changed. */
 async function untilEnd(
   work: () => Promise<void>,
   { signal, log }: Pick<LookingParts, 'signal' | 'log'>,
@@ -60,7 +60,7 @@ async function untilEnd(
     try {
       await work();
     } catch (error) {
-      if (signal.aborted || error instanceof RefusedError) return; // the executors say so
+      if (signal.aborted || error instanceof RefusedError) return; // the executors report it
       if (!(error instanceof RejectedError)) log(`looking at repositories failed: ${String(error)}`);
       await pause(askAgainMs, undefined, { signal }).catch(() => {});
     }
@@ -83,7 +83,7 @@ async function look({ mirrors, signal }: LookingParts, order: LookOrder): Promis
   }
 }
 
-/** What comes one by one, and is taken all at once. */
+/** Items that arrive one by one and are taken together. */
 class Gathered<T> {
   #all: T[] = [];
   #came = Promise.withResolvers<void>();
@@ -93,7 +93,7 @@ class Gathered<T> {
     this.#came.resolve();
   }
 
-  /** Resolves when there is something; rejects when the signal is aborted first. */
+  /** Resolves when there is an item; rejects when the signal is aborted first. */
   any(signal: AbortSignal): Promise<void> {
     return orAborted(this.#came.promise, signal);
   }

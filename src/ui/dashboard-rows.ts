@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { visibleTo } from './visible.ts';
@@ -20,8 +21,8 @@ export interface DashboardRow {
   /** When the first of its builds began, and when the last of them was over, in its newest request. */
   started_at: bigint | null;
   finished_at: bigint | null;
-  /** The results of the last commits, oldest first. */
-  strip: { id: bigint; build_state: string }[];
+  /** The states of the last commits, oldest first. */
+  strip: string[];
 }
 
 export const stripLength = 20;
@@ -29,73 +30,94 @@ export const stripLength = 20;
 /** As people order names, whatever the database: case does not matter, and 9 comes before 10. */
 const inOrder = new Intl.Collator('en', { numeric: true });
 
-/** The same number of queries, however many projects there are; each finds its rows by an index. */
+/** The states of a project's last commits in one text, so that a project is one row. */
+const lastStates = sql<string | null>`(
+  select string_agg(s.build_state, ' ' order by s.id)
+  from (
+    select n.id, n.build_state from commits as n
+    where n.project_id = p.id order by n.id desc limit ${sql.lit(stripLength)}
+  ) as s
+)`;
+
+/**
+ * Few queries, however many projects there are, and each finds its rows by an index. What is newest of a project is looked
+ * up by its identifier afterwards: joined by it, PostgreSQL would try every commit and build there is on every project.
+ */
 export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Promise<DashboardRow[]> {
   const projects = await visibleTo(db, person)
-    .leftJoin('build_requests as r', (join) =>
-      join.on('r.id', '=', (newest) =>
-        newest
-          .selectFrom('build_requests as n')
-          .select((of) => of.fn.max('n.id').as('id'))
-          .whereRef('n.project_id', '=', 'p.id'),
-      ),
-    )
-    .leftJoin('commits as c', (join) =>
-      join.on('c.id', '=', (newest) =>
-        newest
-          .selectFrom('commits as n')
-          .select((of) => of.fn.max('n.id').as('id'))
-          .whereRef('n.project_id', '=', 'p.id'),
-      ),
-    )
     .select(['p.id', 'p.name', 'p.description', 'p.build_state', 'p.owner_id'])
-    .select(['r.commit_ref', 'r.build_state as request_state', 'r.created_at as requested_at'])
-    .select(['c.id as commit_id', 'c.message', 'c.scm_author_name as author'])
+    .select((of) => [
+      of
+        .selectFrom('build_requests as n')
+        .select((n) => n.fn.max('n.id').as('id'))
+        .whereRef('n.project_id', '=', 'p.id')
+        .as('request_id'),
+      of
+        .selectFrom('commits as n')
+        .select((n) => n.fn.max('n.id').as('id'))
+        .whereRef('n.project_id', '=', 'p.id')
+        .as('commit_id'),
+      lastStates.as('states'),
+    ])
     .orderBy('p.id')
     .execute();
   projects.sort((a, b) => inOrder.compare(a.name, b.name));
-  const [strips, times] = [await stripsOf(db, person), await timesOf(db, person)];
-  return projects.map((project) => ({
+  const commitIds = projects.map(({ commit_id: id }) => id);
+  const requests = await byId(
+    projects.map(({ request_id: id }) => id),
+    (ids) => requestsOf(db, ids),
+  );
+  const commits = await byId(commitIds, (ids) => commitsOf(db, ids));
+  const times = await byId(commitIds, (ids) => timesOf(db, ids));
+  return projects.map(({ states, request_id: request, ...project }) => ({
     ...project,
-    started_at: null,
-    finished_at: null,
-    ...times.get(project.commit_id ?? 0n),
-    strip: (strips.get(project.id) ?? []).toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+    ...(requests.get(request ?? 0n) ?? { commit_ref: null, request_state: null, requested_at: null }),
+    ...(commits.get(project.commit_id ?? 0n) ?? { message: null, author: null }),
+    ...(times.get(project.commit_id ?? 0n) ?? { started_at: null, finished_at: null }),
+    strip: states?.split(' ') ?? [],
   }));
 }
 
-async function stripsOf(db: Queries, person: Readonly<UserRow>) {
-  const rows = await visibleTo(db, person)
-    .innerJoin('commits as c', (join) =>
-      join.on('c.id', 'in', (newest) =>
-        newest
-          .selectFrom('commits as n')
-          .select('n.id')
-          .whereRef('n.project_id', '=', 'p.id')
-          .orderBy('n.id', 'desc')
-          .limit(stripLength),
-      ),
-    )
-    .select(['c.id', 'c.project_id', 'c.build_state'])
-    .execute();
-  return Map.groupBy(rows, ({ project_id: projectId }) => projectId);
+/** A statement has room for so many values on every database. */
+const mostAtOnce = 1000;
+
+/** Rows by what they are about; of several about the same, the last one counts. */
+async function byId<T extends { about: bigint }>(
+  ids: readonly (bigint | null)[],
+  load: (ids: bigint[]) => Promise<T[]>,
+): Promise<Map<bigint, Omit<T, 'about'>>> {
+  const wanted = ids.filter((id) => id !== null);
+  const found = new Map<bigint, Omit<T, 'about'>>();
+  for (let at = 0; at < wanted.length; at += mostAtOnce) {
+    for (const { about, ...row } of await load(wanted.slice(at, at + mostAtOnce))) found.set(about, row);
+  }
+  return found;
 }
 
-async function timesOf(db: Queries, person: Readonly<UserRow>) {
-  const rows = await visibleTo(db, person)
-    .innerJoin('builds as b', (join) =>
-      join.on('b.commit_id', '=', (newest) =>
-        newest
-          .selectFrom('commits as n')
-          .select((of) => of.fn.max('n.id').as('id'))
-          .whereRef('n.project_id', '=', 'p.id'),
-      ),
-    )
-    .select(['b.commit_id', 'b.build_request_id'])
-    .select((of) => [of.fn.min('b.started_at').as('started_at'), of.fn.max('b.finished_at').as('finished_at')])
-    .groupBy(['b.commit_id', 'b.build_request_id'])
-    .orderBy('b.build_request_id')
+function requestsOf(db: Queries, ids: bigint[]) {
+  return db
+    .selectFrom('build_requests')
+    .select(['id as about', 'commit_ref', 'build_state as request_state', 'created_at as requested_at'])
+    .where('id', 'in', ids)
     .execute();
-  // Of a commit that was asked for several times, the newest request counts: it comes last.
-  return new Map(rows.map((row) => [row.commit_id, { started_at: row.started_at, finished_at: row.finished_at }]));
+}
+
+function commitsOf(db: Queries, ids: bigint[]) {
+  return db
+    .selectFrom('commits')
+    .select(['id as about', 'message', 'scm_author_name as author'])
+    .where('id', 'in', ids)
+    .execute();
+}
+
+/** Of a commit that was asked for several times, the newest request counts: it comes last. */
+function timesOf(db: Queries, commitIds: bigint[]) {
+  return db
+    .selectFrom('builds')
+    .select('commit_id as about')
+    .select((of) => [of.fn.min('started_at').as('started_at'), of.fn.max('finished_at').as('finished_at')])
+    .where('commit_id', 'in', commitIds)
+    .groupBy(['commit_id', 'build_request_id'])
+    .orderBy('build_request_id')
+    .execute();
 }

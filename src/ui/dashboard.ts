@@ -35,10 +35,10 @@ function invitedNotice(emails: string[]): Html {
 /** One bar for each of the last commits; a screen reader is told how many of each there are. */
 function strip(commits: DashboardRow['strip']): Html | false {
   if (commits.length === 0) return false;
-  const counts = Map.groupBy(commits, ({ build_state: state }) => stateWord(state));
+  const counts = Map.groupBy(commits, stateWord);
   const words = Array.from(counts, ([word, some]) => `${some.length} ${word}`).join(', ');
   const label = `Last ${commits.length} commits, oldest first: ${words}`;
-  const bars = commits.map(({ build_state: state }) => html`<i class="${lookOf(state)}"></i>`);
+  const bars = commits.map((state) => html`<i class="${lookOf(state)}"></i>`);
   return html`<span class="bars" role="img" aria-label="${label}" title="${words}">${bars}</span>`;
 }
 

@@ -13,7 +13,7 @@ import * as registration from './registration.ts';
 import * as request from './request.ts';
 import * as setup from './setup.ts';
 import * as signIn from './sign-in.ts';
-import { addSite, type SiteServices } from './site.ts';
+import { addSite, type Place, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependency from './dependency.ts';
@@ -48,16 +48,17 @@ const ofSettings = [
 ];
 const others = [deploys, dependencies, dependency, operations];
 
+const ofProjects = [dashboard, newProject, setup, project, request, commit, build];
+const ofPeople = [signIn, password, account, authorize, applications, registration];
+
 /** The pages that people see: rendered here, and complete without scripts. */
+export const allPlaces: readonly Place[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
+  ({ places }) => places,
+);
+
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
-  const pages = [dashboard, newProject, setup, project, request, commit, build, ...ofSettings, ...others];
-  const own = [signIn, password, account, authorize, applications, registration];
-  addSite(
-    server,
-    [...own, ...pages].flatMap(({ places }) => places),
-    services,
-  );
+  addSite(server, allPlaces, services);
   // The root belongs to the API, which has nothing there; a browser was looking for the pages.
   server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');

@@ -40,30 +40,43 @@ function isOnBranch(branch: string) {
 async function commitsOf(db: Queries, projectId: bigint, branch: string, page: ListPage) {
   const commits = db
     .selectFrom('commits as c')
-    .leftJoin('build_requests as r', (join) =>
-      join.on('r.id', '=', (newest) =>
-        newest
-          .selectFrom('build_requests as n')
-          .select((of) => of.fn.max('n.id').as('id'))
-          .whereRef('n.commit_id', '=', 'c.id'),
-      ),
-    )
     .select(['c.id', 'c.ref', 'c.build_state', 'c.message', 'c.scm_author_name', 'c.branch'])
-    .select(['r.id as request_id', 'r.created_at as requested_at', 'r.pull_request', 'r.from_fork'])
+    .select((of) =>
+      of
+        .selectFrom('build_requests as n')
+        .select((n) => n.fn.max('n.id').as('id'))
+        .whereRef('n.commit_id', '=', 'c.id')
+        .as('request_id'),
+    )
     .where('c.project_id', '=', projectId);
   const wanted = branch === '' ? commits : commits.where(isOnBranch(branch));
   const rows = await onPage(wanted, 'c.id', page).execute();
+  const requests = await requestsOf(db, rows);
   return pageOf(
     page,
-    rows.map((row) => ({ ...row, id_str: String(row.id) })),
+    rows.map((row) => ({ ...row, ...(requests.get(row.request_id) ?? noRequest), id_str: String(row.id) })),
   );
+}
+
+const noRequest = { requested_at: null, pull_request: null, from_fork: null };
+
+/** By their identifiers: joined as the newest of each commit, PostgreSQL would try every request on every commit. */
+async function requestsOf(db: Queries, commits: readonly { request_id: bigint | null }[]) {
+  const ids = commits.map(({ request_id: id }) => id).filter((id) => id !== null);
+  if (ids.length === 0) return new Map<bigint | null, never>();
+  const rows = await db
+    .selectFrom('build_requests')
+    .select(['id', 'created_at as requested_at', 'pull_request', 'from_fork'])
+    .where('id', 'in', ids)
+    .execute();
+  return new Map(rows.map(({ id, ...row }): [bigint | null, typeof row] => [id, row]));
 }
 
 /** Requests that have no commit: those that are waiting for one, and those that found none. */
 async function withoutCommit(db: Queries, projectId: bigint) {
   return db
     .selectFrom('build_requests')
-    .select(['id', 'commit_ref', 'build_state', 'created_at'])
+    .select(['id', 'commit_ref', 'build_state', 'created_at', 'pull_request'])
     .where('project_id', '=', projectId)
     .where('commit_id', 'is', null)
     .orderBy('id', 'desc')
@@ -113,10 +126,10 @@ function requestItems(requests: Awaited<ReturnType<typeof withoutCommit>>, newes
   if (shown.length === 0) return false;
   return html`<ul class="card rows compact">
     ${shown.map(
-      ({ id, commit_ref: ref, build_state: state, created_at: at }) =>
+      ({ id, commit_ref: ref, build_state: state, created_at: at, pull_request: pull }) =>
         html`<li id="request-${id}">
           ${stateBadge(state)} <a href="${path}/requests/${id}">Build request for <code>${ref}</code></a>
-          <span class="aside">${ago(at)}</span>
+          <span class="aside">${pull !== null && `pull request ${pull},`} ${ago(at)}</span>
         </li>`,
     )}
   </ul>`;

@@ -128,7 +128,7 @@ async function show(visit: ProjectVisit) {
     live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
     scripts: logScripts,
     main: html`<div class="title">
-        <h1>${what}</h1>
+        <h1 id="what" data-live>${what}</h1>
         <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
       </div>
       <div id="request" data-live>
@@ -185,7 +185,6 @@ export const places: Place[] = projectPage({
     approve: {
       route: `POST ${record}/approve`,
       done: (_, { path }) => ({ goTo: path, notice: 'approved' }),
-      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
     },
     cancel: { route: `POST ${record}/cancel`, done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }) },
     rerun: {

@@ -1,7 +1,7 @@
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
-import { deletionPage, type ProjectVisit } from './project-pages.ts';
+import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { suitePath } from './suite-rules.ts';
 
@@ -94,7 +94,7 @@ function row(visit: ProjectVisit, dependency: AttachedRecord): Html {
           html`<span>Something newer is shared.</span>
             ${update.wrap(html``, { button: 'Update', kind: 'quiet', describedBy: nameId })}`
         }
-        <a href="${visit.path}/dependencies/${id}/delete" aria-describedby="${nameId}">Remove</a>
+        ${deletionButton(`${visit.path}/dependencies/${id}/delete`, nameId)}
       </div>
     </td>
   </tr>`;

@@ -71,7 +71,10 @@ export async function rulesPart(visit: ProjectVisit): Promise<Html> {
             html`<tr>
               <td id="rule-${rule.id_str}">${inWords(rule)}</td>
               <td class="number">
-                <a href="${visit.path}/rules/${rule.id_str}" aria-describedby="rule-${rule.id_str}">Change</a>
+                <div class="actions end">
+                  <a href="${visit.path}/rules/${rule.id_str}" aria-describedby="rule-${rule.id_str}">Change</a>
+                  ${deletionButton(`${visit.path}/rules/${rule.id_str}/delete`, `rule-${rule.id_str}`)}
+                </div>
               </td>
             </tr>`,
         ),

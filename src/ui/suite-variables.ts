@@ -75,7 +75,10 @@ function row(path: string, { id_str: id, name, content, secret }: VariableRecord
     </td>
     <td>${secret ? 'yes' : 'no'}</td>
     <td class="number">
-      <a href="${path}/variables/${id}" aria-describedby="variable-name-${id}">Change</a>
+      <div class="actions end">
+        <a href="${path}/variables/${id}" aria-describedby="variable-name-${id}">Change</a>
+        ${deletionButton(`${path}/variables/${id}/delete`, `variable-name-${id}`)}
+      </div>
     </td>
   </tr>`;
 }

@@ -41,7 +41,7 @@ const providers: readonly (readonly [string, string])[] = [
   ['gitlab', 'GitLab'],
   ['gitea', 'Gitea or Forgejo'],
   ['bitbucket', 'Bitbucket'],
-  ['generic', 'Anything else, such as curl'],
+  ['generic', 'Any program, such as curl'],
 ];
 
 const events: readonly (readonly [string, string])[] = [
@@ -145,7 +145,7 @@ const one = settingsPage({
       title: 'Hook',
       main: html`<p class="aside"><a href="${settingsPath(visit)}/triggers">All triggers</a></p>
         <div class="title">
-          <h1>Hook for ${nameOf(hook.provider)}</h1>
+          <h1>Hook: ${nameOf(hook.provider)}</h1>
           ${deletionButton(`${visit.path}/delete`)}
         </div>
         <section class="card" aria-labelledby="address-title">

@@ -235,7 +235,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     assert.deepEqual(await due(), []);
   });
 
-  test('are shared fairly: hosts and accounts have no more than their part of a runner', async () => {
+  test('are shared fairly: hosts and accounts have no more than their part of a runner [promise: polls]', async () => {
     const greedy = await service.user();
     const many = await Promise.all(
       Array.from({ length: 60 }, (_, at) => polled(greedy, { repository_url: `git@h${at}.example.org:a.git` })),

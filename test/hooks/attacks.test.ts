@@ -135,7 +135,7 @@ describeService('whoever calls a hook', (service) => {
     );
   });
 
-  test('is told of in the deliveries also where the proof was wrong, in one line for all of them', async () => {
+  test('is told of in the deliveries also where the proof was wrong, in one line for all of them [promise: hook-bounds]', async () => {
     const hook = (await owner.post(`/projects/${project.id}/hooks`, { provider: 'github' })).record as Hook;
     const wrong = sign.github('guess', 'push', github.push());
     await Promise.all(Array.from({ length: 50 }, () => call(hook, wrong)));
@@ -152,7 +152,7 @@ describeService('whoever calls a hook', (service) => {
     assert.equal(replayed.record['outcome'], 'refused');
   });
 
-  test('and sends what makes no sense is answered at once, and it is told', async () => {
+  test('and sends what makes no sense is answered at once, and it is told [promise: hook-bounds]', async () => {
     const hook = hookOf('github');
     const raw = (body: string | Buffer, event = 'push'): Sent => ({
       headers: {

@@ -19,7 +19,7 @@ describeService('a long payload', (service) => {
   };
   const headers = { 'content-type': 'application/json', 'x-github-event': 'ping', 'x-hub-signature-256': 'sha256=00' };
 
-  test('is taken up to 25 MB, and refused at once beyond that', async () => {
+  test('is taken up to 25 MB, and refused at once beyond that [promise: hook-bounds]', async () => {
     const hook = await makeHook();
     const body = Buffer.alloc(25 * megabyte, ' ');
     body.write('{"zen":"x"}');
@@ -120,7 +120,7 @@ describe('room for bodies', () => {
     assert.equal(await server.outcome(1), 'read 1000');
   });
 
-  test('is not all for one hook', async () => {
+  test('is not all for one hook [promise: hook-bounds]', async () => {
     await using server = await reading({});
     await server.begin(1, 1000, 500);
     await server.begin(1, 1000, 500);
@@ -144,7 +144,7 @@ describe('room for bodies', () => {
     assert.equal(await server.outcome(2), 'read 1000');
   });
 
-  test('is not held by those who do not get on, nor waited for without end', async () => {
+  test('is not held by those who do not get on, nor waited for without end [promise: hook-bounds]', async () => {
     await using server = await reading({ totalMs: 300, waitMs: 100, room: 1000 });
     await server.begin(1, 1000, 500);
     await server.begin(2, 1000, 500);

@@ -166,7 +166,7 @@ const allowing = { webhook_allow: '127.0.0.0/8', base_url: `${origin}/` };
 
 describeWithRunner(
   'statuses',
-  (service, runner, database) => {
+  (service, runner) => {
     for (const dialect of dialects) {
       const { provider, base, repository } = dialect;
       test(`are told to ${provider} below ${base} as it takes them, each in its turn`, async () => {
@@ -234,13 +234,13 @@ describeWithRunner(
       await trigger(service.store, reported.project, sha, fromFork);
       await (
         await runner.take('fetch_commit')
-      ).fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'other' } as never);
+      ).fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'kept' });
       await (await runner.take('run_suite')).exit(0);
       await (await runner.take('run_suite')).exit(1);
       const told = (await forge.received(6)).map(({ body }) => JSON.parse(body) as Told);
       const of = (suite: string) =>
         told.filter(({ context }) => context === `headrace/${suite}`).map(({ state }) => state);
-      assert.deepEqual([of('unit'), of('lint')].map((seen) => seen.at(-1)).toSorted(), ['failure', 'success']);
+      assert.deepEqual(new Set([of('unit').at(-1), of('lint').at(-1)]), new Set(['failure', 'success']));
       for (const seen of [of('unit'), of('lint')]) assert.deepEqual(seen.slice(0, 2), ['pending', 'pending']);
     });
 
@@ -519,7 +519,6 @@ describeWithRunner(
       const stranger = await service.user();
       assertNotFound(await stranger.post(path, good));
       assertDestroyed(await user.delete(`${path}/${byNumber.record.id}`));
-      assert.ok(database.kind);
     });
   },
   {

@@ -1,6 +1,6 @@
 import type { Transaction } from '../open.ts';
 
-/** What forges call when something was pushed, and what came of each call. */
+/** Hooks that forges call after a push, and the outcome of each call. */
 export async function hooks(trx: Transaction): Promise<void> {
   await trx.schema
     .createTable('hooks')
@@ -25,7 +25,7 @@ export async function hooks(trx: Transaction): Promise<void> {
     .addColumn('results', 'text', (column) => column.notNull())
     .execute();
   await trx.schema.createIndex('hook_deliveries_of_hook').on('hook_deliveries').columns(['hook_id', 'id']).execute();
-  // Decides between two of the same delivery that come at once. Those without a key are all different.
+  // Detects a delivery that arrives twice at once. Deliveries without a key all count as different.
   await trx.schema
     .createIndex('hook_deliveries_once')
     .on('hook_deliveries')

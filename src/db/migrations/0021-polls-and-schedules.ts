@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Transaction } from '../open.ts';
 import type { ColumnTypes } from '../migrate.ts';
 
-/** When repositories are looked at, what was seen there, and builds that the clock asks for. */
+/** When repositories are polled, the refs seen there, and scheduled builds. */
 export async function pollsAndSchedules(trx: Transaction, types: ColumnTypes): Promise<void> {
   await trx.schema
     .createTable('polls')
@@ -25,7 +25,7 @@ export async function pollsAndSchedules(trx: Transaction, types: ColumnTypes): P
     .column('holder')
     .where(sql<boolean>`holder is not null`)
     .execute();
-  // Apart from the rest, which is written at every look: this is large, and written only when something moved.
+  // A separate table: the refs are large and written only when they change, the rest at every poll.
   await trx.schema
     .createTable('polled_refs')
     .addColumn('project_id', 'bigint', (column) => column.primaryKey().references('projects.id').onDelete('cascade'))

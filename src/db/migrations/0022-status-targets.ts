@@ -1,8 +1,8 @@
 import type { Transaction } from '../open.ts';
 
 /**
- * A status target is a notification whose receiver is a forge: it is told of one repository there. And badges are for
- * anybody to ask for, so what they show of a branch is found at once.
+ * A status target is a notification whose receiver is a forge, for one repository there. And badges are public, so the
+ * state of a branch must be found quickly.
  */
 export async function statusTargets(trx: Transaction): Promise<void> {
   await trx.schema

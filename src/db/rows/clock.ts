@@ -1,31 +1,31 @@
-/** What is done because it is time for it. */
+/** Polls and schedules: work that is due by the clock. */
 
-/** When the repository of a project is looked at, and what came of the last look. Only of projects that are polled. */
+/** When a project's repository is polled, and the result of the last poll. Only for projects that are polled. */
 export interface PollRow {
   project_id: bigint;
-  /** Whose project it is. */
+  /** The owner of the project. */
   account_id: bigint;
-  /** Where the repository is. */
+  /** The host of the repository. */
   host: string;
-  /** While somebody looks, the moment from which on another may. */
+  /** When the next poll is due; during a poll, when another runner may take it over. */
   next_look_at: bigint;
-  /** How long it was put off at the last look: when more is left than that, the clock was set back. */
+  /** The delay that was set after the last poll: a longer remaining time means that the clock was set back. */
   wait_ms: bigint;
-  /** The right to tell of the look that is under way, and who has it. */
+  /** The claim on the poll under way, and its holder. */
   claim: string | null;
   holder: string | null;
   last_looked_at: bigint | null;
   outcome: string;
-  /** Why, in words. */
+  /** The reason in words. */
   reason: string;
-  /** How many looks in a row came to nothing. */
+  /** How many polls in a row failed. */
   failures: number;
 }
 
-/** The branches and tags that the last look at a repository saw. */
+/** The branches and tags of a repository at its last poll. */
 export interface PolledRefsRow {
   project_id: bigint;
-  /** Of the text that `refs` is when it is unpacked. */
+  /** Of the unpacked text of `refs`. */
   digest: string;
   /** See lifecycle/polled-refs.ts. */
   refs: Uint8Array;
@@ -42,7 +42,7 @@ export interface ScheduleRow {
   created_at: bigint;
   next_run_at: bigint;
   last_run_at: bigint | null;
-  /** What came of the last time; blank before the first. */
+  /** The outcome of the last run; blank before the first. */
   outcome: string;
   reason: string;
   build_request_id: bigint | null;

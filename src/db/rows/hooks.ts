@@ -1,29 +1,29 @@
 import type { Sealed } from './values.ts';
 
-/** What a forge calls when something was pushed. */
+/** A hook that a forge calls after a push. */
 export interface HookRow {
   id: bigint;
   project_id: bigint;
   provider: string;
-  /** Those that are wanted, with commas between them. */
+  /** The wanted events, separated by commas. */
   events: string;
   secret: Sealed;
   created_at: bigint;
 }
 
-/** What arrived at a hook, and what came of it. */
+/** A delivery to a hook, and its outcome. */
 export interface HookDeliveryRow {
   id: bigint;
   hook_id: bigint;
-  /** By which the sender tells deliveries apart; null where it does not. */
+  /** The sender's identifier of the delivery; null where it sends none. */
   delivery_key: string | null;
   received_at: bigint;
-  /** What it says, as hooks/facts.ts has it, in JSON: so that it can be judged anew. */
+  /** The content as JSON, in the form of hooks/facts.ts, so that it can be judged again. */
   facts: string;
   outcome: string;
   reason: string;
-  /** The first of the requests that it led to. */
+  /** The first build request that it caused. */
   build_request_id: bigint | null;
-  /** What came of each ref, in JSON. */
+  /** The outcome for each ref, as JSON. */
   results: string;
 }

@@ -132,20 +132,20 @@ export interface DeployStrategyRow {
   remote_branch: string;
 }
 
-/** Somebody who is told of what happens: a receiver of webhooks, or a forge that is told of statuses. */
+/** A receiver of events: of webhooks, or a forge that gets statuses. */
 export interface NotificationRow {
   id: bigint;
   project_id: bigint;
-  /** How the receiver is spoken to: `webhook`, or which forge it is. */
+  /** The protocol of the receiver: `webhook`, or the name of a forge. */
   name: string;
-  /** What it is told of: `build`, `dependency`, or `status` where it is a forge. */
+  /** The events it gets: `build`, `dependency`, or `status` for a forge. */
   notifiable_type: string;
   /** The address that is called, or the base of a forge's API. */
   url: string;
-  /** What webhooks are signed with, or the token that the forge asks for. */
+  /** The key that signs webhooks, or the token for the forge. */
   secret: Sealed;
   /** The position of its newest delivery. */
   last_position: bigint;
-  /** What the forge calls the repository; blank for webhooks. */
+  /** The forge's name of the repository; blank for webhooks. */
   repository: string;
 }

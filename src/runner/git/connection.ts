@@ -15,7 +15,7 @@ export interface ConnectionSettings {
   connectSeconds: number;
   /** How long others may join a connection after its start. */
   connectionMs: number;
-  /** What ssh is told beside the rest, unless the operator says otherwise. */
+  /** Additional ssh settings, which the operator's configuration can override. */
   defaults?: readonly string[];
 }
 
@@ -29,7 +29,7 @@ interface MasterPlace {
 /** One master: an ssh that connects and authenticates, and that git's own ssh processes use. */
 export interface Connection {
   ssh: readonly string[];
-  /** Where it takes messages from those who go through it. */
+  /** The socket on which it takes messages of its users. */
   socket: string;
   users: Set<Narrator>;
   /** The output of ssh while it connects, for processes that join late. */

@@ -34,7 +34,7 @@ export interface ConnectionOptions {
   connectSeconds: number;
   /** How long others may join a connection after its start. */
   connectionMs: number;
-  /** What ssh is told beside the rest, unless the operator says otherwise. */
+  /** Additional ssh settings, which the operator's configuration can override. */
   defaults?: readonly string[];
 }
 
@@ -44,19 +44,19 @@ export interface ConnectionRequest {
   privateKey: string;
   narrator: Narrator;
   signal: AbortSignal;
-  /** How long it stays open for the next one, where that is shorter than usual. */
+  /** How long it stays open for the next use, where that is shorter than usual. */
   keepMs?: number;
 }
 
-/** What is done with an ssh that is connected: its arguments, and its socket. */
+/** The use of a connected ssh: gets its arguments and its socket. */
 type Work<T> = (ssh: readonly string[], socket: string) => Promise<T>;
 
 export interface Connections {
-  /** Calls `work` with the arguments of an ssh that is already connected. */
+  /** Calls `work` with the arguments of a connected ssh. */
   use<T>(request: ConnectionRequest, work: Work<T>): Promise<T>;
-  /** How many are open, or being opened. */
+  /** How many connections are open or being opened. */
   count(): number;
-  /** Whether the next use of it would join one that is open. */
+  /** Whether the next use would join an open connection. */
   isOpen(request: Pick<ConnectionRequest, 'projectId' | 'address' | 'privateKey'>): boolean;
   close(): Promise<void>;
 }
@@ -128,12 +128,12 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   };
 }
 
-/** A connection is one project's, with one key, to one host. */
+/** A connection belongs to one project, one key and one host. */
 function nameOf({ projectId, address }: Pick<ConnectionRequest, 'projectId' | 'address'>, key: SshPrivateKey): string {
   return [projectId, address.destination, key.publicKey].join('\n');
 }
 
-/** Failures that also look like this when only the shared connection has died. */
+/** Failures that look the same when only the shared connection has died. */
 function mayBeTheConnection(error: unknown): boolean {
   const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
   return error instanceof FetchError && kinds.includes(error.kind);

@@ -1,5 +1,6 @@
-# Puts large files in the places of their pointers: the TREE, and the directory of the OBJECTS, which are named by their
-# SHA-256. In there is also "list": a name, a NUL, the path in the tree, a NUL, for each place. No link is followed.
+# Replaces pointers by large files. Arguments: the TREE, and the directory of the OBJECTS, which are named by their
+# SHA-256. That directory also has "list": a name, a NUL, the path in the tree, a NUL, for each file. Links are not
+# followed.
 use strict;
 use warnings;
 use File::Copy qw(copy);

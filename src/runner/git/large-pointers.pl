@@ -1,5 +1,5 @@
-# Reads paths, with a NUL behind each, and says of those that are pointers of Git LFS what they stand for: the SHA-256, the
-# size, and the path, with a NUL behind it.
+# Reads paths, each followed by a NUL. For each Git LFS pointer it prints the SHA-256, the size, and the path, followed
+# by a NUL.
 use strict;
 
 local $/ = "\0";

@@ -8,21 +8,21 @@ import { DeclinedError, RefReader, UnreadableError } from './ref-reader.ts';
 import { quoted } from './ssh-channel.ts';
 
 /*
- * Looks which branches and tags a repository has, as cheaply as that can be: no git, no sandbox and no process of its own,
- * over a connection that stays open until the next look. Nothing is fetched, and nothing of what the host sends is given
- * to anybody but the reader of names (ref-reader.ts).
+ * Lists the branches and tags of a repository as cheaply as possible: without git, sandbox or process, over a
+ * connection that stays open until the next poll. Nothing is fetched, and only the reader of names (ref-reader.ts) sees
+ * the host's data.
  */
 
 export interface ListRequest extends Omit<SourceRequest, 'say' | 'privateKey'> {
   privateKey: string;
-  /** Of the listing that is known already. */
+  /** The digest of the known listing. */
   digest: string | null;
   timeoutMs: number;
-  /** How long the connection is kept for the next look. */
+  /** How long the connection is kept for the next poll. */
   keepMs: number;
 }
 
-/** `listing` is missing where it is the one that is known. */
+/** `listing` is missing where it equals the known one. */
 export interface Listed {
   listing?: string;
 }
@@ -33,7 +33,7 @@ export interface ListServices {
   asking: Slots;
   /** Of one host only so many connections are opened at a time: an sshd refuses those that are too many. */
   connecting: Slots;
-  /** So many stay open; where there are more, they are closed after each look. */
+  /** This many stay open; further ones are closed after each poll. */
   mostOpen: number;
 }
 
@@ -69,7 +69,7 @@ async function ask(services: ListServices, source: Reached, { keepMs }: ListRequ
   const isKept = isOpen || connections.count() < mostOpen;
   try {
     return await connections.use({ ...source, keepMs: isKept ? keepMs : 0 }, async (_, socket) => {
-      release?.(); // it is connected; how long it takes to answer holds up nobody
+      release?.(); // it is connected; the wait for its answer need not block others
       return converse(source, socket);
     });
   } finally {

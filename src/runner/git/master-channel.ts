@@ -2,31 +2,30 @@ import { connect, type Socket } from 'node:net';
 import { keepTail } from '../../lib/tail.ts';
 
 /**
- * A command on the other side of a connection, without a process for it here: an ssh that is connected (connection.ts)
- * takes SSH's own messages about channels through its socket, without encryption ("proxy" in OpenSSH's PROTOCOL.mux,
- * since 7.4), and passes them on under numbers of its own. The other side can send as much as it was told there is room
- * for, and no more; so what nobody has read yet is bounded, whatever it sends.
+ * Runs a command on the remote of a connection without a local process. A connected ssh (connection.ts) takes SSH's own
+ * channel messages through its socket, without encryption ("proxy" in OpenSSH's PROTOCOL.mux, since 7.4), and forwards
+ * them under its own channel numbers. The remote can only send as much as its window allows, so unread data is limited.
  */
 
 export interface Command {
-  /** The socket of the ssh that is connected. */
+  /** The socket of the connected ssh. */
   socket: string;
   command: string;
   environment: Record<string, string>;
   signal: AbortSignal;
 }
 
-/** Hears what the command says, and answers what to say to it; `isOver` when nothing more is wanted. */
+/** Gets the output of the command, and returns the input for it; `isOver` when no more is wanted. */
 export type Listener = (chunk: Buffer) => { say: string; isOver: boolean };
 
 export interface CommandEnd {
-  /** The end of what it said aside. */
+  /** The end of its standard error. */
   said: Buffer;
-  /** null where it is not known. */
+  /** null where it is unknown. */
   status: number | null;
 }
 
-/** The ssh that was to pass it on is gone, or refused to. */
+/** The ssh that should forward the messages has ended, or refused. */
 export class ChannelLostError extends Error {
   override name = 'ChannelLostError';
 }
@@ -51,14 +50,14 @@ const message = {
 
 const room = 256 * 1024;
 const largestData = 32 * 1024;
-/** No message is longer: data, and what stands before it. */
+/** The longest message: data, and its header. */
 const longestMessage = largestData + 1024;
 const mostSaid = 64 * 1024;
 const mostSaidInAll = 1024 * 1024;
-/** How long the other side may take to end after it was heard out. */
+/** How long the remote may take to end after the last wanted output. */
 const farewellMs = 2000;
 
-/** Runs a command, and resolves when it is over or nothing more of it is wanted. Rejects with what `listen` throws. */
+/** Runs a command, and resolves when it ends or no more of it is wanted. Rejects with an error of `listen`. */
 export function runThrough(
   { socket: path, command, environment, signal }: Command,
   listen: Listener,
@@ -100,7 +99,7 @@ class Channel {
   #pending: Buffer = Buffer.alloc(0);
   #state: 'hello' | 'proxy' | 'channel' = 'hello';
   #remote: Buffer = Buffer.alloc(4);
-  /** How much the other side takes, and what waits for that. */
+  /** The remote's window, and the input that waits for it. */
   #theirRoom = 0;
   #toSay = '';
   #unread = 0;
@@ -128,7 +127,7 @@ class Channel {
     let rest = this.#pending.length === 0 ? chunk : Buffer.concat([this.#pending, chunk]);
     while (rest.length >= 4) {
       const length = rest.readUInt32BE(0);
-      if (length < 2 || length > longestMessage) throw new ChannelLostError('ssh sent what cannot be read');
+      if (length < 2 || length > longestMessage) throw new ChannelLostError('ssh sent a malformed message');
       if (rest.length < 4 + length) break;
       this.#message(rest.subarray(4, 4 + length));
       rest = rest.subarray(4 + length);
@@ -143,7 +142,7 @@ class Channel {
     }
     const kind = bytes.length >= 8 ? bytes.readUInt32BE(0) : 0;
     if (kind !== (this.#state === 'hello' ? hello : proxyGranted))
-      throw new ChannelLostError('ssh does not pass anything on');
+      throw new ChannelLostError('ssh does not forward channels');
     if (this.#state === 'hello') {
       this.#state = 'proxy';
       return;
@@ -153,7 +152,7 @@ class Channel {
   }
 
   #channelMessage(type: number, body: Reader): void {
-    body.u32(); // our channel: there is one
+    body.u32(); // our channel number: there is only one
     switch (type) {
       case message.opened:
         this.#remote = u32(body.u32());
@@ -185,7 +184,7 @@ class Channel {
       case message.close:
         this.#close();
         return;
-      default: // that there is nothing more to come, and that the command was begun
+      default: // end of data, and the confirmation that the command started
     }
   }
 
@@ -212,7 +211,7 @@ class Channel {
     this.#unread = 0;
   }
 
-  /** All that is ever said is short: it goes in one piece, once there is room for it. */
+  /** All input is short: it is sent in one piece, once the window has room for it. */
   #flush(): void {
     if (this.#toSay.length > 0 && this.#toSay.length <= this.#theirRoom) {
       this.#theirRoom -= this.#toSay.length;
@@ -244,7 +243,7 @@ class Channel {
   }
 }
 
-/** Reads the parts of a message; what is shorter than it says ends all of it. */
+/** Reads the parts of a message; a message that is too short ends the connection. */
 class Reader {
   #rest: Buffer;
 
@@ -265,7 +264,7 @@ class Reader {
   }
 
   #take(length: number): Buffer {
-    if (this.#rest.length < length) throw new ChannelLostError('ssh sent what cannot be read');
+    if (this.#rest.length < length) throw new ChannelLostError('ssh sent a malformed message');
     const taken = this.#rest.subarray(0, length);
     this.#rest = this.#rest.subarray(length);
     return taken;

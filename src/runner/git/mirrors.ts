@@ -64,7 +64,7 @@ export interface Mirrors {
   checkout(request: CheckoutRequest): Promise<Misses>;
   /** Checks a repository without keeping any of it. Throws FetchError likewise. */
   look(request: LookRequest): Promise<Looked>;
-  /** Tells which branches and tags a repository has, over a connection that is kept. Throws FetchError likewise. */
+  /** Lists the branches and tags of a repository, over a connection that is kept. Throws FetchError likewise. */
   listRefs(request: ListRequest): Promise<Listed>;
   /** Pushes a commit to another repository, never by force. */
   push(request: PushRequest): Promise<PushOutcome>;
@@ -79,13 +79,16 @@ export interface Mirrors {
 }
 
 /**
- * Connections for looks are kept from one look to the next, and for so long at most: a key that was taken away at the host
- * shows us names and numbers of commits until then, and never a commit, which is fetched over a connection of its own.
+ * Connections for polls are kept between polls, at most this long: until then a key that was removed at the host still
+ * reads names and SHAs, but never a commit, which is fetched over a separate connection.
  */
 const lookConnectionMs = 15 * 60 * 1000;
-/** With a key exchange that costs a tenth: these are many, and what goes over them is worth little to who records it. */
+/**
+ * Uses a key exchange at a tenth of the cost: there are many of these, and a recording of their traffic is worth
+ * little.
+ */
 const lookDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
-/** What the ssh of one connection needs of this machine's memory. */
+/** The memory of one connection's ssh. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
 /** So many looks are made at one host at a time, and so many of them may be connecting: an sshd refuses those that are too many. */

@@ -178,13 +178,15 @@ async function bring(session: Session, remote: Remote, source: Source, wanted: W
   return chosen;
 }
 
-/** What is asked for beside branches and tags while the commit is not there: the ref that leads to it, then itself. */
+/**
+ * The refs to request besides branches and tags while the commit is missing: the ref that reaches it, then the commit.
+ */
 function specialsOf({ special, by, fullSha }: WantedRef): string[] {
   const ref = special ?? (by !== undefined && !isBranchOrTag(by) ? by : undefined);
   return [ref, special === undefined ? fullSha : undefined].filter((what) => what !== undefined);
 }
 
-/** Whether the branch or tag that a commit was told of with leads to it, as far as the mirror knows. */
+/** Whether the branch or tag that came with a commit reaches it, as far as the mirror knows. */
 async function isLedTo(session: Session, { by }: WantedRef, sha: string): Promise<boolean> {
   if (by === undefined || !isBranchOrTag(by)) return true;
   const [tip] = await lookUp(session, [{ kind: 'other', name: by }]);
@@ -205,7 +207,7 @@ async function ifKnown<T>(
       return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
     };
     const found = await look().catch((error: unknown) => {
-      if (error instanceof GitError) return undefined; // the fetch that follows meets the damage
+      if (error instanceof GitError) return undefined; // the following fetch handles the damage
       throw error;
     });
     return found === undefined ? undefined : { result: await use(session, found) };

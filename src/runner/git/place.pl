@@ -1,5 +1,5 @@
-# Puts a directory in the place of an empty one: FROM, then the TREE it belongs into, and the PATH in there. No link is
-# followed on the way. Status 1: there is no such place.
+# Moves a directory to the place of an empty one. Arguments: FROM, the target TREE, and the PATH in that tree. Links on
+# the way are not followed. Status 1: there is no such place.
 use strict;
 use warnings;
 

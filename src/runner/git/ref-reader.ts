@@ -3,22 +3,22 @@ import { longestListing, mostRefs, type Refs } from '../../lib/ref-listings.ts';
 import { isRefName } from '../../lib/ref-names.ts';
 
 /**
- * Reads the branches and tags that a repository tells of, in git's protocol: version 2, where one asks for them, and the
- * older ones, in which the other side tells of everything by itself. What comes is a stranger's: it is read as it
- * arrives, nothing of it is kept but names and commits that are right in their form, and there is an end to all of it.
+ * Reads the branches and tags of a repository in git's protocol: version 2, where the client asks for them, and older
+ * ones, where the remote sends all refs by itself. The data is untrusted: it is read as it arrives, only well-formed
+ * names and commits are kept, and everything has a limit.
  */
 
-/** It does not speak git's protocol, or says more than anybody wants to hear. */
+/** The remote does not speak git's protocol, or sends too much. */
 export class UnreadableError extends Error {
   override name = 'UnreadableError';
 }
 
-/** It speaks the protocol, and says that it will not. */
+/** The remote speaks the protocol, and refuses. */
 export class DeclinedError extends Error {
   override name = 'DeclinedError';
 }
 
-/** All that one look takes in; a repository may tell of a great many refs that nobody asked for. */
+/** The most bytes of one poll; a repository may send many refs that were not requested. */
 export const mostBytes = 64 * 1024 * 1024;
 
 const flush = '0000';
@@ -42,10 +42,10 @@ export class RefReader {
     return this.#refs;
   }
 
-  /** Takes what came, and answers what is to be said to it. */
+  /** Takes received bytes, and returns the bytes to send. */
   take(chunk: Buffer): string {
     this.#taken += chunk.length;
-    if (this.#taken > mostBytes) throw new UnreadableError('it tells of more than anybody can read');
+    if (this.#taken > mostBytes) throw new UnreadableError('it sends more than a listing may have');
     let rest = this.#pending.length === 0 ? chunk : Buffer.concat([this.#pending, chunk]);
     let answer = '';
     while (rest.length >= 4 && !this.isDone) {
@@ -58,7 +58,7 @@ export class RefReader {
     return answer;
   }
 
-  /** A packet, or the number of one that has no content. */
+  /** A packet, or the number of a packet without content. */
   #packet(packet: Buffer | number): string {
     if (Buffer.isBuffer(packet) && packet.subarray(0, 4).equals(sayingError))
       throw new DeclinedError(packet.subarray(4, 2000).toString().trim());
@@ -80,7 +80,7 @@ export class RefReader {
 
   #greeting(packet: Buffer | number): string {
     this.#state = 'refs';
-    if (packet === 0) return this.#end(); // an empty repository, as some tell of it
+    if (packet === 0) return this.#end(); // some hosts describe an empty repository like this
     if (!Buffer.isBuffer(packet)) throw notGit();
     const text = packet.toString('latin1').trimEnd();
     if (text === 'version 2') this.#state = 'capabilities';
@@ -104,7 +104,7 @@ export class RefReader {
   }
 
   #line(packet: Buffer): void {
-    if (!isUtf8(packet)) return; // nobody could ask for it by its name
+    if (!isUtf8(packet)) return; // such a name cannot be requested
     const text = packet.toString().replace(/\n$/, '');
     const [sha = '', name = '', ...more] = text.split('\0', 1).join('').split(' ');
     if (sha === 'shallow') return;
@@ -114,7 +114,7 @@ export class RefReader {
     this.#note(name.replace(/\^\{\}$/, ''), peeled ?? sha);
   }
 
-  /** A tag is told of before the commit that it stands for; the last word counts. */
+  /** A tag is listed before its commit; the last entry counts. */
   #note(name: string, sha: string): void {
     if (!/^refs\/(heads|tags)\/./.test(name) || !isRefName(name)) return;
     if (!this.#refs.has(name)) this.#characters += sha.length + name.length + 2;
@@ -123,7 +123,7 @@ export class RefReader {
       throw new UnreadableError(`it has more than ${mostRefs} branches and tags, or names of enormous length`);
   }
 
-  /** What is sent at last lets the other side end in peace. */
+  /** The last bytes let the remote end normally. */
   #end(): string {
     this.#state = 'done';
     return flush;

@@ -1,14 +1,14 @@
 import { isRefName } from '../../lib/ref-names.ts';
 
-/** What a person may mean by a `commit_ref`, and where to look for it in a mirror, best first. */
+/** The possible meanings of a `commit_ref`, and where to look for them in a mirror, best first. */
 export interface WantedRef {
   asked: string;
   /** A full SHA always names the same commit: if the mirror has it, the remote is not asked. */
   fullSha: string | undefined;
   places: readonly Place[];
-  /** The ref that led to the commit when it was told of; it may have been moved since. */
+  /** The ref that reached the commit when the server got it; it may have moved since. */
   by?: string;
-  /** Outside branches and tags, such as `refs/pull/7/head`: it has to be asked for by itself. */
+  /** Outside branches and tags, such as `refs/pull/7/head`: it is requested separately. */
   special?: string;
 }
 
@@ -25,9 +25,9 @@ export const remoteHead = 'refs/headrace/remote/HEAD';
 /** Where it stores the last requested commit outside branches and tags. */
 export const specialRef = 'refs/headrace/special';
 
-const shortestSha = 7; // what git itself prints; less is a name mistyped more often than a commit
+const shortestSha = 7; // as git prints it; a shorter text is more often a mistyped name than a commit
 
-/** Undefined for what cannot name a branch, a tag or a commit, among it git's own expressions like `main~3`. */
+/** Undefined for a text that cannot name a branch, a tag or a commit, such as git's own expressions like `main~3`. */
 export function parseCommitRef(asked: string, by = ''): WantedRef | undefined {
   if (by !== '') return parseBoth(asked, by);
   const fullSha = /^[0-9a-f]{40}$/i.test(asked) ? asked.toLowerCase() : undefined;
@@ -39,14 +39,14 @@ export function parseCommitRef(asked: string, by = ''): WantedRef | undefined {
   return { asked, fullSha, places: placesOf(asked) };
 }
 
-/** A commit, of which the SHA may be short, with the ref that leads to it: no name is looked for. */
+/** A commit, perhaps with a short SHA, and the ref that reaches it: names are not looked up. */
 function parseBoth(asked: string, by: string): WantedRef | undefined {
   if (!/^[0-9a-f]{7,40}$/i.test(asked) || !isRefName(by)) return undefined;
   const sha = asked.toLowerCase();
   return { asked, by, fullSha: sha.length === 40 ? sha : undefined, places: [{ kind: 'sha', name: sha }] };
 }
 
-/** Branches and tags come with every fetch; other refs are asked for one by one. */
+/** Every fetch brings branches and tags; other refs are requested one by one. */
 export function isBranchOrTag(ref: string): boolean {
   return /^refs\/(heads|tags)\//.test(ref);
 }

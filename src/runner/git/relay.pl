@@ -1,8 +1,8 @@
-# Stands where git expects ssh: the connection is outside of the sandbox, and two named pipes lead there. ssh has its ends
-# open already; those here are opened without waiting for anybody, and then used with waiting.
+# Replaces ssh for git: the connection is outside of the sandbox, and two named pipes lead to it. ssh has already opened
+# its ends. The ends here are opened without blocking, and then used with blocking.
 #
-# It starts with every fetch, so it does without modules: they take longer than all the rest of it. The numbers are the
-# same on every machine that a runner works on.
+# It starts with every fetch, so it uses no modules: loading them takes longer than everything else. The numbers are the
+# same on every machine that a runner supports.
 use strict;
 
 my ( $O_RDONLY, $O_WRONLY, $O_NONBLOCK, $F_SETFL ) = ( 0, 1, 04000, 4 );

@@ -1,17 +1,17 @@
-# Runs programs in a sandbox one after the other, as the runner asks for them. session.ts is the other side.
+# Runs programs in a sandbox one after the other, on request of the runner. session.ts is the other side.
 #
 # Argument: the directory of the named pipes. A request comes through the pipe "requests": the length of a head (32 bits),
-# then the head: fields with a NUL between them. They are how much of the standard output is wanted at most, how many
-# bytes of standard input follow the head, the program and its arguments. A head of one field is the status to exit with.
+# then the head: fields separated by NUL. The fields are the most bytes of standard output, the number of bytes of
+# standard input after the head, the program and its arguments. A head of one field is the status to exit with.
 #
-# What is said goes to the standard output in frames: a letter, a length (32 bits), and so many bytes.
+# Output goes to the standard output in frames: a letter, a length (32 bits), and that many bytes.
 #   o  standard output   e  standard error
 #   c  the relay has opened its pipes (relay.pl)
 #   x  the program has ended: its status, and 1 if its output was more than wanted, else 0
-# Whoever says more than is wanted finds its output closed. What is said on standard error is passed on at the pace at
-# which it is read here, whatever there is of it.
+# The output of a program that writes more than allowed is closed. Standard error has no limit: it is passed on at the
+# pace of its reader.
 #
-# It starts with every session, so it does without `use warnings`, which takes longer than all the rest of it.
+# It starts with every session, so it has no `use warnings`, which takes longer than everything else.
 use strict;
 
 my ($pipes) = @ARGV;
@@ -29,7 +29,7 @@ sub frame {
     return;
 }
 
-# Nothing comes any more when the runner is gone.
+# The end of the input means that the runner has ended.
 sub take {
     my ($size) = @_;
     my $bytes = '';
@@ -67,7 +67,7 @@ sub run {
         next if select( $ready, undef, undef, undef ) < 1;
         for my $number ( grep { vec $ready, $_, 1 } keys %watched ) {
             my $letter = $letters{$number};
-            if ( !defined $letter ) { kill KILL => $pid; exit 70 }    # nobody asks before the answer: the runner is gone
+            if ( !defined $letter ) { kill KILL => $pid; exit 70 }    # the runner has ended: no request comes now
             my $size  = sysread $watched{$number}, my $bytes, 65_536;
             my $isend = !$size;
             if ( $letter eq 'o' && $size && $size > $most ) { ( $isend, $cut, $bytes ) = ( 1, 1, substr $bytes, 0, $most ) }

@@ -5,7 +5,7 @@ export interface SshSettings {
   connectSeconds: number;
   /** The operator's own configuration, as text. */
   operator: string;
-  /** More lines that hold unless the operator says otherwise. */
+  /** Additional lines, which the operator's configuration can override. */
   defaults: readonly string[];
 }
 

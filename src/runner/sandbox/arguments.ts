@@ -1,14 +1,14 @@
 import { join } from 'node:path';
 import { buildUser, places, usualPath, type Job, type Network } from './types.ts';
 
-/** The descriptor on which bubblewrap tells of the sandbox's first process; steps.ts has the others. */
+/** The descriptor on which bubblewrap reports the sandbox's first process; steps.ts has the others. */
 export const statusDescriptor = 6;
-/** The descriptor from which it reads the filter for system calls. */
+/** The descriptor from which it reads the system call filter. */
 export const seccompDescriptor = 8;
 
 const filters: { [architecture in NodeJS.Architecture]?: string } = { x64: 'x86_64.bpf', arm64: 'aarch64.bpf' };
 
-/** The filter for this machine; docs/decisions/0027 tells of it. */
+/** The filter for this machine; see docs/decisions/0027. */
 export function seccompFilter(): string {
   const name = filters[process.arch];
   if (name === undefined) throw new Error(`there is no filter for the system calls of ${process.arch}`);
@@ -16,9 +16,10 @@ export function seccompFilter(): string {
 }
 
 /**
- * What bubblewrap is told about every sandbox on this machine, but for its root, which has everything else in it that a
- * build sees. Bubblewrap reads the list of all mounts after each one that it makes, so it makes few. Nested user namespaces are switched off: in one of its own a build would have every
- * capability again, and with them all of the kernel that only root should reach.
+ * bubblewrap's arguments for every sandbox on this machine, except its root, which has everything else that a build
+ * sees. Bubblewrap reads the list of all mounts after each mount that it makes, so it makes few. Nested user namespaces
+ * are switched off: in its own one a build would have every capability again, and could reach kernel code that only
+ * root should reach.
  */
 export function commonArguments(network: Network): string[] {
   return [

@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf } from '../../lib/error-code.ts';
 
 /**
- * The moves that both versions of control groups share. What every run asks for is done synchronously: the kernel answers
- * from memory, quicker than a thread could be asked.
+ * File operations for both versions of control groups. Operations of every run are synchronous: the kernel answers from
+ * memory, faster than a thread could.
  */
 
 export function write(directory: string, file: string, value: string | number): void {
@@ -36,7 +36,7 @@ function readNow(directory: string, file: string, ...missing: string[]): string 
 }
 
 export function readPids(directory: string): number[] {
-  // A group that is being emptied can answer ENODEV for an instant; it has no processes to tell of then.
+  // A group that is being emptied can return ENODEV for an instant; it has no processes then.
   return readNow(directory, 'cgroup.procs', 'ENODEV', 'ENOENT').split('\n').filter(Boolean).map(Number);
 }
 
@@ -56,8 +56,8 @@ export async function killAll(directory: string): Promise<void> {
   for (let pause = 1; ; pause = Math.min(pause * 2, 100)) {
     const pids = readPids(directory);
     if (pids.length === 0) return;
-    // Version 2 kills a whole group at one stroke. In version 1 a fork can slip between reading and killing,
-    // hence the loop; it ends, because the limit on processes leaves a bomb less room with every round.
+    // Version 2 kills a whole group at once. In version 1 a fork can happen between reading and killing, hence the
+    // loop. It ends, because the limit on processes leaves a fork bomb less room with every round.
     if (!writeIfThere(directory, 'cgroup.kill', 1)) for (const pid of pids) kill(pid);
     await delay(pause);
   }
@@ -71,7 +71,7 @@ function kill(pid: number): void {
   }
 }
 
-/** Ends everything in a group and in those below it, and removes them. */
+/** Kills all processes in a group and its descendants, and removes the groups. */
 export async function removeGroups(directory: string): Promise<void> {
   const entries = (await readdir(directory, { withFileTypes: true }).catch(ignore('ENOENT'))) ?? [];
   for (const entry of entries) if (entry.isDirectory()) await removeGroups(`${directory}/${entry.name}`);

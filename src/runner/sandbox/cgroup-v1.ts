@@ -19,8 +19,8 @@ export async function findVersion1(
   for (const controller of neededControllers) {
     const mount = mounts.find(({ version, controllers }) => version === 1 && controllers.includes(controller));
     if (!mount) return null;
-    // Below the runner's own group, so that whatever limits the runner limits its builds too. In a container
-    // that path is the host's and may not exist here; then the mount itself is the runner's group.
+    // Below the runner's own group, so that the runner's limits also apply to its builds. In a container that path is
+    // the host's and may not exist here; then the mount itself is the runner's group.
     const below = join(mount.at, own.get(controller) ?? '/');
     const parent = (await writable(below)) ? below : mount.at;
     if (!(await writable(parent))) return null;
@@ -51,9 +51,9 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   return {
     limit: (limits) => {
       if (current && same(current, limits)) return;
-      const isFresh = current === undefined; // and has no limits yet
-      current = unlike; // until all of them are written
-      // Memory with swap may never be below memory alone, so it is lifted before and lowered after.
+      const isFresh = current === undefined; // without limits yet
+      current = unlike; // until all limits are written
+      // The limit of memory with swap may never be below that of memory, so it is lifted before and lowered after.
       if (!isFresh) writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
@@ -75,7 +75,7 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   };
 }
 
-/** Of a group of which it is not known which limits it has. */
+/** Stands for unknown limits of a group. */
 export const unlike: Limits = { memoryBytes: Number.NaN, processes: Number.NaN, timeoutMs: Number.NaN };
 
 export function same(a: Limits, b: Limits): boolean {

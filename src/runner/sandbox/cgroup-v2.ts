@@ -5,11 +5,11 @@ import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
 import type { Limits } from './types.ts';
 
 /**
- * Version 2: one hierarchy, in which a group either holds processes or hands controllers to its children.
+ * Version 2: one hierarchy, in which a group either holds processes or delegates controllers to its children.
  *
- * The runner's own group holds at least the runner, so the nearest ancestor that this user may write to and
- * that can hand down memory and pids becomes the parent. A service with delegated control (systemd's
- * `Delegate=yes`) may write to its own group alone; there the processes move one level down to make room.
+ * The runner's own group holds at least the runner. So the parent is the nearest ancestor that this user may write to
+ * and that can delegate memory and pids. A service with delegated control (systemd's `Delegate=yes`) may write only to
+ * its own group; there the processes move one level down.
  */
 const needed = ['memory', 'pids'];
 const cpuPeriodUs = 100_000;
@@ -44,13 +44,13 @@ async function findParent(top: string, own: string): Promise<string | null> {
   for (let directory = own; directory.startsWith(top); directory = dirname(directory)) {
     if ((await writable(directory)) && (await handsDown(directory))) return directory;
   }
-  // An ordinary user alone comes to this: root would have found an ancestor above, and must never gather up
-  // the processes of others, which the kernel does not stop it from.
+  // Only an ordinary user gets here: root would have found an ancestor above, and must never move the processes of
+  // others, which the kernel would allow.
   const delegated = process.getuid?.() !== 0 && own !== top && (await writable(own)) && (await offers(own));
   if (!delegated) return null;
   const room = join(own, makeRoom);
   makeGroup(room);
-  for (const pid of readPids(own)) attempt(() => write(room, 'cgroup.procs', pid)); // one may just have ended
+  for (const pid of readPids(own)) attempt(() => write(room, 'cgroup.procs', pid)); // a process may just have ended
   return (await handsDown(own)) ? own : null;
 }
 
@@ -58,7 +58,7 @@ function attempt(work: () => void): void {
   try {
     work();
   } catch {
-    // what follows looks at what stands there
+    // the next line reads the result
   }
 }
 
@@ -70,7 +70,7 @@ async function offers(directory: string): Promise<boolean> {
 async function handsDown(directory: string): Promise<boolean> {
   if (!(await offers(directory))) return false;
   for (const controller of [...needed, 'cpu']) {
-    // Refused where the group has processes of its own; what counts is what stands there afterwards.
+    // Refused where the group has processes; the file's content afterwards is what counts.
     attempt(() => write(directory, 'cgroup.subtree_control', `+${controller}`));
   }
   const handed = (await read(directory, 'cgroup.subtree_control')).trim().split(' ');
@@ -82,8 +82,8 @@ function group(directory: string, cpu: boolean): Cgroup {
   return {
     limit: (limits) => {
       if (current && same(current, limits)) return;
-      const isFresh = current === undefined; // and has no limits yet
-      current = unlike; // until all of them are written
+      const isFresh = current === undefined; // without limits yet
+      current = unlike; // until all limits are written
       write(directory, 'memory.max', limits.memoryBytes);
       writeIfThere(directory, 'memory.swap.max', 0);
       write(directory, 'pids.max', limits.processes);

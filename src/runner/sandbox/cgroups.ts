@@ -4,27 +4,27 @@ import { findVersion2 } from './cgroup-v2.ts';
 import type { Limits } from './types.ts';
 
 /**
- * Limits for a whole tree of processes, through the kernel's control group files, written by hand.
+ * Limits for a whole tree of processes, through the kernel's control group files.
  *
- * Every run has a group of its own, below one group of the runner's, which is how the sweep finds them.
+ * Every run has its own group, below one group of the runner, by which the sweep finds them.
  */
 export interface CgroupTree {
-  /** What the operator is told, once. */
+  /** Logged once for the operator. */
   description: string;
   /** The directories of the group of that name, known before they are made. */
   paths(name: string): string[];
-  /** Makes that group; what it answers makes groups for runs inside it. */
+  /** Makes that group; the result makes groups for runs inside it. */
   open(name: string): Promise<(run: string) => Cgroup>;
 }
 
 export interface Cgroup {
   limit(limits: Limits): void;
-  /** Files through which a process enters by writing 0 to them. */
+  /** A process that writes 0 to these files enters the group. */
   readonly entrances: readonly string[];
-  /** Moves a process in; what it starts from then on is born there. */
+  /** Moves a process in; its later children start in the group. */
   add(pid: number): void;
   pids(): number[];
-  /** How many processes the kernel has killed here for want of memory. */
+  /** How many processes the kernel has killed here because of the memory limit. */
   outOfMemoryKills(): number;
   /** Kills all processes and waits until none is left. */
   empty(): Promise<void>;
@@ -56,7 +56,7 @@ function groupMounts(): GroupMount[] {
     });
 }
 
-/** The groups this process is in: by controller for version 1, under the empty name for version 2. */
+/** The groups of this process: by controller for version 1, under the empty name for version 2. */
 function ownGroups(): Map<string, string> {
   const groups = new Map<string, string>();
   for (const line of readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')) {

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Processes below a given one. In a process namespace this misses nobody: orphans become children of its init. */
+/** Processes below a given one. In a process namespace this finds all: orphans become children of its init. */
 export async function descendants(pid: number): Promise<number[]> {
   const tasks = await readdir(`/proc/${pid}/task`).catch(() => []);
   const lists = await Promise.all(
@@ -21,7 +21,7 @@ export function signalAll(pids: readonly number[], signal: NodeJS.Signals): void
   }
 }
 
-/** A dead process that its parent has not looked at yet counts as gone: it holds nothing any more. */
+/** A zombie counts as gone: it holds no resources. */
 export async function untilGone(pid: number): Promise<void> {
   for (let pause = 1; ; pause = Math.min(pause * 2, 100)) {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');

@@ -2,13 +2,13 @@ import { statfs } from 'node:fs/promises';
 import { run } from '../../lib/processes.ts';
 
 /**
- * What bounds a build that fills the disk: before the file system is full, the run that holds most of it is ended.
- * Everybody else on that disk, the server's database among them, would otherwise fail with it. Quotas would be
- * sharper, but few file systems are mounted with them.
+ * Limits builds that fill the disk: before the file system is full, the run with the most data is ended. Otherwise
+ * everything else on that disk would fail too, the server's database included. Quotas would be more exact, but few file
+ * systems are mounted with them.
  *
- * A file system can also run out of room for files, however small they are: that is watched in the same way.
+ * A file system can also run out of inodes, which is watched in the same way.
  *
- * While something runs, a look at what is free twice a second costs nothing; who it is, is only asked when that is
+ * While there are runs, reading the free space twice a second costs nothing; the runs are measured only when it is
  * short.
  */
 export interface DiskWatch {
@@ -16,7 +16,7 @@ export interface DiskWatch {
 }
 
 interface Watched {
-  /** All that the run may write to. */
+  /** All directories that the run may write to. */
   folders: string[];
   end: () => void;
 }
@@ -34,20 +34,20 @@ export async function watchDisk(folder: string, reserveBytes?: number): Promise<
   const look = async (): Promise<void> => {
     const { bavail, bsize, ffree } = await statfs(folder);
     if (bavail * bsize < reserve.bytes) await endLargest('bytes');
-    else if (ffree < reserve.files) await endLargest('files'); // some file systems make room as they go, and count 0
+    else if (ffree < reserve.files) await endLargest('files'); // some file systems make inodes on demand, and report 0
   };
   const endLargest = async (what: keyof typeof reserve): Promise<void> => {
     const measured = [...runs].map(async (entry) => ({ entry, size: await sizeOf(entry.folders, what) }));
     const sizes = await Promise.all(measured);
     const [largest] = sizes.filter(({ entry }) => runs.has(entry)).sort((a, b) => b.size - a.size);
-    // A disk that was full before the builds came is not theirs to answer for.
+    // If the disk was full before the builds came, they are not the cause.
     if (largest && largest.size > reserve[what] / 100) largest.entry.end();
   };
   const tick = (): void => {
-    if (looking) return; // measuring a large workspace takes longer than a tick
+    if (looking) return; // measuring a large workspace takes longer than the interval
     looking = true;
     look()
-      .catch(() => {}) // a look that fails says nothing about the space
+      .catch(() => {}) // a failed measurement says nothing about the space
       .finally(() => (looking = false));
   };
   return {

@@ -1,15 +1,15 @@
 import type { Reason } from './types.ts';
 
 /**
- * How a run is made to end before its time: asked first (SIGTERM to all its processes), made to three seconds
- * later (SIGKILL). The first reason stays: a run that is cancelled while it times out was too slow.
+ * Ends a run early: SIGTERM to all its processes first, SIGKILL three seconds later. The first reason stays: a run that
+ * is cancelled after its timeout counts as timed out.
  */
 export const graceMs = 3000;
 
 export interface Ending {
   reason(): Reason | null;
   end(reason: Reason): void;
-  /** The run is over: nothing is signalled from now on. */
+  /** The run is over: no signals are sent from now on. */
   over(): void;
 }
 

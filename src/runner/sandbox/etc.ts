@@ -13,12 +13,12 @@ import { dnsAddress } from './network.ts';
 import { buildUser, places, type Network, type SandboxOptions } from './types.ts';
 
 /**
- * The /etc that a build sees: a folder put together once, when the sandboxes are opened.
+ * The /etc that a build sees: a folder that is made once, when the sandboxes are opened.
  *
- * The machine's own /etc is full of things that are nobody's business (password hashes, host keys, settings
- * of other programs), so this takes only what toolchains are known to read, and of that only what every user
- * of the machine may read. One folder instead of many small mounts, because each mount costs every start. It is hundreds of
- * small files, which take several times as long when a thread is asked for each.
+ * The machine's own /etc holds data that builds must not see (password hashes, host keys, settings of other programs).
+ * So this copies only the files that toolchains are known to read, and only those that every user of the machine may
+ * read. It is one folder instead of many small mounts, because each mount slows down every start. The calls are
+ * synchronous, because hundreds of small files take several times as long through threads.
  */
 const forAll = 'alternatives ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf';
 const forBuilds = {
@@ -51,13 +51,13 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
     hostname: `${name}\n`,
     hosts: `127.0.0.1 localhost ${name}\n::1 localhost ip6-localhost ip6-loopback\n`,
   };
-  // Outside names are looked up through the network's own forwarder, whatever the machine's resolver is.
+  // External names are resolved by the network's own forwarder, whatever the machine's resolver is.
   if (network === 'internet') texts['resolv.conf'] = `nameserver ${dnsAddress}\n`;
   for (const [file, text] of Object.entries(texts)) writeFileSync(join(target, file), text, { mode: 0o644 });
   if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
 }
 
-/** Copies what everybody may read. Links stay links, so that they lead into the /usr that the build sees. */
+/** Copies files that every user may read. Links stay links, so that they lead into the /usr of the build. */
 function take(from: string, to: string, follow = false): void {
   const found = (follow ? statSync : lstatSync)(from, { throwIfNoEntry: false });
   if (!found) return;

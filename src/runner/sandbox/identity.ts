@@ -3,21 +3,21 @@ import { readFileSync } from 'node:fs';
 import type { Identity } from './types.ts';
 
 /**
- * Who builds are on this machine.
+ * The users of builds on this machine.
  *
- * For a runner that is root, every run has a user number of its own, which no other run has had since the runner
- * started: what the kernel counts by user (inotify instances, pages in pipes, descriptors on their way, keys) is then
- * counted by run. Files on disk all belong to one user that nothing runs as; each run sees them, through mounts that
- * translate owners, as its own. So a checkout can be shared by many runs, and each may change the modes of what it finds.
+ * Under a runner that is root, every run has its own user number, which no other run has had since the runner started.
+ * So everything that the kernel counts by user (inotify instances, pages in pipes, descriptors in flight, keys) is
+ * counted by run. Files on disk all belong to one user, under which no process runs; each run sees them as its own,
+ * through mounts that translate owners. So many runs can share a checkout, and each may change the modes of its files.
  *
- * The numbers are in a range that neither Debian nor systemd hands out. A runner inside a container may have fewer; then,
+ * The numbers are in a range that neither Debian nor systemd uses. A runner inside a container may have fewer; then,
  * and where the kernel cannot translate owners, all runs share the user of the files. A runner that is an ordinary user
- * has no other user to give: its builds are that user, in namespaces of their own.
+ * has no other user: its builds are that user, in separate namespaces.
  */
 export interface BuildUsers {
-  /** Whom files belong to on disk. */
+  /** The owner of files on disk. */
   readonly files: Identity;
-  /** Who the next run is. */
+  /** The user of the next run. */
   next(): RunUser;
 }
 
@@ -39,7 +39,7 @@ export function buildUsers(): BuildUsers {
     );
   const files = { uid: chosen, gid: chosen };
   if (!exists(runUsers.first, runUsers.last)) return sharedUser(files);
-  // Another runner on this machine, or the last one, is not likely to have begun near the same number.
+  // Random, so that another runner on this machine, or the last one, most likely began elsewhere.
   let next = randomInt(runUsers.first, runUsers.last);
   return {
     files,
@@ -50,7 +50,7 @@ export function buildUsers(): BuildUsers {
   };
 }
 
-/** All runs are the user that files belong to. */
+/** All runs have the user that owns the files. */
 export function sharedUser(files: Identity): BuildUsers {
   return { files, next: () => ({ run: files, mapped: undefined }) };
 }

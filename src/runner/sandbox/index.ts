@@ -30,7 +30,7 @@ export type {
   Workspace,
 } from './types.ts';
 
-/** Finds out what the machine can do, sweeps what a killed runner left, and tries one run before any build comes. */
+/** Checks the machine's features, sweeps the remains of a killed runner, and makes a trial run before any build. */
 export async function openSandboxes(options: SandboxOptions): Promise<Sandboxes> {
   if (options.isolation === 'required') await requirePrograms(options.network);
   const state = await openState(options.stateDir, options.log);
@@ -84,12 +84,13 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   }
 }
 
-/** Finds out, with trial runs, what the kernel and the file system allow. */
+/** Checks with trial runs which features the kernel and the file system support. */
 async function findWays(machine: Machine, disk: DiskWatch, log: SandboxOptions['log']): Promise<void> {
   const attempt = (workspace: Job['workspace']): Promise<Error | null> => tryOut(machine, disk, workspace);
   let refusal = await attempt({ empty: true });
   if (!refusal && !(await attempt({ checkout: machine.etc }))) return;
-  // Linux before 5.12 cannot translate the owners of files, before 5.19 not under an overlay, and not on every file system.
+  // Linux before 5.12 cannot translate the owners of files, before 5.19 not under an overlay, and not on every file
+  // system.
   const { users } = machine;
   machine.users = sharedUser(users.files);
   refusal = await attempt({ empty: true });
@@ -99,7 +100,7 @@ async function findWays(machine: Machine, disk: DiskWatch, log: SandboxOptions['
     if (machine.root) log('all builds have the same user number, because owners of files cannot be translated here');
     return;
   }
-  // Not every file system can carry the upper half of an overlay (another overlay cannot, for one).
+  // Not every file system can hold the upper layer of an overlay (another overlay, for example, cannot).
   machine.overlay = false;
   log(`workspaces are copied, because an overlay is not possible in ${machine.stateDir}: ${withoutOverlay.message}`);
   machine.users = users;
@@ -118,7 +119,7 @@ function ourselves(): Identity {
   return { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 }
 
-/** What both kinds have in common: runs in flight are known, so that closing can end them. */
+/** Common to both kinds: tracks the current runs, so that closing can end them. */
 function assemble(owner: Identity, start: (job: Job) => Promise<Ended>, takeDown: () => Promise<void>): Sandboxes {
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();

@@ -8,7 +8,7 @@ import type { Outside } from './network.ts';
 import type { State } from './state.ts';
 import type { Network, SandboxOptions } from './types.ts';
 
-/** What this machine can do, found out once, and what is made of it for every sandbox. */
+/** The features of this machine, checked once, and what every sandbox is made from. */
 export interface Machine {
   root: boolean;
   users: BuildUsers;
@@ -16,14 +16,14 @@ export interface Machine {
   stateDir: string;
   /** The folder that builds see as /etc. */
   etc: string;
-  /** Directories of the machine that runs see beside its programs. */
+  /** Directories of the machine that runs see besides its programs. */
   paths: readonly string[];
-  /** bubblewrap's arguments that are the same for every run. */
+  /** bubblewrap's arguments for every run. */
   arguments: string[];
-  /** Whether workspaces can be laid over a checkout; otherwise they are copies. */
+  /** Whether workspaces can be overlays on a checkout; otherwise they are copies. */
   overlay: boolean;
   makeCgroup(run: string): Cgroup | null;
-  /** Connects the network of a run to the outside; undefined where runs have no network of their own. */
+  /** Connects the network of a run to the outside; undefined where runs have no network namespace. */
   connect: ((namespaces: NamespacePaths) => Promise<Outside>) | undefined;
 }
 
@@ -37,7 +37,7 @@ const neededPrograms: Record<string, { package: string; for: (network: Network) 
   nft: { package: 'nftables', for: (network) => network === 'internet' },
 };
 
-/** Throws an error that says what is missing and how to get it. */
+/** Throws an error that names the missing program and how to install it. */
 export async function requirePrograms(network: Network): Promise<void> {
   const missing: string[] = [];
   for (const [program, need] of Object.entries(neededPrograms)) {
@@ -66,7 +66,7 @@ async function present(program: string): Promise<boolean> {
   return false;
 }
 
-/** What could be the matter, in the operator's words, when a sandbox does not start although all programs are there. */
+/** The likely cause, for the operator, when a sandbox does not start although all programs are installed. */
 export function explainRefusal(error: unknown): Error {
   const reasons: string[] = [];
   if (setting('kernel/unprivileged_userns_clone') === '0')
@@ -99,6 +99,6 @@ export async function cgroupMaker(state: State, log: SandboxOptions['log']): Pro
   );
   if (!tree) return () => null;
   const name = `headrace-${state.name}`;
-  await state.noteGroups(tree.paths(name)); // before they are made, or a kill in between would leave them for good
+  await state.noteGroups(tree.paths(name)); // before they are made: a kill in between would leave them for ever
   return tree.open(name);
 }

@@ -4,57 +4,57 @@ import { fileURLToPath } from 'node:url';
 import { withoutStrays } from '../../lib/descriptors.ts';
 import type { Command, Identity } from './types.ts';
 
-/** The runner's side of mount-helper.pl, which tells its story. */
+/** The runner's side of mount-helper.pl, which has the details. */
 export interface MountHelper {
-  /** Makes the namespaces of one run. Requests can be made at once; all fail where this does. */
+  /** Makes the namespaces of one run. Requests can be sent at once; all of them fail if this fails. */
   open(options: RunOptions): RunNamespaces;
-  /** To be called once, before anything is furnished. */
+  /** To be called once, before the first `furnish`. */
   base(base: Base): Promise<void>;
-  /** Removes trees that are small; rejects when there is more than a little in them. */
+  /** Removes small trees; rejects when they have more than a few entries. */
   removeSmall(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
-/** What all sandboxes have alike. */
+/** The parts that all sandboxes share. */
 export interface Base {
-  /** To be read only: a folder that shows as /etc, and directories of the machine. */
+  /** Read-only: a folder that appears as /etc, and directories of the machine. */
   etc: string;
   programs: readonly string[];
   /** Directories and links in the root of each; outer ones first. */
   directories: readonly string[];
   links: Record<string, string>;
-  /** Directories that each run has for itself, and where they show. */
+  /** Directories that each run has for itself, and where they appear. */
   own: Record<string, { mode: number; at?: string }>;
 }
 
 export interface RunOptions {
   ownNetwork: boolean;
-  /** Files that belong on disk to `files` belong to `run` where they are bound `mapped`. */
+  /** Files that belong to `files` on disk belong to `run` where they are bound `mapped`. */
   owners?: { files: number; run: number } | undefined;
-  /** Files of control groups that the process of the run enters first. */
+  /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
-  /** Who that process is on this machine. */
+  /** The user of that process on this machine. */
   as: Identity;
   descriptors: Readonly<Record<number, Descriptor>>;
   command: Command;
 }
 
-/** Mounts and starts what one run needs, in namespaces of its own. */
+/** Mounts and starts everything for one run, in its own namespaces. */
 export interface RunNamespaces {
-  /** What they are called while they are open. */
+  /** Their paths while they are open. */
   readonly paths: Promise<NamespacePaths>;
-  /** Makes a directory that belongs to somebody. */
+  /** Makes a directory with an owner. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
-  /** Makes the root of the sandbox, and in a folder the directories that the run has for itself. */
+  /** Makes the root of the sandbox, and in a folder the run's own directories. */
   furnish(folder: string, owner: Identity): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  /** `mapped`: files of the build's user on disk belong to the user of this run. */
+  /** `mapped`: files of the build user on disk belong to the user of this run. */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
   /** Starts the process of the run. */
   start(): Promise<Started>;
-  /** The pipes of what was started have been opened. */
+  /** Tells the helper that the pipes of the started process were opened. */
   opened(): void;
-  /** Ends the process, and lets go of the namespaces. */
+  /** Ends the process, and releases the namespaces. */
   close(): Promise<void>;
 }
 
@@ -70,23 +70,23 @@ export interface OverlayLayers {
   upper?: { directory: string; work: string };
 }
 
-/** What a process has open: a file that it reads, or a pipe, said from its side. */
+/** A descriptor of a process: a file that it reads, or a pipe, named from its side. */
 export type Descriptor = { file: string } | 'reads' | 'writes' | 'waits for ever';
 
 export interface Started {
   pid: number;
-  /** The path under which the other end of a pipe of its can be opened, by the number of its descriptor. */
+  /** The path by which the other end of one of its pipes can be opened, by descriptor number. */
   pipe: (descriptor: number) => string;
-  /** Its exit status; null when a signal ended it, or nobody knows. */
+  /** Its exit status; null when a signal ended it, or it is unknown. */
   ended: Promise<number | null>;
 }
 
-/** Where what a run needs is put together, in its namespaces; its root and its own directories lie in it. */
+/** The directory in the run's namespaces where its root and its own directories are mounted. */
 export const helperDirectory = '/sys/run';
 export const sandboxRoot = join(helperDirectory, 'root');
 export const ownDirectories = join(helperDirectory, 'own');
 
-/** An option string has to fit into one page. */
+/** An option string must fit into one page. */
 const longestOptions = 4000;
 
 export async function openMountHelper({ root }: { root: boolean }): Promise<MountHelper> {
@@ -95,7 +95,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
-    detached: true, // a Ctrl-C in the runner's terminal is for the runner to handle
+    detached: true, // the runner handles a Ctrl-C in its terminal
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
   });
   const answers = readAnswers(child);
@@ -104,7 +104,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
   const descriptor = (number: string | undefined): string => `/proc/${pid}/fd/${number}`;
   let runs = 0;
 
-  /** Requests that are made in one go are written in one. */
+  /** Requests of one turn are sent in one write. */
   const send = (...fields: string[]): void => {
     if (fields.some((field) => field.includes('\0')))
       throw new Error(`a path has a NUL byte in it: ${JSON.stringify(fields)}`);
@@ -129,7 +129,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
       owners ? `${owners.files}:${owners.run}` : '',
       `${as.uid}`,
       `${as.gid}`,
-      // The helper has nothing mounted below /sys; the runner has.
+      // The helper has nothing mounted below /sys, so it uses the runner's view.
       entrances.map((file) => `/proc/${process.pid}/root${file}`).join('\x01'),
       Object.entries(descriptors)
         .map(([number, what]) => number + signOf(what))
@@ -140,7 +140,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
       const [process = '', ...pairs] = words.split(' ');
       return { process: Number(process), kept: new Map(pairs.map((pair) => pair.split('=') as [string, string])) };
     });
-    answer.catch(() => {}); // who waits for one of the things below is told
+    answer.catch(() => {}); // the callers of the requests below get the error
     return {
       paths: answer.then(({ kept }) => ({
         mount: descriptor(kept.get('mount')),
@@ -191,8 +191,8 @@ function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string 
   if (awkward !== undefined)
     throw new Error(`an overlay cannot be made of a path with a comma, colon, backslash or quote in it: ${awkward}`);
   const options = [`lowerdir=${lower.toReversed().join(':')}`];
-  // Volatile: what is synced to a workspace that dies with its build need not reach the disk. Without it
-  // every unmount would first write out everything that is pending on the whole file system.
+  // Volatile: a workspace is removed with its build, so synced data need not reach the disk. Without it every unmount
+  // would first write out all pending data of the whole file system.
   if (upper) options.push(`upperdir=${upper.directory}`, `workdir=${upper.work}`, 'volatile');
   if (!root) options.push('userxattr');
   const text = options.join(',');
@@ -211,16 +211,16 @@ interface Answers {
   from(name: string): Conversation;
 }
 
-/** What is still to be answered about one run. */
+/** The unanswered requests of one run. */
 interface Awaited {
   waiting: { what: string; resolve: (answer: string) => void; reject: (error: Error) => void }[];
-  /** The end of a process may be told before who asked for it has heard of its start. */
+  /** The end of a process may be reported before the answer about its start was processed. */
   ends: Map<number, PromiseWithResolvers<number | null>>;
   gone: PromiseWithResolvers<void>;
   why?: Error;
 }
 
-/** Answers come one per request, in order; when a run or the helper is gone, all that still wait are told so. */
+/** There is one answer per request, in order; when a run or the helper has ended, all waiting requests fail. */
 function readAnswers(child: ChildProcess): Answers {
   const all = new Map<string, Awaited>();
   let complaint = '';

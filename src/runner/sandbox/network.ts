@@ -6,24 +6,23 @@ import type { NamespacePaths } from './mount-helper.ts';
 import type { Command } from './types.ts';
 
 /**
- * The outside world for one run (`internet`).
+ * The network of one run (`internet`).
  *
- * slirp4netns carries the run's traffic through ordinary sockets of this machine. It serves root and ordinary
- * users alike and leaves the machine's own network as it is: no forwarding switched on, no address translation,
- * no quarrel with a firewall that drops what it does not know. Each run has one of its own, started ahead with its
- * sandbox: what still arrives for a run that is over, or what it did to the process that carried its packets, must
- * not meet the next.
+ * slirp4netns carries the run's traffic through ordinary sockets of this machine. It works for root and ordinary users
+ * alike and does not change the machine's own network: no forwarding, no address translation, no conflict with a
+ * firewall. Each run has its own slirp4netns, started ahead with its sandbox, so that late packets for an earlier run,
+ * or a process that an earlier run took over, never reach the next run.
  *
- * What may be reached is decided inside the run's network namespace, by rules that a build cannot change: the
- * namespace belongs to the runner, and in it a build has no capability. Refused are the special and private
- * ranges, and the machine's own addresses, which are public on some machines: a service bound to all of them
- * would otherwise meet a build as if it came from the machine itself. An operator can open private ranges
- * (HEADRACE_BUILD_ALLOW), for instance where a company has a mirror; loopback, the neighbours on the link, where clouds tell
- * machines their secrets, and the machine's own addresses stay closed also then. A machine can gain addresses (a VPN, a new
- * lease), so they are looked at again every second while there are sandboxes, and the rules of all of them follow.
+ * Rules inside the run's network namespace decide which addresses it may reach. A build cannot change them: the
+ * namespace belongs to the runner, and a build has no capability in it. Refused are the special and private ranges, and
+ * the machine's own addresses, which are public on some machines: a service bound to all of them would otherwise take a
+ * build for the machine itself. An operator can open private ranges (HEADRACE_BUILD_ALLOW), for example for a company's
+ * mirror. Loopback, link-local addresses, where clouds tell machines their secrets, and the machine's own addresses
+ * stay closed even then. A machine can gain addresses (a VPN, a new lease), so they are read every second while there
+ * are sandboxes, and the rules of all sandboxes are updated.
  *
- * Names: slirp4netns answers on `dnsAddress` by asking the machine's resolver, also one on loopback or in a
- * private range. It would carry any port of that address to the resolver's host, so only port 53 is let through.
+ * Names: slirp4netns answers on `dnsAddress` by asking the machine's resolver, also one on loopback or in a private
+ * range. It would forward any port of that address to the resolver's host, so only port 53 is allowed.
  *
  * IPv4 only: slirp4netns calls its IPv6 experimental. Loopback has both.
  */
@@ -60,7 +59,7 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
     if (gained.length === 0) return;
     for (const namespaces of connected.values()) {
       loadRules(entrance(namespaces, root), refuse(gained)).catch((error: unknown) =>
-        log(`a sandbox can reach an address that this machine has just gained: ${String(error)}`),
+        log(`a sandbox can reach a new address of this machine, because its rules were not updated: ${String(error)}`),
       );
     }
   };
@@ -84,7 +83,7 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
   };
 }
 
-/** The command that runs what follows it inside the namespaces of a run, with power over them. */
+/** A command prefix that runs a command inside the namespaces of a run, with power over them. */
 function entrance({ mount, network, user }: NamespacePaths, root: boolean): Command {
   const options = [`--mount=${mount}`, `--net=${network}`];
   if (!root) options.push(`--user=${user}`, '--preserve-credentials');
@@ -112,7 +111,7 @@ async function startSlirp({ network, user }: NamespacePaths, root: boolean): Pro
   const ended = once(child, 'close').catch(() => {});
   let complaint = '';
   child.stderr?.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-2000)));
-  // It ends when this descriptor closes: at the latest when the runner is gone, however that came about.
+  // slirp4netns ends when this descriptor closes: at the latest when the runner has ended, for any reason.
   const leash = child.stdio[4];
   leash?.on('error', () => {});
   const close = async (): Promise<void> => {
@@ -161,7 +160,7 @@ function refuse(addresses: readonly string[]): string {
   return `add element inet sandbox closed { ${addresses.join(', ')} }`;
 }
 
-/** Of the other family nothing gets out anyway. */
+/** IPv4 only: no IPv6 traffic gets out anyway. */
 function ownAddresses(): string[] {
   return ownRanges().filter((range) => !range.includes(':'));
 }

@@ -22,9 +22,9 @@ import { copyTree } from './workspace.ts';
 const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 
 /**
- * Runs without isolation, for machines that cannot give it: the same steps as plain processes of the runner's own
- * user, in a copy of the checkout. Limits hold where control groups can be written, and there no process outlives
- * its run; elsewhere a process that leaves its process group can.
+ * Runs without isolation, for machines that do not support it: the same steps as plain processes of the runner's own
+ * user, in a copy of the checkout. Where control groups can be written, limits apply and no process outlives its run;
+ * elsewhere a process that leaves its process group can.
  */
 export function plainRunner(options: {
   stateDir: string;
@@ -56,7 +56,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   if ('checkout' in job.workspace) await copyTree(job.workspace.checkout, workspace);
   cgroup?.limit(job.limits);
   const steps = join(folder, 'steps');
-  // The script waits for a word on its standard input, so that it is in its control group before it starts anything.
+  // The script waits for a line on its standard input, so that it is in its control group before it starts a process.
   await writeFile(steps, 'read -r _\n' + script(job.steps, { thenWait: false }));
   const fifo = join(folder, 'output');
   await run('mkfifo', ['--', fifo]);
@@ -65,7 +65,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
     cwd: workspace,
     env: { TMPDIR: join(folder, 'tmp'), ...environment(job, join(folder, 'home')) },
     stdio: ['pipe', writing, 'ignore', 'ignore', 'ignore', 'pipe'],
-    detached: true, // a process group of its own, to be signalled as one
+    detached: true, // a separate process group, which can be signalled as a whole
   });
   closeSync(writing);
   const ended = once(child, 'exit') as Promise<[number | null]>;
@@ -78,7 +78,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   let report = '';
   (child.stdio as unknown as Readable[])[reportDescriptor]?.on('data', (chunk: Buffer) => (report += chunk.toString()));
   cgroup?.add(pid);
-  stdin?.on('error', () => {}).end('go\n'); // a shell that is gone already is reported by its end
+  stdin?.on('error', () => {}).end('go\n'); // a shell that has already ended is reported by its end
 
   const all = async (): Promise<number[]> => (cgroup ? cgroup.pids() : [pid, ...(await descendants(pid))]);
   const force = (): void => signalAll([-pid, ...(cgroup?.pids() ?? [])], 'SIGKILL');

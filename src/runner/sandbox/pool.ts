@@ -3,10 +3,10 @@ import type { Machine } from './machine.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import type { Limits, SandboxOptions } from './types.ts';
 
-/** Sandboxes that wait for their run. Each serves one; the next is opened when it is over. */
+/** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
 export interface Pool {
   use<T>(limits: Limits, work: (sandbox: Sandbox) => Promise<T>): Promise<T>;
-  /** Opens so many ahead, from now on. */
+  /** Opens this many ahead, from now on. */
   prepare(count: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -23,18 +23,18 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     chores.add(done);
   };
   const discard = (sandbox: Sandbox): Promise<void> =>
-    sandbox.close().catch((error: unknown) => log(`a sandbox could not be taken down: ${String(error)}`));
+    sandbox.close().catch((error: unknown) => log(`cleanup of a sandbox failed: ${String(error)}`));
   const open = (): Promise<Sandbox> => openSandbox(machine, randomName(), usual);
   const openAhead = (): void => {
     if (closing) return;
     while (ready.length < ahead) {
       const opening = open();
-      // The run that needs one will say why it cannot be had.
+      // The run that needs one gets the error.
       opening.catch(() => void ready.splice(ready.indexOf(opening), ready.includes(opening) ? 1 : 0));
       ready.push(opening);
     }
   };
-  /** One that waited may have died meanwhile. */
+  /** A waiting sandbox may have died meanwhile. */
   const take = async (): Promise<Sandbox> => {
     const waiting = await ready.shift()?.catch(() => undefined);
     if (waiting?.process.isWaiting()) return waiting;

@@ -3,20 +3,19 @@ import { ownDirectories, type RunNamespaces } from './mount-helper.ts';
 import { places, type Identity } from './types.ts';
 
 /**
- * The directories of one run: `/tmp`, the home, and what it changes in its workspace. They are made for it and
- * removed after it, whatever it has left there. They lie on disk, not in memory, where they would count against the
- * run's limit.
+ * The directories of one run: `/tmp`, the home, and the changes in its workspace. They are made for the run and removed
+ * after it, whatever they contain. They are on disk and not in memory, where they would count against the run's limit.
  */
 export interface RunDirectories {
-  /** An empty directory that belongs to the build, as the runner sees it. */
+  /** The runner's path of an empty directory that belongs to the build. */
   make(name: RunDirectory): string;
-  /** The same directory in the run's namespaces, under the owner that the run sees. */
+  /** The same directory in the run's namespaces, with the owner that the run sees. */
   mapped(name: RunDirectory): string;
-  /** Settles when all that were asked for are there. */
+  /** Settles when all requested directories exist. */
   settled(): Promise<void>;
 }
 
-/** What nearly every run needs, made ahead of it. */
+/** Needed by nearly every run, so they are made ahead. */
 export const directoriesAhead = {
   tmp: { mode: 0o1777, at: '/tmp' },
   home: { mode: 0o755, at: places.home },
@@ -37,7 +36,7 @@ const mapped = (name: RunDirectory): string => join(ownDirectories, name);
 export function openRunDirectories({ folder, namespaces, owner }: Options): RunDirectories {
   const requests: Promise<void>[] = [];
   const request = (promise: Promise<void>): void => {
-    promise.catch(() => {}); // whoever waits for all of them is told
+    promise.catch(() => {}); // a caller of `settled` gets the error
     requests.push(promise);
   };
   request(namespaces.furnish(folder, owner));

@@ -12,13 +12,13 @@ import type { Limits } from './types.ts';
 /**
  * A sandbox: everything for one run, made before the run is known, used by that run and by no other.
  *
- * Single use is what keeps builds apart. A build can keep things alive past its own death (a descriptor that travels in
- * a cycle of sockets, a pipe that the kernel still holds for it), so nothing that a run could name, open or keep may
- * ever meet another run: its pipes, its directories, its user number, its control group, its namespaces, its session
- * keyring and its way to the outside are all made here and thrown away in `close`.
+ * Single use keeps builds apart. A build can keep things alive past its own death (a descriptor that travels in a cycle
+ * of sockets, a pipe that the kernel still holds). So nothing that a run could name, open or keep may ever reach
+ * another run: its pipes, directories, user number, control group, namespaces, session keyring and network connection
+ * are all made here and discarded in `close`.
  *
- * All of it is tied to the life of the runner: processes, mounts and networks live as long as the mount helper, which
- * ends when the runner does. Only the folder and the control group outlive a `kill -9`; the sweep finds both.
+ * All of it ends with the runner: processes, mounts and networks live as long as the mount helper, which ends when the
+ * runner does. Only the folder and the control group survive a `kill -9`; the sweep finds both.
  */
 export interface Sandbox {
   readonly folder: string;
@@ -31,7 +31,7 @@ export interface Sandbox {
   close(): Promise<void>;
 }
 
-/** `limits` are what the run will probably have: set ahead, they cost the run nothing. */
+/** `limits` are the run's probable limits: set ahead, they cost the run no time. */
 export async function openSandbox(machine: Machine, name: string, limits?: Limits): Promise<Sandbox> {
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
@@ -54,12 +54,12 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       command: bubblewrapCommand(sandboxRoot, machine.arguments),
     });
     undo.push(() => namespaces.close());
-    // All requests are made at once, and answered in their order.
+    // All requests are sent at once, and answered in order.
     const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files });
     const root = openSandboxRoot(namespaces, machine.paths);
     const started = holdBubblewrap(namespaces);
     const outside = machine.connect && namespaces.paths.then(machine.connect);
-    started.catch(() => {}); // told below, after what failed before it
+    started.catch(() => {}); // thrown below, after an earlier error
     undo.push(async () => {
       await outside?.then((open) => open.close()).catch(() => {});
       const process = await started.catch(() => undefined);
@@ -67,12 +67,12 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       await process?.ended;
       await cgroup?.empty();
       await process?.finish();
-      process?.output.destroy(); // nobody reads what comes out of a sandbox that was not needed
+      process?.output.destroy(); // the output of an unused sandbox is not read
     });
     await Promise.all([directories.settled(), root.made, outside]);
     return { folder, namespaces, root, directories, cgroup, process: await started, close };
   } catch (error) {
-    await close().catch(() => {}); // the first error is the one to tell
+    await close().catch(() => {}); // the first error is the one to report
     throw error;
   }
 }

@@ -9,14 +9,13 @@ import type { SandboxOptions } from './types.ts';
 /**
  * The folder of the sandboxes, and the sweep.
  *
- * A runner that is killed leaves no process, mount or network behind: all of these die with it. What stays is
- * files: this folder, and its control groups, whose paths are noted here before they are made. Whoever opens
- * the folder next sweeps both. `owner` says which process has it open, with the moment that process started,
- * since process ids are used again.
+ * A killed runner leaves no process, mount or network behind: all of these end with it. Files remain: this folder, and
+ * its control groups, whose paths are noted here before they are made. The next process that opens the folder sweeps
+ * both. `owner` names the process that has it open, with the process's start time, because process ids are reused.
  */
 export interface State {
   readonly folder: string;
-  /** Tells the control groups of two folders apart. */
+  /** Distinguishes the control groups of two folders. */
   readonly name: string;
   noteGroups(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -32,8 +31,8 @@ export async function openState(stateDir: string, log: SandboxOptions['log']): P
   await sweep(folder, groups, log);
   const runs = join(folder, 'runs');
   await mkdir(runs, { recursive: true, mode: 0o711 });
-  // ext4 looks at every file that was removed in the last seconds nearby before it makes one. Runs make and remove many,
-  // so each gets another part of the disk (the flag says that). Other file systems refuse it, and do not need it.
+  // Before ext4 creates a file, it looks at every file that was recently removed nearby. Runs create and remove many,
+  // so the flag gives each run another part of the disk. Other file systems refuse the flag, and do not need it.
   await run('chattr', ['+T', '--', runs]).catch(() => {});
   return {
     folder,
@@ -68,21 +67,21 @@ async function claim(owner: string): Promise<void> {
 
 async function startOf(pid: number): Promise<string | null> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' '); // the program's name may itself hold blanks
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' '); // the program's name may itself contain blanks
   const [STATE, START_TIME] = [0, 19];
-  // Dead and not yet looked after by its parent: in containers that may be a program which never does.
+  // A zombie: in containers its parent may never reap it.
   if (fields[STATE] === 'Z' || fields[STATE] === 'X') return null;
   return fields[START_TIME] ?? null;
 }
 
-/** What cannot be removed is told, and stays until the next sweep; it stops nothing else. */
+/** A failure is logged, and the next sweep tries again; it stops nothing else. */
 async function sweep(folder: string, groups: string, log: SandboxOptions['log']): Promise<void> {
   const noted = (await readFile(groups, 'utf8').catch(ignore('ENOENT'))) ?? '';
   let isSwept = true;
   for (const group of new Set(noted.split('\n').filter(Boolean))) {
     await removeGroups(group).catch((error: unknown) => {
       isSwept = false;
-      log(`the control group ${group} was not removed: ${String(error)}`);
+      log(`cleanup of the control group ${group} failed: ${String(error)}`);
     });
   }
   if (isSwept) await rm(groups, { force: true });

@@ -1,30 +1,30 @@
 import { noWorkspace, type Step } from './types.ts';
 
 /**
- * The script that leads a run through its steps, inside the sandbox.
+ * The script that runs the steps of a run, inside the sandbox.
  *
- * It tells on a descriptor of its own (`reportDescriptor`) when a step starts and how it ends; the steps do not
- * inherit that descriptor, nor the one it waits on. Standard error joins standard output here, not in the runner, so that
- * one pipe keeps the order in which a command wrote to both.
+ * It reports the start and the end of each step on a separate descriptor (`reportDescriptor`); the steps inherit
+ * neither that descriptor nor the one it waits on. Standard error joins standard output here, not in the runner, so
+ * that one pipe keeps the order in which a command wrote to both.
  *
- * SIGTERM goes to every process of a cancelled run, and so to this shell too. It must outlive the command it
- * waits for, or the command would lose its time to tidy up; but it must not go on to the next step.
+ * SIGTERM goes to every process of a cancelled run, and so to this shell too. The shell must outlive the current
+ * command, so that the command has time to clean up; but it must not start the next step.
  *
- * Its last act is to wait (`thenWait`): it is the runner that ends a sandbox, by its first process. Were the
- * script to end by itself, bubblewrap would go before the sandbox's first process does, and that would be left
- * to the machine's init as an orphan; in containers that is often a program which never looks after orphans.
+ * At the end it waits (`thenWait`): the runner ends a sandbox, by its first process. If the script ended by itself,
+ * bubblewrap would exit before the sandbox's first process, which would become an orphan of the machine's init; in
+ * containers init is often a program that never reaps orphans.
  */
 export const reportDescriptor = 5;
-/** On this descriptor nothing ever comes: who reads from it waits for ever. */
+/** No data ever comes on this descriptor: a reader waits for ever. */
 export const neverDescriptor = 7;
-/** From this descriptor a shell that waits in its sandbox reads the script. */
+/** The shell that waits in its sandbox reads the script from this descriptor. */
 export const scriptDescriptor = 4;
 
 /**
- * What the shell of a sandbox is told before its run is known. It waits for a line, because that wait ends also when
- * nobody is left to write one: bubblewrap ties the sandbox to the life of the runner only at the end of its work, and a
- * runner may die before that. The rest is read as a file, because shells read their input byte by byte. Only Bash would
- * wait for that file to end before it begins; the line tells how long it is.
+ * The program of a sandbox's shell before its run is known. It waits for a line, because that wait also ends when no
+ * writer is left: bubblewrap ties the sandbox to the life of the runner only at the end of its work, and a runner may
+ * die before that. The rest is read as a file, because shells read their input byte by byte. Only Bash would wait for
+ * the end of that file before it begins; the line tells the length.
  */
 export const awaitScript = [
   `read -r size <&${scriptDescriptor} || exit`,
@@ -34,7 +34,7 @@ export const awaitScript = [
   'fi',
 ].join('\n');
 
-/** What it then reads. */
+/** The line and the script that it then reads. */
 export function announced(script: string): string {
   return `${Buffer.byteLength(script)}\n${script}`;
 }
@@ -63,14 +63,14 @@ export function script(steps: readonly Step[], options: ScriptOptions): string {
       '[ "$HEADRACE_STATUS" -eq 0 ] || finish "$HEADRACE_STATUS"',
     );
   });
-  // In braces, so that a shell that reads it from a pipe starts nothing before it has all of it.
+  // In braces, so that a shell that reads from a pipe starts no command before it has the whole script.
   return ['{', ...lines, 'finish 0', '}', ''].join('\n');
 }
 
-/** Variables that nobody else may set in Bash, which ends when somebody tries. */
+/** Variables that only Bash itself may set: an attempt ends it. */
 const ownToBash = new Set(['UID', 'EUID', 'PPID', 'OPTIND', 'SHELLOPTS', 'BASHOPTS', 'BASH_VERSINFO']);
 
-/** How a shell that has waited becomes the one of a run. */
+/** Turns the waiting shell into the shell of a run. */
 export function settleIn(workspace: string, environment: Record<string, string>): string[] {
   const variables = Object.entries(environment).map(([name, value]) => {
     const unlessBash = ownToBash.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';
@@ -80,9 +80,9 @@ export function settleIn(workspace: string, environment: Record<string, string>)
     `exec ${scriptDescriptor}<&-`,
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
-    // It would still be seen where the kernel does not pass mounts on.
+    // It would still be visible where the kernel does not propagate mounts.
     `[ ! -e ${noWorkspace} ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
-    // A few names mean something to other shells too, which refuse what does not suit them and go on.
+    // A few names are special in other shells too, which refuse unsuitable values and go on.
     ...(variables.length > 0 ? ['{', ...variables, '} 2>/dev/null'] : []),
   ];
 }
@@ -94,13 +94,13 @@ export function quote(text: string): string {
 export interface Progress {
   /** The index of the step that started last; null when none did. */
   step: number | null;
-  /** Its exit status; null when the script did not live to see it. */
+  /** Its exit status; null when the script ended before it. */
   status: number | null;
-  /** Whether nothing follows. */
+  /** Whether no step follows. */
   last: boolean;
 }
 
-/** Reads what the script reported. It comes from inside the sandbox, so nothing in it is taken on trust. */
+/** Reads the script's report. It comes from inside the sandbox, so it is untrusted. */
 export function progress(report: string, steps: number): Progress {
   let seen: Progress = { step: null, status: null, last: false };
   for (const line of report.split('\n')) {

@@ -1,23 +1,23 @@
-/** What those who run commands say to the sandbox, and what it answers. */
+/** The interface between the code that runs commands and the sandbox. */
 
 export type Network = 'none' | 'internet' | 'host';
 
 export interface SandboxOptions {
-  /** A folder for the sandboxes alone; what a killed runner left in it is swept at the next opening. */
+  /** A folder for the sandboxes only; the remains of a killed runner in it are swept at the next start. */
   stateDir: string;
   network: Network;
-  /** `off` runs everything as plain processes of the runner's own user: for machines that cannot isolate. */
+  /** `off` runs everything as plain processes of the runner's own user, for machines without isolation. */
   isolation: 'required' | 'off';
   log: (message: string) => void;
-  /** `bare` holds no more than programs need to start; by default /etc has what builds and their tools read. */
+  /** `bare` has only what programs need to start; by default /etc has the files that builds and their tools read. */
   etc?: 'bare';
-  /** Private ranges that `internet` leads to as well, as CIDR. */
+  /** Private ranges that `internet` may reach too, as CIDR. */
   allow?: readonly string[];
-  /** Directories of the machine that runs see read-only, where they are; config.ts says which can be. */
+  /** Directories of the machine that runs see read-only, at the same paths; config.ts says which are allowed. */
   paths?: readonly string[];
-  /** How many sandboxes to prepare at once; more are made when they are needed. */
+  /** How many sandboxes to prepare at once; more are made on demand. */
   prepare?: number;
-  /** When less than this is free where workspaces lie, the run that fills the disk is ended. */
+  /** When less than this is free on the disk of the workspaces, the run that fills it is ended. */
   diskReserveBytes?: number;
 }
 
@@ -27,20 +27,20 @@ export interface Step {
 }
 
 export type Workspace =
-  /** A directory that many runs share; each sees it as its own to change, and no change reaches it. */
+  /** A directory that many runs share; each may change its view of it, and no change reaches the directory. */
   | { checkout: string }
   /** A directory that the run changes in place. */
   | { directory: string }
   | { empty: true };
 
 export interface Mount {
-  /** Where the sandbox sees it. */
+  /** The path inside the sandbox. */
   at: string;
-  /** Read-only directories, laid over each other, later ones on top. */
+  /** Read-only directories as layers, later ones on top. */
   layers?: string[];
-  /** The layers are the machine's own: they keep their owners, and may lie on any file system. */
+  /** The layers belong to the machine: they keep their owners, and may be on any file system. */
   isOfTheMachine?: true;
-  /** One directory that the run writes to. Where there are layers too, it lies over them and takes all that is written. */
+  /** One directory that the run writes to. With layers, it lies on top and takes all writes. */
   writable?: string;
 }
 
@@ -48,20 +48,20 @@ export interface Limits {
   memoryBytes: number;
   processes: number;
   timeoutMs: number;
-  /** How many processors' worth of time; none given, no limit. */
+  /** The limit in processors; no limit if it is missing. */
   cpus?: number;
 }
 
 export interface Job {
-  /** Unique among the runs of the moment; letters, digits, `_` and `-`. */
+  /** Unique among the current runs; letters, digits, `_` and `-`. */
   id: string;
-  /** Each is `sh -c command`, in order, in one sandbox, in the workspace. The first that fails ends the run. */
+  /** Each is `sh -c command`, in order, in one sandbox, in the workspace. The first failure ends the run. */
   steps: Step[];
   environment: Record<string, string>;
   workspace: Workspace;
   mounts?: Mount[];
   limits: Limits;
-  /** Standard output and error in the order they were written. Nothing more is read until a returned promise is settled. */
+  /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
   signal: AbortSignal;
 }
@@ -69,14 +69,17 @@ export interface Job {
 export type Reason = 'timed_out' | 'cancelled' | 'out_of_memory' | 'out_of_disk';
 
 export interface Ended {
-  /** Of the last step that ran, as its shell reports it (128 and the signal's number, where a signal ended it); null when it was made to end. */
+  /**
+   * The exit status of the last step, as its shell reports it (128 plus the number of a signal that ended it); null
+   * when the run was ended early.
+   */
   exitStatus: number | null;
   /** The name of the last step that ran. */
   step: string;
   reason: Reason | null;
 }
 
-/** Whom the files of checkouts and writable directories must belong to, for a run to change them. */
+/** The owner that files of checkouts and writable directories must have, so that a run can change them. */
 export interface Identity {
   uid: number;
   gid: number;
@@ -85,24 +88,24 @@ export interface Identity {
 export interface Sandboxes {
   readonly owner: Identity;
   run(job: Job): Promise<Ended>;
-  /** Gives a directory with all that is in it to the user that runs have on this machine. */
+  /** Gives a directory and its contents to the user of runs on this machine. */
   adopt(directory: string): Promise<void>;
-  /** Ends what runs, and takes down everything that was prepared. */
+  /** Ends all runs, and removes everything that was prepared. */
   close(): Promise<void>;
 }
 
 /** A program and its arguments. */
 export type { Command } from '../../lib/descriptors.ts';
 
-/** Where the sandbox has its places. */
+/** The paths inside the sandbox. */
 export const places = { workspace: '/build', home: '/home/build' } as const;
 
-/** Lies where the workspace will be, and is covered by it. */
+/** A file at the place of the workspace, which the workspace covers. */
 export const noWorkspace = '.headrace-no-workspace';
 
 export const buildUser = { name: 'build', uid: 1000, gid: 1000 } as const;
 
-/** Where programs are looked for when nobody says otherwise. */
+/** The default search path for programs. */
 export const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Without isolation nothing can be mounted. */

@@ -10,20 +10,20 @@ import { CannotMountError, places, type Job, type Mount } from './types.ts';
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
  *
- * Requests are sent at once and answered in order: one round trip for all. When one fails, the sandbox goes, and
- * with it whatever was mounted.
+ * Requests are sent at once and answered in order: one round trip for all. When one fails, the sandbox is discarded
+ * with all its mounts.
  */
 export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Promise<void> {
   const { namespaces, root, directories } = sandbox;
   const owner = machine.users.files;
   const requests: Promise<void>[] = [];
   const mounting = (request: Promise<void>): void => {
-    request.catch(() => {}); // told when all of them are waited for
+    request.catch(() => {}); // thrown when all of them are awaited
     requests.push(request);
   };
   let bound = 0;
   await workspace(root.at(places.workspace));
-  const mounts = withPaths(job.mounts ?? [], machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones before those inside them
+  const mounts = withPaths(job.mounts ?? [], machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
@@ -65,7 +65,10 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.bind(directory, target, 'rw', 'mapped'));
   }
 
-  /** A directory as part of an overlay: under the owner that the run sees, and with a short name, because all of them have to fit into one page. */
+  /**
+   * A directory as part of an overlay: with the owner that the run sees, and a short name, because all names must fit
+   * into one page.
+   */
   function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: 'mapped' | undefined = 'mapped'): string {
     const place = join(helperDirectory, `l${bound++}`);
     mounting(namespaces.bind(path, place, mode, owners));
@@ -88,7 +91,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     }
   }
 
-  /** Where one mount lies inside another, the outer one is read-only and may lack the place for it: a layer with just that place. */
+  /** A layer with the mount points of inner mounts: the outer mount is read-only and may lack them. */
   function skeleton(mount: Mount, all: readonly Mount[], name: string): string | null {
     const inside = all.filter(({ at }) => at.startsWith(`${mount.at}/`)).map(({ at }) => relative(mount.at, at));
     if (inside.length === 0) return null;
@@ -97,7 +100,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     return folder;
   }
 
-  /** Whether something has to be put together that is not mounted as it lies. */
+  /** Whether any mount needs extra layers or copies. */
   function needsLayers(mounts: readonly Mount[]): boolean {
     if (!machine.overlay) return mounts.length > 0;
     return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
@@ -106,7 +109,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
 const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
 
-/** Where software stands inside a directory of the machine that runs see, or around it, both are mounted anew. */
+/** If software lies inside a directory of the machine that runs see, or around it, both are mounted again. */
 function withPaths(mounts: readonly Mount[], { paths, overlay }: Machine): Mount[] {
   const touched = paths.filter((path) => mounts.some(({ at }) => isInside(at, path) || isInside(path, at)));
   const [inTheWay] = touched;
@@ -118,8 +121,8 @@ function withPaths(mounts: readonly Mount[], { paths, overlay }: Machine): Mount
 }
 
 /**
- * Copies one tree over another. Both may be foreign: a link that the first has left must not lead the files of the second
- * astray, so what is in the way is removed, not written through.
+ * Copies one tree over another. Both are untrusted: a link in the first must not redirect the files of the second, so a
+ * file in the way is removed, not written through.
  */
 export async function copyTree(from: string, to: string): Promise<void> {
   const copied = await run('cp', ['-a', '--reflink=auto', '--remove-destination', '-T', '--', from, to]);

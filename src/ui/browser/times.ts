@@ -4,6 +4,7 @@ import { agoInWords, durationInWords } from './time-words.ts';
 export function keepTimes(): void {
   setInterval(showTimes, 1000);
   document.addEventListener('visibilitychange', showTimes);
+  document.addEventListener('pointerover', showExact, { passive: true });
   showTimes();
 }
 
@@ -11,18 +12,22 @@ export function showTimes(): void {
   if (document.hidden) return;
   for (const time of document.querySelectorAll<HTMLTimeElement>('time[data-ago]')) {
     show(time, agoInWords(Date.now() - Date.parse(time.dateTime)));
-    // The exact moment in the reader's own time zone.
-    if (time.dataset['ago'] === '') {
-      time.title = exact.format(new Date(time.dateTime));
-      time.dataset['ago'] = 'local';
-    }
   }
   for (const span of document.querySelectorAll<HTMLElement>('[data-since]')) {
     show(span, durationInWords(Math.max(0, Date.now() - Date.parse(span.dataset['since'] ?? ''))));
   }
 }
 
-const exact = new Intl.DateTimeFormat('en', { dateStyle: 'full', timeStyle: 'long' });
+/**
+ * The exact moment in the reader's own time zone, for whoever points at it. Until then the title has it as the server
+ * says it: to put all of them into words while the page comes would keep a phone busy for a while.
+ */
+function showExact({ target }: Event): void {
+  const time = target instanceof Element ? target.closest<HTMLTimeElement>('time[data-ago=""]') : null;
+  if (!time) return;
+  time.title = new Date(time.dateTime).toLocaleString('en', { dateStyle: 'full', timeStyle: 'long' });
+  time.dataset['ago'] = 'local';
+}
 
 function show(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;

@@ -113,9 +113,9 @@ test('what is not public or does not answer is left out, and told', async (t) =>
     return true;
   };
   const never: [url: string, why: RegExp][] = [
-    [open.url('nothing.git'), /^Submodule lib is left out: .*strangers \(404\) \(https:.*nothing\.git\)/],
-    [open.url('status-401'), /strangers \(401\)/],
-    [open.url('status-403'), /strangers \(403\)/],
+    [open.url('nothing.git'), /^Submodule lib is left out: .*anonymous access \(404\) \(https:.*nothing\.git\)/],
+    [open.url('status-401'), /anonymous access \(401\)/],
+    [open.url('status-403'), /anonymous access \(403\)/],
     [open.url('status-204'), /answers 204/],
     [open.url('page'), /no git repository/],
     ...['http://localhost/lib.git', 'git://x/lib.git', 'file:///etc', 'ext::sh -c id'].map((url): [string, RegExp] => [

@@ -1,0 +1,141 @@
+import { sql } from 'kysely';
+import { openDatabase, type Database } from '../../src/db/open.ts';
+import type { BuildRow, CommitRow } from '../../src/db/schema.ts';
+import { onBoth, type Databases } from './databases.ts';
+import { median, round, type Figure } from './report.ts';
+import { call, startHeadrace, type Service } from './servers.ts';
+
+const projects = 500;
+const commitsEach = 40;
+const suitesEach = 4;
+const rounds = 21;
+
+/** How long the server takes for the dashboard of somebody with five hundred projects, on each database. */
+export async function dashboardFigures(databases: Databases): Promise<Figure[]> {
+  const { sqlite, postgres } = await onBoth(databases, async (settings, name): Promise<Figure> => {
+    const service = await startHeadrace(undefined, settings, ['--no-runner']);
+    try {
+      await fill(service);
+      const taken = await asked(service, await signedIn(service));
+      return {
+        what: `dashboard with ${projects} projects on ${name}, ms of server time`,
+        value: median(taken),
+        limit: { atMost: 200 },
+        from: `median of ${taken.length}, at most ${round(Math.max(...taken))} ms; ${projects * commitsEach} commits`,
+      };
+    } finally {
+      await service.stop();
+    }
+  });
+  return [sqlite, postgres];
+}
+
+/** From the request to the last byte of the page, over a connection that is there. */
+async function asked({ url }: Service, cookie: string): Promise<number[]> {
+  const taken: number[] = [];
+  for (let round = 0; round <= rounds; round += 1) {
+    const startedAt = performance.now();
+    const answer = await fetch(`${url}/ui/`, { headers: { cookie } });
+    const page = await answer.text();
+    if (round > 0) taken.push(performance.now() - startedAt); // the first one warms up
+    const shown = page.split('class="project"').length - 1;
+    if (shown !== projects) throw new Error(`the dashboard shows ${shown} projects: ${answer.status}`);
+  }
+  return taken;
+}
+
+async function signedIn({ url, output }: Service): Promise<string> {
+  const page = await fetch(`${url}/ui/sign-in`);
+  const [, key = ''] = /name="form_key" value="([^"]+)"/.exec(await page.text()) ?? [];
+  const password = /password\s+(\S+)/.exec(output)?.[1] ?? '';
+  const body = new URLSearchParams({ form_key: key, email: 'admin@localhost', password, return: '/ui/' });
+  const init = { method: 'POST', body, redirect: 'manual', headers: { cookie: cookieOf(page) } } as const;
+  return cookieOf(await fetch(`${url}/ui/sign-in`, init));
+}
+
+function cookieOf({ headers }: Response): string {
+  return headers
+    .getSetCookie()
+    .map((line) => line.split(';', 1)[0])
+    .join('; ');
+}
+
+/** Rows straight into the database: to build all of it would take an hour. */
+async function fill(service: Service): Promise<void> {
+  const db = await openDatabase({ url: service.databaseUrl });
+  let number = 1n;
+  try {
+    for (let at = 0; at < projects; at += 1) {
+      const form = { name: `project ${at}`, repository_url: 'git@example.org:bench.git', description: 'one of many' };
+      const project = await call<{ id_str: string }>(service, '/projects', form);
+      number = await fillProject(db, BigInt(project.id_str), number);
+    }
+    // What PostgreSQL does by itself a minute after so many rows were written.
+    if (db.kind === 'postgres') await sql`analyze`.execute(db.read);
+  } finally {
+    await db.close();
+  }
+}
+
+const byAPerson = {
+  trigger: '',
+  event: '',
+  pull_request: null,
+  target_branch: '',
+  from_fork: 0,
+  sender: '',
+  fetch_ref: '',
+  concurrency_group: '',
+};
+
+async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {
+  let number = from;
+  const next = (): bigint => (number += 1n);
+  const at = 1_700_000_000_000n;
+  const owner = await db.read.selectFrom('users').select('id').executeTakeFirstOrThrow();
+  const common = { project_id: projectId, build_state: 'passed' };
+  const suites = Array.from({ length: suitesEach }, (_, index) => ({
+    id: next(),
+    project_id: projectId,
+    name: `suite ${index}`,
+    description: '',
+    command: 'true',
+  }));
+  const commits: CommitRow[] = [];
+  const builds: BuildRow[] = [];
+  const requests = Array.from({ length: commitsEach }, (_, index) => {
+    const [commit, request] = [next(), next()];
+    commits.push({
+      ...common,
+      id: commit,
+      ref: commit.toString(16).padStart(40, '0'),
+      version: 1,
+      message: `Change number ${index}, in words that say what it is about\n\nAnd more of them.`,
+      scm_author_name: 'Ada Lovelace',
+      scm_author_email: 'ada@example.org',
+      scm_authored_date: '2026-03-01T10:00:00Z',
+      scm_committer_name: 'Ada Lovelace',
+      scm_committer_email: 'ada@example.org',
+      scm_committed_date: '2026-03-01T10:00:00Z',
+      branches: '["main"]',
+      tags: '[]',
+      files: '["a"]',
+      branch: 'main',
+    });
+    for (const { id: suite } of suites) {
+      const times = { created_at: at, started_at: at, finished_at: at + 61_000n };
+      const result = { attempt: 1, exit_status: 0, failure_reason: '' };
+      const parts = { build_request_id: request, commit_id: commit, suite_id: suite };
+      builds.push({ ...common, id: next(), ...parts, ...result, ...times });
+    }
+    const asked = { commit_ref: 'main', created_by: owner.id, created_at: at, fetch: 'done', branch: 'main' };
+    return { ...common, id: request, commit_id: commit, ...asked, ...byAPerson };
+  });
+  await db.transaction(async (trx) => {
+    await trx.insertInto('suites').values(suites).execute();
+    await trx.insertInto('commits').values(commits).execute();
+    await trx.insertInto('build_requests').values(requests).execute();
+    await trx.insertInto('builds').values(builds).execute();
+  });
+  return number;
+}

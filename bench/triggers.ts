@@ -1,0 +1,9 @@
+import { hookFigures } from './hooks.ts';
+import { pollingFigures } from './polling.ts';
+import type { Benchmark } from './support/report.ts';
+
+/** What it costs that builds start by themselves. */
+export const triggers: Benchmark = {
+  name: 'triggers',
+  run: async (databases) => [...(await hookFigures(databases)), ...(await pollingFigures(databases))],
+};
