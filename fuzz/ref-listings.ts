@@ -54,7 +54,7 @@ export const refListings = pure(
         return `refused: ${error.message}`;
       }
       const listing = writeListing(reader.refs);
-      assert.deepEqual(readListing(listing), new Map([...reader.refs].toSorted()));
+      assert.deepEqual(readListing(listing), new Map(reader.refs));
       return `${answer} ${reader.isDone} ${listing}`;
     };
     assert.equal(read(cuts), read([]));

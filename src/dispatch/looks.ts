@@ -80,8 +80,7 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
     },
 
     async looked(_, reports) {
-      const isSame = ({ seen }: LookReport): boolean => 'unchanged' in seen;
-      const unchanged = Map.groupBy(reports.filter(isSame), ({ claim }) => claim);
+      const unchanged = Map.groupBy(reports.filter(isUnchanged), ({ claim }) => claim);
       if (unchanged.size > 0) {
         await db.transaction(async (trx) => {
           for (const [claim, those] of unchanged)
@@ -92,7 +91,11 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
             );
         });
       }
-      for (const report of reports) if (!isSame(report)) await noteOne(report);
+      for (const report of reports) if (!isUnchanged(report)) await noteOne(report);
     },
   };
+}
+
+function isUnchanged({ seen }: LookReport): boolean {
+  return 'unchanged' in seen;
 }

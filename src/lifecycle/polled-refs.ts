@@ -37,10 +37,13 @@ export const mostBuilds = 20;
 export function movesBetween(before: Refs, after: Refs): Moves {
   const moved = Array.from(after, ([ref, sha]) => moveOf(ref, sha)).filter(({ ref, sha }) => before.get(ref) !== sha);
   const byNumbers = new Intl.Collator('en', { numeric: true });
-  const rank = ({ branch }: MovedRef): number => (branch === '' ? 1 : 0);
   moved.sort((one, other) => rank(one) - rank(other) || byNumbers.compare(other.tag, one.tag) || compare(one, other));
   const deleted = Array.from(before.keys()).filter((ref) => !after.has(ref)).length;
   return { moved, deleted };
+}
+
+function rank({ branch }: MovedRef): number {
+  return branch === '' ? 1 : 0;
 }
 
 function compare({ ref: one }: MovedRef, { ref: other }: MovedRef): number {

@@ -105,15 +105,18 @@ export async function runDueSchedules(
       run += 1;
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      trouble(error);
+      if (error instanceof ChangedError) run += 1;
+      else trouble(error);
     }
   }
   return run;
 }
 
+/** Somebody changed or deleted a schedule while it was run: that is undone, and it is looked at again as it is now. */
+class ChangedError extends Error {}
+
 type Due = Pick<ScheduleRow, 'id' | 'next_run_at'>;
 
-/** What changed under its hands is undone, and found as it is now the next time. */
 async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Due, now: number): Promise<void> {
   const { db, trx, ids } = context;
   await db.holdNumber(trx, id); // of two servers that come at once, the second finds it done
@@ -143,7 +146,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
     .where('id', '=', id)
     .where('next_run_at', '=', dueAt)
     .executeTakeFirst();
-  if (numUpdatedRows !== 1n) throw new Error('a schedule was changed while it was run');
+  if (numUpdatedRows !== 1n) throw new ChangedError();
 }
 
 function askForBuild(

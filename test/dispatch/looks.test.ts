@@ -25,7 +25,6 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
   let other: ScriptedRunner;
   before(async () => {
     alice = await service.user();
-    await noteVisits(service.store.db)({ holder: 'scripted' }, { version: '0.1.0', trouble: '' });
     other = await ScriptedRunner.start(service.store);
     database.afterwards(() => other.dispatch.close());
   });
@@ -91,7 +90,11 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     const asked = await requests(project);
     const facts = asked.map(({ commit_ref, event, created_by, target_branch, sender, from_fork }) => [
       commit_ref,
-      ...[event, created_by, target_branch, sender, from_fork],
+      event,
+      created_by,
+      target_branch,
+      sender,
+      from_fork,
     ]);
     assert.deepEqual(facts, [
       [sha('4'), 'poll', 'poll', 'main', '', false],
@@ -186,6 +189,8 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     const failed = await polling(project);
     assert.deepEqual([failed.outcome, failed.reason, failed.failures], ['failed', 'The host h does not answer.', 5]);
     assert.deepEqual(await due(), []);
+    // A runner is there: one that was not seen for a while would not be waited for.
+    await noteVisits(service.store.db)({ holder: 'scripted' }, { version: '0.1.0', trouble: '' });
     const checked = alice.post(`/projects/${project.id}/check_connection`);
     const jobs = service.store.db.read.selectFrom('jobs').select('id').where('kind', '=', 'check_connection');
     while ((await jobs.execute()).length === 0) await new Promise(setImmediate);

@@ -116,7 +116,10 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   await mkdir(lookFolder, { mode: 0o700 });
   const looks = {
     connections: await openConnections({
-      ...{ dir, folder: lookFolder, sshConfig, connectSeconds },
+      dir,
+      folder: lookFolder,
+      sshConfig,
+      connectSeconds,
       connectionMs: lookConnectionMs,
       defaults: lookDefaults,
     }),

@@ -72,6 +72,7 @@ export class RefReader {
         if (!Buffer.isBuffer(packet)) throw notGit();
         this.#line(packet);
         return '';
+      case 'done':
       default:
         return '';
     }
