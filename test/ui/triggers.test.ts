@@ -186,6 +186,7 @@ describeWithRunner(
       const shown = await theirs.get(at);
       assert.match(words(shown), /waiting for approval/);
       assert.match(words(shown), /pull request 7 into/);
+      assert.match(shown.text, />\s*Approve\s*<\/button>/);
       assert.match(words(shown), /It comes from a fork, so it is built without secrets/);
       assert.ok(shown.text.includes(escaped) && !shown.text.includes(markup));
       assert.match(words(await theirs.get(`/ui/projects/${own.id}`)), /waiting for approval Build request for/);
