@@ -72,12 +72,12 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
       await incoming.sweep();
       for (const [digest, at] of stored) if (performance.now() - at > age) stored.delete(digest);
       let removed = 0;
-      for (const dependencyCache of await readdir(folder)) {
-        if (!/^[0-9a-f]{2}$/.test(dependencyCache)) continue;
+      for (const group of await readdir(folder)) {
+        if (!/^[0-9a-f]{2}$/.test(group)) continue;
         const before = Date.now() - age;
         const old: string[] = [];
-        for (const digest of await readdir(join(folder, dependencyCache)))
-          if (!stored.has(digest) && (await isOlder(join(folder, dependencyCache, digest), before))) old.push(digest);
+        for (const digest of await readdir(join(folder, group)))
+          if (!stored.has(digest) && (await isOlder(join(folder, group, digest), before))) old.push(digest);
         if (old.length === 0) continue;
         const wanted = await referredTo(old);
         for (const digest of old) {

@@ -66,16 +66,18 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
     async looks(runner, room, signal) {
       using watch = subscriptions.watch(pollsTopic);
       const deadline = performance.now() + holdSeconds * 1000;
+      let next = await nextLookAt(db.read, runner.boundAs);
       for (;;) {
-        const next = await nextLookAt(db.read, runner.boundAs);
         const isDue = next !== undefined && next <= Date.now();
         const taken = isDue ? await take(runner, room) : [];
         const left = deadline - performance.now();
         if (taken.length > 0 || left <= 0 || signal.aborted) return taken.flatMap((look) => orderOf(look));
-        // What is due and cannot be had has to wait for what is under way.
-        const wait = isDue || next === undefined ? checkEvery : next - Date.now();
-        await watch.changed(Math.max(1, Math.min(wait, left, checkEvery)), signal);
+        // A look that is due and not given out waits for looks that are under way.
+        const wait = isDue ? checkEvery : (next ?? Infinity) - Date.now();
+        const heard = await watch.changed(Math.max(1, Math.min(wait, left, checkEvery)), signal);
         await checkRunner(db.read, runner);
+        // Where nothing is polled, a request that waits costs no query until that changes.
+        if (heard !== undefined || next !== undefined) next = await nextLookAt(db.read, runner.boundAs);
       }
     },
 
