@@ -3,6 +3,7 @@ import { bodies, formFiles, forms } from './bodies.ts';
 import { fetches } from './fetches.ts';
 import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
+import { hookPayloads } from './hook-payloads.ts';
 import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
 import { refListings } from './ref-listings.ts';
@@ -22,6 +23,7 @@ export const targets: readonly Target[] = [
   formFiles,
   forms,
   gitObjects,
+  hookPayloads,
   keys,
   logs,
   masking,
