@@ -9,11 +9,13 @@ import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, ScriptedRunner, Task } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
+import { writeListing } from '../../src/lib/ref-listings.ts';
 import type { CommitReport, Order } from '../../src/protocol.ts';
 
 /**
  * Everything that locks rows, from two servers at once: requests, claims, logs, outcomes, losses, cancels, reruns,
- * restarts, deploys, deliveries, and a project that is deleted in the middle of it. Whoever takes locks in another order
+ * restarts, deploys, deliveries, hooks that supersede older requests, looks at polled repositories, and a project that is
+ * deleted in the middle of it. Whoever takes locks in another order
  * than the others ends in a circle here, which PostgreSQL breaks after a moment and counts.
  */
 const askers = 6;
@@ -42,23 +44,35 @@ onEveryDatabase((database) => {
       if (!first || !second) throw new Error('there are two, or one twice');
       const owner = await first.user();
       const people = services.map((service) => service.signIn(owner.credentials));
-      const projects: Record_[] = [];
+      const projects: Hooked[] = [];
       for (let at = 0; at < 3; at += 1) projects.push(await aProject(owner, receiver));
 
-      const leaving = new AbortController();
+      const [leaving, calming] = [new AbortController(), new AbortController()];
+      const looks = new Set<Promise<void>>();
       stopping.defer(() => leaving.abort());
       const working = services.flatMap((service, at) =>
-        Array.from({ length: 2 }, (_, number) => work(service, `runner ${at} ${number}`, chance, leaving.signal)),
+        Array.from({ length: 2 }, (_, number) =>
+          work(service, `runner ${at} ${number}`, chance, {
+            leaving: leaving.signal,
+            calming: calming.signal,
+            looks,
+          }),
+        ),
       );
       await ask(owner, projects[0], 'known'); // so that a SHA is known from the beginning
       const asking = Array.from({ length: askers }, async (_, asker) => {
         const person = people[asker % people.length] ?? owner;
         for (let turn = 0; turn < asksEach; turn += 1) {
           if (asker === 0 && turn === asksEach / 2) await person.delete(`/projects/${projects.pop()?.id}`);
-          await act(person, projects[chance(projects.length)], chance);
+          const service = services[asker % services.length] ?? first;
+          const project = projects[chance(projects.length)];
+          if (chance(4) === 0) await callHook(service, project, chance);
+          else await act(person, project, chance);
         }
       });
       await Promise.all(asking);
+      calming.abort(); // nothing new is asked for from now on
+      await Promise.all(looks);
       for (const project of projects) await settled(owner, project);
       leaving.abort();
       await Promise.all(working);
@@ -89,12 +103,30 @@ async function twoServers(database: TestDatabase): Promise<Service[]> {
   return [first, second]; // the one whose folder holds the key is stopped last
 }
 
-async function aProject(owner: User, receiver: Receiver): Promise<Record_> {
-  const project = await owner.createProject();
+/** A project with the address and the secret of its hook. */
+type Hooked = Record_ & { hook: Record_ };
+
+async function aProject(owner: User, receiver: Receiver): Promise<Hooked> {
+  const project = await owner.createProject({ cancel_superseded: 'running', poll_interval: '15' });
+  const hook = (await owner.post(`/projects/${project.id}/hooks`, { provider: 'generic' })).record;
+  await owner.post(`/projects/${project.id}/status_targets`, {
+    provider: 'gitea',
+    api_url: receiver.url,
+    repository: 'team/code',
+    token: 'a-token-of-the-forge',
+  });
   for (let at = 0; at < suites; at += 1) await owner.createSuite(project);
   for (let at = 0; at < 2; at += 1) await owner.createNotification(project, { 'options[url]': receiver.url });
   await owner.createStrategy(project);
-  return project;
+  return { ...project, hook };
+}
+
+/** A push to a branch, as a script tells of it. */
+async function callHook({ api }: Service, project: Hooked | undefined, chance: Chance): Promise<void> {
+  const authorization = `Bearer ${String(project?.hook['secret'])}`;
+  const form = { ref: `refs/heads/${chance(2) === 0 ? 'main' : 'next'}` };
+  const { status, text } = await api.post(`/hooks/${project?.hook.id}`, { headers: { authorization }, form });
+  assert.ok(status === 202 || status === 404, text);
 }
 
 async function ask(person: User, project: Record_ | undefined, ref: string): Promise<void> {
@@ -137,12 +169,22 @@ async function act(person: User, project: Record_ | undefined, chance: Chance): 
 }
 
 /** A runner that takes what comes and does with it what chance says. */
-async function work(service: Service, name: string, chance: Chance, signal: AbortSignal): Promise<void> {
+async function work(
+  service: Service,
+  name: string,
+  chance: Chance,
+  { leaving, calming, looks }: { leaving: AbortSignal; calming: AbortSignal; looks: Set<Promise<void>> },
+): Promise<void> {
   const scripted = await ScriptedRunner.start(service.store);
   const runner = scripted.beside(name);
-  while (!signal.aborted) {
-    const order = await runner.dispatch.next(runner.self, randomUUID(), signal);
+  while (!leaving.aborted) {
+    const order = await runner.dispatch.next(runner.self, randomUUID(), leaving);
     if (order) await perform(runner, order, chance);
+    if (!calming.aborted && chance(3) === 0) {
+      const looking = passInterval(service).then(() => look(runner, chance));
+      looks.add(looking);
+      await looking;
+    }
   }
   await scripted.dispatch.close();
 }
@@ -159,11 +201,35 @@ async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Pr
   else if (asked.kind === 'run_suite') await task.finishAt(size, { kind: 'exited', status: chance(2) });
   else if (asked.kind === 'push_deploy') await task.finishAt(size, { kind: 'pushed' });
   else if (asked.kind === 'fetch_commit') {
-    const ref = asked.commitRef;
+    const { commitRef, fetchRef = '' } = asked;
+    const ref = (fetchRef || commitRef).replace('refs/heads/', '');
     const names = { branches: [ref], branch: ref, ref: `refs/heads/${ref}` };
-    const commit: CommitReport = { ...aCommit, ...names, sha: shaOf(ref), trunk: 'kept' };
+    const sha = fetchRef === '' ? shaOf(ref) : commitRef;
+    const commit: CommitReport = { ...aCommit, ...names, sha, trunk: 'kept' };
     await task.finishAt(size, { kind: 'fetched', commit });
   }
+}
+
+/** A repository is due again, as it is after its interval. */
+async function passInterval({ store: { db } }: Service): Promise<void> {
+  const polls = db.read.selectFrom('polls').select('project_id').where('claim', 'is', null);
+  const poll = await polls.orderBy('next_look_at').executeTakeFirst();
+  const due = { next_look_at: BigInt(Date.now()) };
+  if (poll)
+    await db.transaction((trx) =>
+      trx.updateTable('polls').set(due).where('project_id', '=', poll.project_id).execute(),
+    );
+}
+
+/** Looks at the repositories that are due, and finds that a branch has moved, or nothing, or nobody there. */
+async function look({ dispatch, self }: ScriptedRunner, chance: Chance): Promise<void> {
+  const orders = await dispatch.looks(self, 8, AbortSignal.abort());
+  const reports = orders.map(({ claim, source: { projectId } }) => {
+    const listing = writeListing(new Map([['refs/heads/polled', shaOf(String(chance(1000)))]]));
+    const seen = chance(3) === 0 ? { failed: 'unreachable', message: 'on purpose' } : { listing };
+    return { projectId, claim, seen };
+  });
+  await dispatch.looked(self, reports);
 }
 
 const over = new Set(['passed', 'failed', 'errored', 'cancelled']);
