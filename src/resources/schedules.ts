@@ -21,7 +21,7 @@ const answer = schema.record({
   last_outcome: schema.nullable(schema.string),
   last_reason: schema.string,
   last_build_request_id: schema.nullable(schema.id),
-  last_build_request_id_str: schema.nullable(schema.string),
+  last_build_request_id_str: schema.string,
 });
 
 function view(schedule: ScheduleRow) {
@@ -37,7 +37,7 @@ function view(schedule: ScheduleRow) {
     last_outcome: schedule.outcome === '' ? null : schedule.outcome,
     last_reason: schedule.reason,
     last_build_request_id: request,
-    last_build_request_id_str: request === null ? null : String(request),
+    last_build_request_id_str: request === null ? '' : String(request),
   };
 }
 

@@ -204,11 +204,15 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
       )}
     </td>
     <td class="number">
-      ${pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(html``, {
-        button: 'Replay',
-        kind: 'quiet',
-        describedBy: `hook-delivery-what-${id}`,
-      })}
+      ${
+        // What was refused was never understood, so there is nothing that could be judged anew.
+        delivery.outcome !== 'refused' &&
+        pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(html``, {
+          button: 'Replay',
+          kind: 'quiet',
+          describedBy: `hook-delivery-what-${id}`,
+        })
+      }
     </td>
   </tr>`;
 }

@@ -64,7 +64,7 @@ interface ScheduleRecord {
   last_run_at: string | null;
   last_outcome?: string | null;
   last_reason?: string;
-  last_build_request_id_str?: string | null;
+  last_build_request_id_str: string;
 }
 
 const of = '/projects/:project_id/schedules';

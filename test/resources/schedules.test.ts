@@ -49,7 +49,7 @@ describeService('schedules', (service) => {
         last_outcome: null,
         last_reason: '',
         last_build_request_id: null,
-        last_build_request_id_str: null,
+        last_build_request_id_str: '',
       },
     );
     const own = `${pathOf(project)}/${schedule.id}`;
