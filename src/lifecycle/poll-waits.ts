@@ -1,13 +1,13 @@
 /** When a repository that is polled is looked at again. */
 
 /** So often it is tried after the usual time before that becomes longer: a key is installed after a project is made. */
-const patience = 3;
+const usualTries = 3;
 const longestWait = 15 * 60 * 1000;
 /** Looks that began together do not stay together. */
 const jitter = 0.1;
 
 export function waitAfter(failures: number, intervalMs: number): number {
-  const longer = intervalMs * 2 ** Math.min(20, Math.max(0, failures - patience));
+  const longer = intervalMs * 2 ** Math.min(20, Math.max(0, failures - usualTries));
   return Math.min(longer, Math.max(intervalMs, longestWait));
 }
 
