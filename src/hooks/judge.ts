@@ -1,6 +1,6 @@
 import type { HookRow, ProjectRow } from '../db/schema.ts';
 import type { Trigger } from '../lifecycle/requests.ts';
-import { triggerRequest, type TriggerOutcome } from '../lifecycle/triggers.ts';
+import { triggerRequests, type Triggered, type TriggerOutcome } from '../lifecycle/triggers.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { quoted, type Change, type Facts } from './facts.ts';
 import { isAbout } from './repositories.ts';
@@ -26,7 +26,7 @@ export interface Judgement {
 }
 
 /** What of a project decides. */
-export type JudgedProject = Parameters<typeof triggerRequest>[1] & Pick<ProjectRow, 'repository_url'>;
+export type JudgedProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'repository_url'>;
 
 /** Decides what is built of what a payload says, with the settings of this moment, and asks for it. */
 export async function judge(
@@ -37,8 +37,7 @@ export async function judge(
 ): Promise<Judgement> {
   const reason = whyNothing(project, facts);
   if (reason !== '') return { outcome: 'ignored', reason, requestId: null, results: [] };
-  const results: Result[] = [];
-  for (const change of facts.changes) results.push(await judgeChange(context, hook, project, facts, change));
+  const results = await judgeChanges(context, hook, project, facts);
   const leading = results.find(({ request }) => request !== null) ?? results[0];
   if (!leading) return { outcome: 'ignored', reason: 'It moves no ref.', requestId: null, results };
   return {
@@ -62,22 +61,35 @@ function inAll(results: readonly Result[], left: number): string {
   return `Of ${results.length} refs ${built} ${built === 1 ? 'has' : 'have'} a request${more}.`;
 }
 
-async function judgeChange(
+async function judgeChanges(
   context: WriteContext,
   hook: Pick<HookRow, 'id' | 'events'>,
   project: JudgedProject,
-  { sender }: Facts,
-  change: Change,
-): Promise<Result> {
-  const { ref, sha } = change;
-  if (!hook.events.split(',').includes(change.event)) {
-    const reason = `The hook does not want the event ${change.event}, only ${hook.events.replaceAll(',', ', ')}.`;
-    return { ref, sha, outcome: 'ignored', reason, request: null };
-  }
-  if (change.verdict) return { ref, sha, ...change.verdict, request: null };
-  const asked = { commitRef: sha === '' ? ref : sha, trigger: triggerOf(hook.id, sender, change) };
-  const { outcome, reason, request } = await triggerRequest(context, project, asked);
-  return { ref, sha, outcome, reason, request: request === undefined ? null : String(request.id) };
+  { sender, changes }: Facts,
+): Promise<Result[]> {
+  const wanted = changes.filter((change) => verdictOn(hook, change) === undefined);
+  const asked = wanted.map((change) => ({
+    commitRef: change.sha === '' ? change.ref : change.sha,
+    trigger: triggerOf(hook.id, sender, change),
+  }));
+  const triggered = await triggerRequests(context, project, asked);
+  const byChange = new Map(wanted.map((change, at) => [change, triggered[at]]));
+  return changes.map((change) => {
+    const { ref, sha } = change;
+    const judged: Omit<Triggered, 'outcome'> & { outcome: Outcome } =
+      byChange.get(change) ?? verdictOn(hook, change) ?? ignored;
+    const { outcome, reason, request } = judged;
+    return { ref, sha, outcome, reason, request: request === undefined ? null : String(request.id) };
+  });
+}
+
+const ignored = { outcome: 'ignored', reason: '' } as const;
+
+/** Why a change is not built, before the project is asked; undefined where nothing stands against it. */
+function verdictOn({ events }: Pick<HookRow, 'events'>, change: Change): Change['verdict'] {
+  if (events.split(',').includes(change.event)) return change.verdict;
+  const reason = `The hook does not want the event ${change.event}, only ${events.replaceAll(',', ', ')}.`;
+  return { outcome: 'ignored', reason };
 }
 
 function triggerOf(hookId: bigint, sender: string, change: Change): Trigger {

@@ -13,7 +13,7 @@ import {
   type Moves,
 } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
-import { triggerRequest } from './triggers.ts';
+import { triggerRequests, type Asked } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -212,10 +212,14 @@ async function ask(context: WriteContext, poll: Claimed, { moved, deleted }: Mov
   const wanted = moved.slice(0, mostBuilds);
   const refused = new Set<string>();
   const asked: MovedRef[] = [];
-  for (const move of wanted) {
-    const { request, reason } = await triggerRequest(context, poll, { commitRef: move.sha, trigger: triggerOf(move) });
-    if (request) asked.push(move);
-    else refused.add(reason);
+  const triggered = await triggerRequests(
+    context,
+    poll,
+    wanted.map((move) => ({ commitRef: move.sha, trigger: triggerOf(move) })),
+  );
+  for (const [at, move] of wanted.entries()) {
+    if (triggered[at]?.request) asked.push(move);
+    else refused.add(triggered[at]?.reason ?? '');
   }
   const words = [
     asked.length > 0 ? `Builds were asked for of ${asked.map(callIt).join(', ')}.` : '',
@@ -234,7 +238,7 @@ function tooMany(moved: number): string {
   );
 }
 
-function triggerOf({ ref, branch }: MovedRef): Parameters<typeof triggerRequest>[2]['trigger'] {
+function triggerOf({ ref, branch }: MovedRef): Asked['trigger'] {
   return {
     source: 'poll',
     event: 'poll',

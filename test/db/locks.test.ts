@@ -225,7 +225,8 @@ async function passInterval({ store: { db } }: Service): Promise<void> {
 async function look({ dispatch, self }: ScriptedRunner, chance: Chance): Promise<void> {
   const orders = await dispatch.looks(self, 8, AbortSignal.abort());
   const reports = orders.map(({ claim, source: { projectId } }) => {
-    const listing = writeListing(new Map([['refs/heads/polled', shaOf(String(chance(1000)))]]));
+    const branches = ['one', 'two', 'three'].map((name) => [`refs/heads/${name}`, shaOf(String(chance(5)))] as const);
+    const listing = writeListing(new Map(branches));
     const seen = chance(3) === 0 ? { failed: 'unreachable', message: 'on purpose' } : { listing };
     return { projectId, claim, seen };
   });
