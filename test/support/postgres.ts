@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chownSync, mkdtempSync, readdirSync } from 'node:fs';
 import type { Socket } from 'node:net';
@@ -82,16 +83,17 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   };
 }
 
-let databases = 0;
-
 /** The address of a new database on a server, or of a copy of one. It goes when the server goes. */
 export async function newDatabase(server: string, original = 'template1'): Promise<string> {
-  databases += 1;
-  const name = `test_${process.pid}_${databases}`;
+  // Not named after this process: a whole run of the tests makes so many processes that their numbers come again.
+  const name = `test_${randomBytes(8).toString('hex')}`;
   const client = new Client(server);
   await client.connect();
-  await client.query(`create database ${name} template ${original}`);
-  await client.end();
+  try {
+    await client.query(`create database ${name} template ${original}`);
+  } finally {
+    await client.end(); // an open connection would keep the file of tests from ending
+  }
   const url = new URL(server);
   url.pathname = `/${name}`;
   return url.href;

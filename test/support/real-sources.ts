@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 
 /** Source archives of real software, as their authors published them. Fetched once, and kept beside the packages. */
@@ -73,7 +73,7 @@ async function kept(name: string, fetch: (folder: string) => Promise<string>): P
   try {
     const fetched = await fetch(folder);
     mkdirSync(shelf, { recursive: true });
-    const whole = join(shelf, `.${name}-${process.pid}`);
+    const whole = join(shelf, `.${name}-${basename(folder)}`);
     cpSync(fetched, whole);
     renameSync(whole, path);
     return readFileSync(path);

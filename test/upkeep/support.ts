@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, type TestContext } from 'node:test';
-import { Client } from 'pg';
+import type { TestContext } from 'node:test';
 import { makeDataFolder } from '../../src/cli/store.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase, type Database } from '../../src/db/open.ts';
 import { createMasterKey } from '../../src/lib/vault.ts';
 import { command } from '../support/command.ts';
+import { newDatabase } from '../support/postgres.ts';
 
 export type Kind = 'sqlite' | 'postgres';
 
@@ -30,7 +30,7 @@ export function temporaryFolder(t: TestContext): string {
 
 export async function newInstallation(t: TestContext, kind: Kind): Promise<Installation> {
   const folder = join(temporaryFolder(t), 'data');
-  const url = kind === 'sqlite' ? join(folder, 'headrace.db') : await newPostgres();
+  const url = kind === 'sqlite' ? join(folder, 'headrace.db') : await newDatabase(process.env.TEST_POSTGRES_URL ?? '');
   const env: Record<string, string> = kind === 'postgres' ? { HEADRACE_DATABASE_URL: url } : {};
   return {
     folder,
@@ -41,29 +41,6 @@ export async function newInstallation(t: TestContext, kind: Kind): Promise<Insta
       return { status, stdout: stdout.toString(), stderr: stderr.toString() };
     },
   };
-}
-
-let made = 0;
-const dropLater: string[] = [];
-after(async () => {
-  for (const name of dropLater) await statement(`drop database ${name} with (force)`);
-});
-
-async function newPostgres(): Promise<string> {
-  made += 1;
-  const name = `upkeep_${process.pid}_${made}`;
-  await statement(`create database ${name}`);
-  dropLater.push(name);
-  const url = new URL(process.env.TEST_POSTGRES_URL ?? '');
-  url.pathname = `/${name}`;
-  return url.href;
-}
-
-async function statement(sql: string): Promise<void> {
-  const client = new Client(process.env.TEST_POSTGRES_URL);
-  await client.connect();
-  await client.query(sql);
-  await client.end();
 }
 
 export async function openTables(t: TestContext, { url }: Installation): Promise<Database> {

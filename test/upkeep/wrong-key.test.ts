@@ -16,6 +16,7 @@ import { createMasterKey, masterKeyNumbers } from '../../src/lib/vault.ts';
 import type { Answer, Credentials } from '../support/client.ts';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 import { command } from '../support/command.ts';
+import { newDatabase } from '../support/postgres.ts';
 import { serve, startProgram, type Serving } from '../support/program.ts';
 
 const limit = { timeout: 120_000 };
@@ -171,7 +172,7 @@ describe('a master key', () => {
     const afterwards = (cleanUp: () => void | Promise<void>): void => void cleanUps.push(() => void cleanUp());
     const root = temporaryFolder();
     cleanUps.push(() => rmSync(root, { recursive: true, force: true }));
-    const url = await emptyPostgres();
+    const url = await newDatabase(process.env.TEST_POSTGRES_URL ?? '');
     const folders = Array.from({ length: 4 }, (_, at) => join(root, `data-${at}`));
     folders.forEach((folder) => mkdirSync(folder));
     const started = folders.map((folder) =>
@@ -206,17 +207,4 @@ async function takeCanaryAway(url: string): Promise<void> {
   const db = await openDatabase({ url });
   await db.transaction((trx) => trx.deleteFrom('master_key_canary').execute());
   await db.close();
-}
-
-async function emptyPostgres(): Promise<string> {
-  const { Client } = await import('pg');
-  const server = process.env.TEST_POSTGRES_URL ?? '';
-  const client = new Client(server);
-  await client.connect();
-  const name = `together_${process.pid}`;
-  await client.query(`create database ${name}`);
-  await client.end();
-  const url = new URL(server);
-  url.pathname = `/${name}`;
-  return url.href;
 }
