@@ -16,6 +16,7 @@ const starting = [
   'test/support/small-disk.ts',
   'test/support/sshd.ts',
   'test/upkeep/support.ts',
+  'test/deploy/support.ts',
   'test/runner/sandbox/seccomp-support.ts',
   'src/runner/sandbox/index.ts',
   'fuzz/targets.ts',

@@ -33,7 +33,7 @@ describe('the Debian package', () => {
       paths.filter((path) => foreign.test(path.replace('/usr/share/doc', ''))),
       [],
     );
-    const secret = entries.filter(([, mode]) => mode === '-rw-------').map(([, , , path]) => path);
+    const secret = entries.filter(([, mode]) => mode === '-rw-------').map(([, , , path = '']) => path);
     assert.deepEqual(secret.toSorted(), ['/etc/headrace/runner.env', '/etc/headrace/server.env']);
     for (const needed of ['bin/headrace', 'src/main.ts', 'node_modules/fastify/package.json', 'prepare-runner'])
       assert.ok(paths.includes(`/usr/lib/headrace/${needed}`), needed);
