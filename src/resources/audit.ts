@@ -24,7 +24,7 @@ const answer = schema.record({
   details: { type: 'object', additionalProperties: true },
 });
 
-/** Entries are written where things are changed; see auth/audit.ts. Here they are only read. */
+/** Entries are written together with the changes (auth/audit.ts). Here they are only read. */
 export const routes = [
   accountRoute({
     method: 'GET',

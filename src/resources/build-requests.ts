@@ -149,7 +149,7 @@ export const routes = [
       const { db, project, params, input } = call;
       const context = writeContextOf(call);
       await findRequest(db, project.id, params.build_request_id);
-      await holdForBuilds(context, params.build_request_id); // of two who ask at once, the second finds it begun
+      await holdForBuilds(context, params.build_request_id); // of two calls at the same time, the second finds the request begun
       const request = await findRequest(db, project.id, params.build_request_id);
       if (!(await rerunRequest(context, project, request, input.failed_only)))
         throw new ApiError('resource_temporary_unavailable');

@@ -60,7 +60,7 @@ export const routes = [
     audit: { action: 'collaborator.invited' },
     async handle({ db, project, caller, ids, input }) {
       const address = normalizeEmail(input.email) ?? input.email;
-      if (address === caller.email) throw new ApiError('already_exists', 'email'); // the owner is on it already
+      if (address === caller.email) throw new ApiError('already_exists', 'email'); // the owner has access already
       const known = await findUser(db, address);
       const invited = {
         email: address,

@@ -28,7 +28,7 @@ const allAreBusy = 'All runners are busy, and none had a hand free in time. Try 
 const noWord =
   'A runner began to look at the repository, but nothing was heard of it in time. Try again; if it stays so, look at the runner, and at its way to the host of the repository.';
 
-/** Announcements can be lost: so often it is looked at all the same. */
+/** Announcements can be lost, so the database is queried this often anyway. */
 const lookEvery = 1000;
 
 export const routes = [

@@ -68,7 +68,7 @@ async function remove(context: WriteContext, id: bigint): Promise<void> {
   try {
     await deleteDependency(context, id);
   } catch (error) {
-    // Somebody began to use it between the look and now.
+    // Something began to use it between the check and the delete.
     throw isForeignKeyViolation(error) ? new ApiError('resource_temporary_unavailable') : error;
   }
 }

@@ -35,7 +35,7 @@ function requestView(id: bigint | null) {
 function view(delivery: HookDeliveryRow) {
   const { event, action, sender, changes } = JSON.parse(delivery.facts) as Facts;
   const { ref = '', sha = '' } = changes[0] ?? {};
-  const results = JSON.parse(delivery.results) as Result[] | number; // of what was refused, how often it was
+  const results = JSON.parse(delivery.results) as Result[] | number; // for refused calls, their number
   return {
     ...twin('id', delivery.id),
     event,

@@ -36,7 +36,7 @@ function view({ id, provider, events, created_at, last_delivery_at }: Shown, { o
   };
 }
 
-/** When each was last called is what its newest delivery says: nothing else is written for it. */
+/** The time of the last call is the time of the newest delivery; it is not stored separately. */
 function hooksOf(db: Queries, projectId: bigint) {
   return db
     .selectFrom('hooks')
@@ -66,12 +66,12 @@ interface HookInPath {
 
 const fields = { provider: required(oneOf(providerNames)), 'events[]': severalOf(hookEvents) };
 
-/** A hook has no name: it is called by whom it is for. */
+/** A hook has no name, so the audit log uses its provider. */
 const asSubject = ({ hook }: { hook: Shown }) => ({ ...hook, name: hook.provider });
 
 /**
- * In the form that GitLab's signing asks for, which is as good as any for the others: so a hook can be given to another
- * provider without another secret.
+ * In the form that GitLab's signing needs. It also works for the other providers, so a hook can change its provider and
+ * keep its secret.
  */
 function randomHookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
@@ -88,7 +88,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'List what forges call to have this project built',
-    goesByTheClock: true, // its addresses begin with the name that the caller has for this server
+    goesByTheClock: true, // its addresses contain the caller's name for this server
     answer: schema.listOf(answer),
     async handle(call) {
       const hooks = await hooksOf(call.db, call.project.id).orderBy('hooks.id').execute();

@@ -63,7 +63,7 @@ export const routes = [
   }),
 ];
 
-/** The text anywhere in the name, and no sign in it special. */
+/** Matches the text anywhere in the name. No character in it is special. */
 function likePattern(text: string): string {
   return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
 }

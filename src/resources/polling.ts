@@ -21,7 +21,7 @@ const off = {
   next_look_at: null,
 };
 
-/** A look that is late by this much waits for somebody. */
+/** A poll that is late by this much is waiting for a runner. */
 const lateMs = 5000;
 const busy = 'A look is due, and all runners are busy with others.';
 

@@ -13,7 +13,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { idTwin, orNotFound, twin } from './common.ts';
 
-/** The accounts of the installation, for operators: who is there, who is let in, and who is invited. */
+/** The accounts of the installation, for operators: list, block and invite users. */
 
 const fields = {
   ...idTwin,
@@ -42,7 +42,7 @@ function view(user: Readonly<UserRow>) {
   };
 }
 
-/** Where the link leads on this server, whatever it is called. */
+/** The link on this server, under the caller's name for it. */
 function linkView({ token, expiresAt }: PasswordLink) {
   return { password_path: `/ui/password?token=${encodeURIComponent(token)}`, expires_at: timestamp(expiresAt) };
 }
@@ -51,14 +51,14 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/** The text anywhere in the address, and no sign in it special. */
+/** Matches the text anywhere in the address. No character in it is special. */
 function likePattern(part: string): string {
   return `%${part.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
 }
 
 /**
- * An operator who could make a link for anybody could become anybody, and see what projects keep secret. So a link is
- * made only for somebody who never had a password and was let into no project: there is nothing to be seen by it.
+ * An operator who could make a link for any user could sign in as that user and see the secrets of projects. So a link
+ * is made only for a user who never had a password and has access to no project: it shows nothing.
  */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
   if (user.password_hash !== null) throw new ApiError('already_exists');
@@ -131,7 +131,7 @@ export const routes = [
     load: loadUser,
     audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
     async handle({ db, caller, user }) {
-      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody could let them in again
+      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody else may be able to lift it
       await updateUser(db, user.email, { suspended: 1 });
       return view({ ...user, suspended: 1 });
     },
