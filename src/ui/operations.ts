@@ -9,7 +9,7 @@ import { notFound, type Place } from './site.ts';
 import { stateBadge } from './states.ts';
 import type { AnyRecord } from './visit-api.ts';
 
-/** How the installation is, for those who look after it. Nobody else is told that there is such a page. */
+/** The state of the installation, for operators. Other users get the page for a missing address. */
 
 interface Operations {
   queue: Counts & { accounts: (Counts & { id_str: string; email: string })[] };
@@ -201,7 +201,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
   </section>`;
 }
 
-/** The link is on this page alone: it cannot be shown again. */
+/** The link is only on this page: it cannot be shown again. */
 function linkPage({ email, password_path: path }: AnyRecord, { origin }: PageVisit): Page {
   return {
     title: 'Invited',
