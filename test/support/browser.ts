@@ -9,12 +9,12 @@ export function chromiumPath(): string {
   return places.find(existsSync) ?? 'chromium';
 }
 
-/** Its own sandbox needs privileges that a test run does not have everywhere. */
+/** Chromium's own sandbox needs privileges that are not available everywhere. */
 async function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'] });
 }
 
-/** A browser for the tests of a block; each person in it has a profile of their own. */
+/** A browser for the tests of a block. Each page has its own profile. */
 export class TestBrowser {
   #browser: Promise<Browser> | undefined;
 
@@ -22,7 +22,7 @@ export class TestBrowser {
     afterwards(async () => (await this.#browser)?.close());
   }
 
-  /** The certificate is the server's own, so nobody vouches for it. */
+  /** The certificate is self-signed. */
   async open(options: BrowserContextOptions = {}): Promise<Page> {
     this.#browser ??= launch();
     const context = await (await this.#browser).newContext({ ignoreHTTPSErrors: true, ...options });
@@ -31,7 +31,7 @@ export class TestBrowser {
   }
 }
 
-/** Fills in the form that asks who somebody is. */
+/** Fills in and sends the sign-in form. */
 export async function fillInSignIn(
   page: Page,
   { email, password }: { email: string; password: string },

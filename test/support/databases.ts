@@ -8,18 +8,18 @@ import { templates } from './templates.ts';
 
 export { temporaryFolder };
 
-/** A kind of database to run tests on. What it makes is gone after the tests of the block. */
+/** A kind of database to run tests on. All databases are removed after the tests of the block. */
 export interface TestDatabase {
   readonly kind: Database['kind'];
-  /** The address of a database in which nothing is. */
+  /** The address of an empty database. */
   emptyUrl(): Promise<string>;
   /** The address of a database with all its tables. */
   migratedUrl(): Promise<string>;
   /** An open database with all its tables. */
   open(): Promise<Database>;
-  /** Such a one without tables; given an address, that one. */
+  /** An open database without tables; if an address is given, that database. */
   openEmpty(url?: string): Promise<Database>;
-  /** What is to be done after the tests of the block; the last thing asked for comes first. */
+  /** Adds a clean-up after the tests of the block. The last one runs first. */
   afterwards(cleanUp: CleanUp): void;
 }
 
@@ -51,7 +51,7 @@ export function onEveryDatabase(define: (database: TestDatabase) => void): void 
   }
 }
 
-/** Makes an SQLite database with all its tables. */
+/** Creates an SQLite database with all its tables. */
 export function copyTables(file: string): void {
   copyFileSync(templates().sqlite, file);
 }
@@ -62,7 +62,7 @@ async function emptyFile(cleanUps: CleanUp[]): Promise<string> {
   return join(folder, 'test.db');
 }
 
-/** Where the tests' own PostgreSQL is. */
+/** The address of the tests' own PostgreSQL. */
 function postgresServer(): string {
   const server = process.env.TEST_POSTGRES_URL;
   if (server === undefined) throw new Error('these tests are run by scripts/test, which starts PostgreSQL for them');
