@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { CutReason, Link, LogChunk, Receipt } from '../../src/protocol.ts';
 import { createLogSender, type LogSender } from '../../src/runner/log-sender.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -34,6 +33,7 @@ let stop: AbortController;
 let wasGone: boolean;
 let cuts: CutReason[];
 let isDiskFull: boolean;
+let onDiskAsked: () => void;
 let sender: LogSender;
 beforeEach(() => {
   folder = temporaryFolder();
@@ -42,18 +42,28 @@ beforeEach(() => {
   wasGone = false;
   cuts = [];
   isDiskFull = false;
-  sender = createLogSender({
+  onDiskAsked = () => {};
+  sender = senderFor();
+});
+function senderFor(times: { pauseMs?: number } = {}): LogSender {
+  return createLogSender({
     link: receiver.link(),
     claim: 'claim',
     offset: 0,
     limit: 8 * megabyte,
-    disk: { allows: async () => !isDiskFull },
+    disk: {
+      allows: async () => {
+        onDiskAsked();
+        return !isDiskFull;
+      },
+    },
     spillFile: join(folder, 'spill'),
     signal: stop.signal,
     onGone: () => (wasGone = true),
     onCut: (reason) => void cuts.push(reason),
+    ...times,
   });
-});
+}
 afterEach(async () => {
   stop.abort();
   await sender.close();
@@ -191,8 +201,15 @@ test('a server that takes no more says why and what it has, and is sent nothing 
   assert.ok(!wasGone);
 });
 
-/** Says a lot while the server is away; answers how that goes on once it is back. */
+/** Writes a lot while the server is away and the disk takes nothing; returns a function that brings the server back. */
 async function waiting(): Promise<() => Promise<void>> {
+  sender = senderFor({ pauseMs: 50 });
+  const triedThrice = Promise.withResolvers<string>();
+  let tries = 0;
+  onDiskAsked = () => {
+    tries += 1;
+    if (tries === 3) triedThrice.resolve('waiting');
+  };
   let isAway = true;
   receiver.answer = async (chunk) => {
     if (isAway) throw new Error('nobody answers');
@@ -200,7 +217,7 @@ async function waiting(): Promise<() => Promise<void>> {
   };
   const all = lines(0, 4 * megabyte);
   const written = Promise.resolve(sender.write(all));
-  const first = await Promise.race([written.then(() => 'written'), pause(2500, 'waiting')]);
+  const first = await Promise.race([written.then(() => 'written'), triedThrice.promise]);
   assert.equal(first, 'waiting');
   return async () => {
     isAway = false;
