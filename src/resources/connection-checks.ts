@@ -44,8 +44,9 @@ export const routes = [
     async handle(call) {
       return { id: await beginCheck(writeContextOf(call), call.project) };
     },
-    async follow({ database, ids, subscriptions, project, db }, { id }: { id: bigint }) {
-      const deadline = performance.now() + longestCheckMs;
+    async follow(call, { id }: { id: bigint }) {
+      const { database, ids, subscriptions, project, db, checkMs = longestCheckMs } = call;
+      const deadline = performance.now() + checkMs;
       using watch = subscriptions.watch(subjectTopic(id));
       let reason: string | undefined;
       while (reason === undefined && performance.now() < deadline) {

@@ -23,6 +23,7 @@ interface Parts {
 /** Options that differ from the usual ones. */
 export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes'> {
   settings?: Record<string, string>;
+  checkMs?: number;
 }
 
 /** Tests make thousands of accounts, so hashing passwords must be cheap. */
@@ -50,7 +51,9 @@ export class Service {
       throw error;
     });
     const log = pino({ level: 'trace' }, this.#logStream());
-    const server = await startServer({ config, store, log, ...this.#options });
+    const { checkMs, ...options } = this.#options;
+    const services = checkMs === undefined ? store : { ...store, checkMs };
+    const server = await startServer({ config, store: services, log, ...options });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
     this.#database.afterwards(() => this.stop());
     this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };
