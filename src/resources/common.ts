@@ -31,6 +31,11 @@ export function sentColumns<Columns extends object>(
   return Object.fromEntries(sent) as { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> };
 }
 
+/** A pattern for `like … escape '!'` that finds the text anywhere, in lower case. No character in it is special. */
+export function likePattern(text: string): string {
+  return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
+}
+
 /** Returns the record, or throws the API's error where there is none. */
 export function orNotFound<T>(found: T | undefined, field?: string): T {
   if (found === undefined) throw new ApiError('not_found', field);

@@ -6,7 +6,7 @@ import { text } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { share, unshare } from '../lifecycle/dependencies.ts';
-import { writeContextOf } from './common.ts';
+import { likePattern, writeContextOf } from './common.ts';
 import { answer, loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
 
 export const routes = [
@@ -62,8 +62,3 @@ export const routes = [
     },
   }),
 ];
-
-/** Matches the text anywhere in the name. No character in it is special. */
-function likePattern(text: string): string {
-  return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
-}

@@ -11,7 +11,7 @@ import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { idTwin, likePattern, orNotFound, twin } from './common.ts';
 
 /** The accounts of the installation, for operators: list, block and invite users. */
 
@@ -49,11 +49,6 @@ function linkView({ token, expiresAt }: PasswordLink) {
 
 async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Promise<{ user: Readonly<UserRow> }> {
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
-}
-
-/** Matches the text anywhere in the address. No character in it is special. */
-function likePattern(part: string): string {
-  return `%${part.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Answer, Record_ } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
-import { deliver, sign, standard, type Hook, type Sent } from './forge.ts';
+import { deliver, hooksOfAllProviders, sign, standard, type Hook, type Sent } from './forge.ts';
 import { bitbucket, github, gitlab, sha } from './payloads.ts';
 
 const hex = (secret: string | Buffer, body: string): string => createHmac('sha256', secret).update(body).digest('hex');
@@ -13,15 +13,11 @@ const hex = (secret: string | Buffer, body: string): string => createHmac('sha25
 describeService('whoever calls a hook', (service) => {
   let owner: User;
   let project: Record_;
-  const hooks = new Map<string, Hook>();
+  let hookOf: (provider: string) => Hook;
   before(async () => {
     owner = await service.user();
-    project = await owner.createProject({ repository_url: 'git@example.org:team/code.git' });
-    for (const provider of ['github', 'gitea', 'gitlab', 'bitbucket', 'generic']) {
-      hooks.set(provider, (await owner.post(`/projects/${project.id}/hooks`, { provider })).record as Hook);
-    }
+    ({ project, hookOf } = await hooksOfAllProviders(owner));
   });
-  const hookOf = (provider: string): Hook => hooks.get(provider) ?? assert.fail(provider);
   const call = (hook: Hook, sent: Sent): Promise<Answer> => deliver(service.api, hook, sent);
   const deliveriesOf = async (hook: Hook): Promise<Record_[]> =>
     (await owner.get(`/projects/${project.id}/hooks/${hook.id}/deliveries`)).list;

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
@@ -29,13 +30,39 @@ export class TestBrowser {
     context.setDefaultTimeout(20_000);
     return context.newPage();
   }
+
+  /** Opens a page and signs in. An error in a script of the page fails the test. */
+  async signIn(address: string, credentials: Password, options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await this.open(options);
+    page.on('pageerror', (error) => assert.fail(error));
+    await page.goto(`${address}/ui/account`);
+    await fillInSignIn(page, credentials);
+    await page.waitForURL('**/ui/account');
+    return page;
+  }
+
+  /** Opens a page and signs in. The list grows with each error and warning that the browser reports for the page. */
+  async signInNoting(address: string, credentials: Password): Promise<{ page: Page; complaints: string[] }> {
+    const page = await this.open({ viewport: { width: 1280, height: 800 } });
+    const complaints: string[] = [];
+    page.on('console', (message) => {
+      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    await page.goto(`${address}/ui/`);
+    await fillInSignIn(page, credentials);
+    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    return { page, complaints };
+  }
+}
+
+interface Password {
+  email: string;
+  password: string;
 }
 
 /** Fills in and sends the sign-in form. */
-export async function fillInSignIn(
-  page: Page,
-  { email, password }: { email: string; password: string },
-): Promise<void> {
+export async function fillInSignIn(page: Page, { email, password }: Password): Promise<void> {
   await page.getByLabel('E-mail address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeTree } from '../../src/lib/remove-tree.ts';
 import type { Answer, Credentials } from './client.ts';
-import { temporaryFolder, type TestDatabase } from './databases.ts';
+import { settingsFor, temporaryFolder, type TestDatabase } from './databases.ts';
 import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
@@ -62,9 +62,8 @@ export async function startInstallation(
 ): Promise<Installation> {
   const folder = options.folder ?? temporaryFolder();
   const host = await startGitHost();
-  const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
   const env = {
-    ...url,
+    ...(await settingsFor(database)),
     HEADRACE_SSH_CONFIG: host.sshConfig,
     HEADRACE_BUILD_NETWORK: 'none',
     HEADRACE_CONCURRENCY: '2',
