@@ -73,7 +73,7 @@ export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIn
 /** The last words of a log that was cut. */
 export function wordsFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
-    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. Whoever runs the service has to make room on it.';
+    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';
   }
   return `The log was cut here and the work was ended, because a log may have at most ${Math.floor(limit / 1024 / 1024)} MB. Say less, or write what is long into a file.`;
 }

@@ -24,9 +24,9 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
   return { connected, message, default_branch, branches };
 }
 
-const allAreBusy = 'All runners are busy, and none had a hand free in time. Try again in a while.';
+const allAreBusy = 'All runners were busy. Try again in a while.';
 const noWord =
-  'A runner began to look at the repository, but nothing was heard of it in time. Try again; if it stays so, look at the runner, and at its way to the host of the repository.';
+  'A runner began to look at the repository, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
 
 /** Announcements can be lost, so the database is queried this often anyway. */
 const lookEvery = 1000;
@@ -57,7 +57,7 @@ export const routes = [
         if (reason === undefined) await watch.changed(Math.max(0, Math.min(deadline - performance.now(), lookEvery)));
       }
       const whyNot = (await isLookedAt(db, id)) ? noWord : allAreBusy;
-      const message = reason === undefined ? whyNot : `Nobody can look at the repository: ${reason}.`;
+      const message = reason === undefined ? whyNot : `No runner can look at the repository: ${reason}.`;
       const given = { connected: false, message, default_branch: null, branches: [], files: [] };
       await database.transaction((trx) => giveUpCheck({ db: database, trx, ids }, id, given));
       return view(given);

@@ -41,7 +41,7 @@ export const routes = [
       if (!poll) return { poll_interval, ...off };
       const isLate = Date.now() - Number(poll.next_look_at) > lateMs;
       const nobody = isLate ? await whyNobodyTakes(database, project.owner_id) : undefined;
-      const why = nobody === undefined ? busy : `Nobody can look at the repository: ${nobody}.`;
+      const why = nobody === undefined ? busy : `No runner can look at the repository: ${nobody}.`;
       return {
         poll_interval,
         outcome: isLate ? 'waiting' : poll.outcome,

@@ -64,7 +64,7 @@ async function untilEnd(
       await work();
     } catch (error) {
       if (signal.aborted || error instanceof RefusedError) return; // the executors report it
-      if (!(error instanceof RejectedError)) log(`looking at repositories failed: ${String(error)}`);
+      if (!(error instanceof RejectedError)) log(`polling repositories failed: ${String(error)}`);
       await pause(askAgainMs, undefined, { signal }).catch(() => {});
     }
   }

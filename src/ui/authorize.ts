@@ -113,7 +113,7 @@ function mistakePage({ client, redirectUri, why }: Mistake, sent: RawGroup, form
 }
 
 function notRegistered(tell: string): Response {
-  const text = `${tell} You have allowed nothing, and were not sent on. Tell whoever made it.`;
+  const text = `${tell} You have allowed nothing, and were not sent on. Tell its developers.`;
   return problem(400, 'This application cannot be allowed', text);
 }
 

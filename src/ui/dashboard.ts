@@ -27,7 +27,7 @@ async function withoutPassword(db: Queries, { id }: Readonly<UserRow>): Promise<
 
 function invitedNotice(emails: string[]): Html {
   return html`<p class="card aside">
-    Invited, and without a password yet: ${emails.join(', ')}. Whoever runs this server makes the link with which
+    Invited, and without a password yet: ${emails.join(', ')}. The operator of this server makes the link with which
     somebody sets theirs: <code>headrace admin user password-link</code>.
   </p>`;
 }

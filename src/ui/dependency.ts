@@ -71,7 +71,7 @@ async function ownMain(visit: PageVisit, dependency: DependencyRecord, uses: Use
       </div>
     </div>
     <div id="dependency-facts" data-live>
-      ${dependency.waiting_reason !== undefined && notice('bad', `It waits in vain: ${dependency.waiting_reason}.`)}
+      ${dependency.waiting_reason !== undefined && notice('bad', `It cannot start: ${dependency.waiting_reason}.`)}
       <dl class="facts">
         <div>
           <dt>State</dt>

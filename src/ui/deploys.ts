@@ -146,7 +146,7 @@ const one = projectPage({
           </div>
         </div>
         <div id="deploy-facts" data-live>
-          ${deploy.waiting_reason !== undefined && notice('bad', `It waits in vain: ${deploy.waiting_reason}.`)}
+          ${deploy.waiting_reason !== undefined && notice('bad', `It cannot start: ${deploy.waiting_reason}.`)}
           <dl class="facts">
             <div>
               <dt>State</dt>

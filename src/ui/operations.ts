@@ -230,13 +230,13 @@ const all = page({
       refusals: {
         already_exists: 'They have a password already.',
         is_reserved:
-          'They were let into a project, so that whoever has the link sees that project. On the machine of the server, headrace admin user password-link makes one.',
+          'This account has access to a project, and everybody with the link would see that project. On the machine of the server, headrace admin user password-link makes one.',
       },
     },
     suspend: {
       route: 'POST /users/:user_id/suspend',
       done: (_, visit) => ({ goTo: visit.path, notice: 'suspended' }),
-      refusals: { is_reserved: 'This is your own account: nobody could let you in again.' },
+      refusals: { is_reserved: 'This is your own account: you could not sign in any more.' },
     },
     resume: { route: 'POST /users/:user_id/resume', done: (_, visit) => ({ goTo: visit.path, notice: 'resumed' }) },
   },

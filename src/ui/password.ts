@@ -57,7 +57,7 @@ function passwordPage({ formKey, token, email, mistake }: Shown): Page {
 const worksNoMore = problem(
   404,
   'This link works no more',
-  'It was used already, it is older than a week, or a newer one took its place. Whoever runs this server can make another.',
+  'It was used already, it is older than a week, or a newer one took its place. The operator of this server can make another.',
 );
 
 /**

@@ -42,7 +42,7 @@ function signInPage({
         <button class="main">Sign in</button>
       </form>
       <p class="aside">
-        Forgotten the password, or invited and without one? Whoever runs this server can make you a link to set it.
+        Forgotten the password, or invited and without one? The operator of this server can make you a link to set it.
       </p>
     </div>`,
   };
@@ -60,7 +60,7 @@ export function localPath(text: string): string {
 function refusal(refused: Exclude<SignedIn, { session: string }>): Pick<Shown, 'message' | 'status' | 'headers'> {
   if (refused.refused === 'wrong') return { status: 401, message: 'The e-mail address or the password is wrong.' };
   if (refused.refused === 'suspended') {
-    return { status: 401, message: 'This account is suspended. Ask whoever runs this server.' };
+    return { status: 401, message: 'This account is suspended. Ask the operator of this server.' };
   }
   return waitFor(refused.seconds);
 }

@@ -34,7 +34,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
     const { status, record } = await alice.post(pathOf(project));
     assert.ok(performance.now() - began < 10_000);
     assert.deepEqual([status, record.connected, record.default_branch, record.branches], [200, false, null, []]);
-    assert.match(String(record.message), /^Nobody can look at the repository: .*runner/);
+    assert.match(String(record.message), /^No runner can look at the repository: .*runner/);
     assert.deepEqual(await service.store.db.read.selectFrom('jobs').selectAll().execute(), []);
   });
 
@@ -123,7 +123,7 @@ describeWithRunner(
       const took = performance.now() - began;
       assert.ok(took >= checkMs && took < 20_000 && longestCheckMs < 15_000);
       assert.deepEqual([status, record.connected], [200, false]);
-      assert.match(String(record.message), /^A runner began to look at the repository, but nothing was heard of it/);
+      assert.match(String(record.message), /^A runner began to look at the repository, but did not answer in time/);
       assert.equal(page.status, 303);
       assert.match((await tab.get(setup)).text, /role="alert">\s*A runner began to look at the repository/);
       assert.deepEqual(await task.hears(), 'gone');

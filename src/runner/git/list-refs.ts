@@ -90,7 +90,7 @@ async function converse(source: Reached, socket: string): Promise<Refs> {
   } catch (error) {
     if (error instanceof ChannelLostError) throw reason(source, 'connection_lost');
     if (error instanceof UnreadableError)
-      throw new FetchError('remote_failed', `The repository ${address.url} cannot be looked at: ${error.message}.`);
+      throw new FetchError('remote_failed', `The repository ${address.url} cannot be polled: ${error.message}.`);
     if (!(error instanceof DeclinedError)) throw error;
     narrator.line(error.message);
     throw reason(source, recognize('', error.message) ?? 'remote_failed');
