@@ -31,7 +31,7 @@ export const routes = [
     path: '/audit',
     access: 'operators',
     scope: 'user',
-    summary: 'List who did what to access, secrets, runners, applications and deploys',
+    summary: 'List the audit log: changes to access, secrets, runners, applications and deploys',
     paged: true,
     answer: schema.listOf(answer),
     async handle({ db, page }) {

@@ -101,7 +101,7 @@ export const routes = [
     path: '/cctray.xml',
     access: 'both',
     scope: 'projects',
-    summary: 'How your projects stand, as CCTray and monitors of its kind read it',
+    summary: 'The states of your projects, in the format of CCTray and similar monitors',
     streams: ['application/xml'],
     answer: schema.string,
     async handle({ db, database, caller, origin }) {

@@ -53,7 +53,7 @@ export const routes = [
     path: '/projects/:project_id/collaborators',
     access: 'users',
     scope: 'projects',
-    summary: 'Let a person work on a project; one without an account is invited',
+    summary: 'Add a collaborator to a project; a person without an account is invited',
     body: { email: required(email) },
     creates: true,
     answer,
@@ -78,7 +78,7 @@ export const routes = [
     path: '/projects/:project_id/collaborators/:collaborator_id',
     access: 'users',
     scope: 'projects',
-    summary: 'Take a person off a project',
+    summary: 'Remove a collaborator from a project',
     answer: destroyedAnswer,
     load: loadCollaborator,
     audit: {

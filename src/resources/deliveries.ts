@@ -76,7 +76,7 @@ export const routes = [
     path: '/projects/:project_id/notifications/:notification_id/deliveries',
     access: 'both',
     scope: 'notifications',
-    summary: 'List what was sent, with every attempt and what the receiver answered',
+    summary: 'List the deliveries to the receiver, with every attempt and its answer',
     paged: true,
     answer: schema.listOf(answer),
     load: loadNotification,

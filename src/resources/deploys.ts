@@ -207,7 +207,7 @@ export const routes = [
     path: '/projects/:project_id/deploys/:deploy_id/cancel',
     access: 'both',
     scope: 'deploys',
-    summary: 'Stop a deploy; what has arrived already stays where it is',
+    summary: 'Cancel a deploy; a push that has arrived is not undone',
     answer,
     load: loadDeploy,
     audit: {

@@ -104,7 +104,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id',
     access: 'both',
     scope: 'suites',
-    summary: 'Change an environment variable; builds that begin from now on have it',
+    summary: 'Change an environment variable; builds that begin later get it',
     body: fields,
     answer: writtenAnswer,
     load: loadVariable,

@@ -86,7 +86,7 @@ export const routes = [
     path: '/projects/:project_id/notifications',
     access: 'both',
     scope: 'notifications',
-    summary: 'Be told of what happens; the secret that signs the calls is in this answer alone',
+    summary: 'Create a webhook for events of the project; only this answer has the secret that signs the calls',
     body: fields,
     creates: true,
     answer: createdAnswer,

@@ -142,7 +142,7 @@ export const routes = [
     path: '/operations',
     access: 'operators',
     scope: 'user',
-    summary: 'See how the installation is: the queue, deliveries that fail, the disks of this server, versions',
+    summary: 'The state of the installation: the queue, failing deliveries, the disks of this server, versions',
     goesByTheClock: true,
     answer,
     handle: async ({ db, database, disk }) => ({

@@ -31,8 +31,7 @@ export const routes = [
     path: '/projects/:project_id/polling',
     access: 'both',
     scope: 'projects',
-    summary:
-      'Tell when the repository was last looked at, what came of it and why, and when it will be looked at again',
+    summary: 'The last poll of the repository, its outcome and reason, and the time of the next poll',
     answer,
     goesByTheClock: true,
     async handle({ db, database, project }) {

@@ -35,7 +35,7 @@ export const routes = [
     path: '/runners',
     access: 'operators',
     scope: 'user',
-    summary: 'List the runners, those on servers’ own machines too, with what each of them does',
+    summary: 'List the runners, with those on the servers’ own machines, and the work of each',
     goesByTheClock: true,
     answer: schema.listOf(answer),
     handle: async ({ database }) => (await runnersNow(database)).map(view),

@@ -77,7 +77,7 @@ export const routes = [
     path: '/projects/:project_id/schedules',
     access: 'both',
     scope: 'projects',
-    summary: 'List the schedules of a project, with the next time of each and what came of the last one',
+    summary: 'List the schedules of a project, with the next time and the last result of each',
     answer: schema.listOf(answer),
     async handle({ db, project }) {
       const query = db.selectFrom('schedules').selectAll().where('project_id', '=', project.id).orderBy('id');
@@ -89,7 +89,7 @@ export const routes = [
     path: '/projects/:project_id/schedules',
     access: 'both',
     scope: 'projects',
-    summary: 'Have a commit built at certain times',
+    summary: 'Create a schedule, which builds a commit at certain times',
     body: fields,
     creates: true,
     answer,

@@ -89,7 +89,7 @@ export const routes = [
     path: '/projects/:project_id/status_targets',
     access: 'users',
     scope: 'projects',
-    summary: 'List the forges that are told how commits stand',
+    summary: 'List the forges that get the status of commits',
     answer: schema.listOf(answer),
     async handle({ db, project }) {
       return (await targetsOf(db, project).orderBy('id').execute()).map(view);
@@ -100,7 +100,7 @@ export const routes = [
     path: '/projects/:project_id/status_targets',
     access: 'users',
     scope: 'projects',
-    summary: 'Have a forge told how each suite of each commit stands; the token is never shown',
+    summary: 'Report the status of each suite on each commit to a forge; the token is never shown',
     body: fields,
     creates: true,
     answer,
@@ -134,7 +134,7 @@ export const routes = [
     path: one,
     access: 'users',
     scope: 'projects',
-    summary: 'Delete a status target; the forge is told nothing more',
+    summary: 'Delete a status target; the forge gets no more statuses',
     answer: destroyedAnswer,
     load: loadTarget,
     audit: {
@@ -152,7 +152,7 @@ export const routes = [
     path: `${one}/deliveries`,
     access: 'users',
     scope: 'projects',
-    summary: 'List what the forge was told, with every attempt and what it answered',
+    summary: 'List the reports to the forge, with every attempt and its answer',
     paged: true,
     answer: schema.listOf(deliveryAnswer),
     load: loadTarget,

@@ -91,7 +91,7 @@ export const routes = [
     path,
     access: 'both',
     scope: 'suites',
-    summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to what it is now',
+    summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to its present result',
     body: { dependency_id: requiredIdentifier() },
     creates: true,
     answer,
@@ -119,7 +119,8 @@ export const routes = [
     path: `${path}/:dependency_id/update`,
     access: 'both',
     scope: 'suites',
-    summary: 'Move on to what another account’s dependency is now; the owner’s own are followed by themselves',
+    summary:
+      'Pin a dependency of another account to its present result; dependencies of the project’s owner always have their latest',
     answer,
     load: loadPinned,
     audit: {

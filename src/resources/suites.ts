@@ -110,7 +110,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'users',
     scope: 'suites',
-    summary: 'Delete a suite; what it built stays',
+    summary: 'Delete a suite; its builds stay',
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
