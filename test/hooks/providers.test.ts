@@ -266,7 +266,7 @@ const cases: Case[] = [
   ...genericCases,
 ];
 
-describeService('what forges send', (service: Service) => {
+describeService('a payload of a forge', (service: Service) => {
   let owner: User;
   let project: Record_;
   let hookOf: (provider: string) => Hook;

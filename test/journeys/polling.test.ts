@@ -30,7 +30,7 @@ onEveryDatabase((database) => {
     }
   };
 
-  test('what is pushed is built, once, also when the server is killed in the middle of a look', async (t) => {
+  test('a push is built once, also when the server is killed during a poll', async (t) => {
     await project.suite(t, 'unit', 'echo "$HEADRACE_EVENT of $HEADRACE_BRANCH for $HEADRACE_TARGET_BRANCH"');
     await project.api().put(project.path, { poll_interval: '15' });
     await until(async () => (await polling()).outcome === 'first_look');

@@ -78,7 +78,7 @@ function lines(from: number, size: number): Buffer {
   return Buffer.from(text.slice(0, size));
 }
 
-test('what is said arrives once and in order, in chunks that are not too large', async () => {
+test('output arrives once and in order, in chunks that are not too large', async () => {
   const all = Array.from({ length: 40 }, (_, number) => lines(number * 1000, 1 + number * 7000));
   for (const piece of all) await sender.write(piece);
   assert.equal(await sender.end(), receiver.stored.length);
@@ -156,7 +156,7 @@ test('a server that has lost what it took ends the work, which can then be done 
   assert.ok(wasGone);
 });
 
-test('nobody waits for ever once the runner is told to stop', async () => {
+test('no write waits for ever once the runner is told to stop', async () => {
   receiver.answer = () => Promise.reject(new Error('nobody answers'));
   const written = sender.write(lines(0, 3 * megabyte));
   stop.abort(new Error('stopped'));
