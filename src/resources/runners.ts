@@ -28,7 +28,7 @@ function view({ name, isLocal, state, trouble, version, seenAt, accounts, work }
   };
 }
 
-/** Runners are written down where they come; see auth/runner-visits.ts. Here they are only shown. */
+/** Runners are recorded when they call (auth/runner-visits.ts). Here they are only shown. */
 export const routes = [
   accountRoute({
     method: 'GET',
