@@ -45,16 +45,16 @@ export interface DispatchParts extends Services {
   blobs: Blobs;
   limits: BuildLimits;
   unpacked: UnpackLimits;
-  /** The largest size of a log. */
+  /** So long may a log become. */
   logBytes: number;
-  /** How many jobs of one account run at the same time, over all runners; 0 for no limit. */
+  /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
   accountConcurrency: number;
   log: FastifyBaseLogger;
 }
 
 /**
- * The server's half of the protocol with runners. Every change is committed before the answer. No state is kept in
- * memory, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
+ * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
+ * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
 export interface Dispatch extends RunnerBlobs, Looks {
   next(runner: Runner, claim: string, signal: AbortSignal): Promise<Order | undefined>;
@@ -63,19 +63,17 @@ export interface Dispatch extends RunnerBlobs, Looks {
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
-  /** Of these projects, those that the runner no longer works for. */
+  /** Of these projects, those that the runner has no more business with. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
-  /** A holder is gone for certain, with all its claims. */
+  /** Everything a holder had is lost, and known to be. */
   gone(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
 const sweepEvery = 2000;
-/**
- * Announcements can be lost, and those of another process may not arrive at all. So a held request queries this often.
- */
+/** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
 const lookEvery = 1000;
-/** Longer than packing ever takes. */
+/** Longer than it ever takes. */
 const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
@@ -92,7 +90,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   });
   await claims.look();
 
-  /** Packing is a job in the queue, so that a log is packed even after a crash. */
+  /** Packing is work of its own: it is in the queue, so that a crash does not leave a log unpacked for ever. */
   const pack = async (): Promise<void> => {
     for (;;) {
       const job = await db.transaction((trx) =>
@@ -114,7 +112,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
   const line = waitingLine(db);
 
-  /** The outcome, and the next order in the same transaction. */
+  /** The outcome, and the next order with the same commit. */
   const settleAndOrder = async (runner: Runner, report: FinishReport, name: string): Promise<Finished> => {
     let claimed: ClaimedJob | undefined;
     const onClaim = (job: ClaimedJob): void => void (claimed = job);
@@ -129,7 +127,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       });
     } catch (error) {
       if ((!claimed && !isUniqueViolation(error)) || isUnavailable(error)) throw error;
-      // An error in the next job must not stop the outcome of this one.
+      // What is wrong with the next job is nothing against this one.
       receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
       next = 'taken' in receipt ? 'again' : undefined;
     }
@@ -145,7 +143,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
     for (const job of await claims.look()) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
-      // Jobs of servers are simply done again. Only a runner's job has progress to lose.
+      // What servers do themselves is simply done again; only the work of runners has something to lose.
       if (!(job.kind in kinds)) await db.transaction((trx) => queue.release(db, trx, job));
       else await settling.lose(job);
     }
@@ -167,7 +165,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       using asking = held.hold(runner.holder);
       const deadline = performance.now() + protocol.holdSeconds * 1000;
       const isWanted = (): boolean => !asking.isOver;
-      // The job may have been given to an earlier request whose answer was lost.
+      // It may have been given already, to a request whose answer was lost.
       const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
       if (mayBeGiven || (await queue.isWaiting(db, ordering.serving(runner)))) {
         const order = await ordering.now({ runner, name: claim, mayBeGiven }, isWanted);
@@ -180,7 +178,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         if (signal.aborted) return undefined;
         await checkRunner(db.read, runner);
         if (!heard && !(await queue.isWaiting(db, ordering.serving(runner)))) continue;
-        // A job that is about to be committed cannot be queried yet, but it can be claimed in the same commit.
+        // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
         const order = await line.look(String(runner.boundAs ?? 'any'), (onClaim) =>
           ordering.now({ runner, name: claim, onClaim }, isWanted),
         );
@@ -207,7 +205,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     async finish(runner, report) {
       const { next } = report;
-      // With a limit per account a claim may have to wait, and must hold no locks then.
+      // Where an account may have so many under way and no more, who claims may have to wait, and then holds nothing.
       if (next !== undefined && accountConcurrency === 0) return settleAndOrder(runner, report, next);
       const receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
       const isTaken = next !== undefined && 'taken' in receipt;
@@ -237,7 +235,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 }
 
-/** `gone` for named claims that are lost, and `cancel` for all held claims that are cancelled. */
+/** Of those that were named: whether they are lost. Of all that are held, also by now: whether they are called off. */
 function wordsOn(claims: readonly string[], held: readonly Readonly<JobRow>[]): Record<string, ClaimSignal> {
   const still = new Set(held.map(({ claim }) => claim));
   const words: Record<string, ClaimSignal> = {};

@@ -33,7 +33,7 @@ export interface LogIntake {
 }
 
 export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIntake {
-  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner says. */
+  /** A chunk cannot make a log longer than where the chunk ends, whatever a runner says its offset is. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
       await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');

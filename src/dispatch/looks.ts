@@ -11,9 +11,9 @@ import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } fr
 import { holdSeconds, lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 
-/** The server's half of polling repositories. */
+/** The server's half of looks at repositories that are polled. */
 export interface Looks {
-  /** The polls that are due, as soon as there are some; empty when there were none for a while. */
+  /** Those that are due, as soon as some are; none when there were none for a while. */
   looks(runner: Runner, room: number, signal: AbortSignal): Promise<LookOrder[]>;
   looked(runner: Runner, reports: readonly LookReport[]): Promise<void>;
 }
@@ -26,7 +26,7 @@ export interface LooksParts {
   log: FastifyBaseLogger;
 }
 
-/** So often a waiting request checks whether its runner was revoked. */
+/** A runner that is revoked is told so while it waits. */
 const checkEvery = 1000;
 
 export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts): Looks {
@@ -38,7 +38,7 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
     });
   };
 
-  /** A project whose key cannot be decrypted must not stop the polls of others. */
+  /** One whose key cannot be opened keeps nobody else from being looked at. */
   const orderOf = (look: ClaimedLook): LookOrder[] => {
     try {
       const againAfterMs = waitAfter(look.failures, look.poll_interval * 1000);
@@ -57,7 +57,7 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
         else if ('failed' in seen) await noteFailure(trx, told, seen.message);
       });
     } catch (error) {
-      if (isUnavailable(error)) throw error; // the runner reports it again
+      if (isUnavailable(error)) throw error; // it is told again
       if (!(error instanceof LookLostError))
         log.error({ err: error, project: projectId }, 'recording the result of a poll failed');
     }
@@ -73,11 +73,11 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
         const taken = isDue ? await take(runner, room) : [];
         const left = deadline - performance.now();
         if (taken.length > 0 || left <= 0 || signal.aborted) return taken.flatMap((look) => orderOf(look));
-        // A poll that is due and not given out waits for polls under way.
+        // A look that is due and not given out waits for looks that are under way.
         const wait = isDue ? checkEvery : (next ?? Infinity) - Date.now();
         const heard = await watch.changed(Math.max(1, Math.min(wait, left, checkEvery)), signal);
         await checkRunner(db.read, runner);
-        // Where nothing is polled, a waiting request makes no query until an announcement comes.
+        // Where nothing is polled, a request that waits costs no query until that changes.
         if (heard !== undefined || next !== undefined) next = await nextLookAt(db.read, runner.boundAs);
       }
     },

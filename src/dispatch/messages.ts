@@ -93,7 +93,7 @@ export function readProjects(body: unknown): string[] {
   return list(mostProjects, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
 }
 
-/** How many more polls a runner can take. */
+/** How many looks a runner has room for. */
 export function readRoom(body: unknown): number {
   return whole(mostLooks)(group(body, 'generic').room, 'room');
 }

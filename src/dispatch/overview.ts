@@ -7,7 +7,7 @@ import { workKinds } from '../protocol.ts';
 /** The state of the queue and the runners, for operators. */
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
-  /** Why no runner takes jobs, as a sentence for users; undefined when one does. */
+  /** Why nobody takes any work, in words for anybody; undefined when somebody does. */
   whyNobody: string | undefined;
   waiting: number;
   /** How long the oldest unclaimed job has waited. */

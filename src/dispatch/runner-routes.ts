@@ -32,7 +32,7 @@ export interface RunnerRoutes {
   dispatch: Dispatch;
   /** Returns the runner that calls, and throws for anybody else. */
   identify: (head: Head) => Promise<Runner>;
-  /** Records a runner's visit; `trouble` says why it was refused. */
+  /** Somebody came; `trouble` says why they were turned away. */
   note: (runner: Runner, visit: { version: string; trouble: string }) => Promise<void>;
 }
 

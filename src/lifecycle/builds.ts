@@ -122,7 +122,7 @@ const findLastAttempt = prepared<{ commit: bigint; suite: bigint }, { attempt: n
 );
 const insertBuilds = preparedInsert('builds');
 
-/** A suite that is to run, and the number of its last attempt at the commit. */
+/** A suite that is to be tried, and which attempt at the commit was the last. */
 export interface Tried {
   suiteId: bigint;
   last: number;
@@ -166,7 +166,7 @@ export async function addBuilds(
   await beginLogs(trx, buildIds, projectId);
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
-  await db.announce(trx, subjectTopic(requestId)); // A stream of the request also shows its builds.
+  await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
   const jobs = buildIds.map((subjectId) => ({ kind: 'run_suite', subjectId, accountId, tries }));
   await enqueue(db, trx, ids, ...jobs);
   return builds;
@@ -202,7 +202,7 @@ async function suiteExists({ trx }: WriteContext, id: bigint): Promise<boolean> 
   return suite !== undefined;
 }
 
-/** Ends builds that wait, and tells the runners of running ones to stop. Finished builds stay as they are. */
+/** Ends builds that wait, and tells the runners of those that run; those that are over stay as they are. */
 export async function cancelBuilds(context: WriteContext, builds: BuildRow[]): Promise<void> {
   const open = builds.filter(({ build_state: state }) => !isFinal(buildMachine, state as BuildState));
   const outcomes = await cancel(

@@ -37,7 +37,8 @@ export const routes = [
     path: '/projects/:project_id/check_connection',
     access: 'both',
     scope: 'projects',
-    summary: 'Check whether the project’s key can read the repository, and explain a failure; answers within 15 s',
+    summary:
+      'Look at the repository with the key of the project, and say in words what is wrong if that fails; answered within 15 s',
     answer,
     audit: { action: 'project.connection_checked', subject: ({ project }) => project },
     async handle(call) {

@@ -84,7 +84,7 @@ export const routes = [
     path: '/dependencies/:dependency_id/compile',
     access: 'users',
     scope: 'dependencies',
-    summary: 'Compile the uploaded archive again, with the present settings of the dependency',
+    summary: 'Compile again what was uploaded, as the dependency is described now',
     answer,
     load: loadDependency,
     audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },

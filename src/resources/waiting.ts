@@ -36,7 +36,7 @@ export async function reasonsToWait<Shown extends Waiting>(
   return ({ id }) => (waiting.has(id) ? { waiting_reason: reason } : {});
 }
 
-/** Of these records, those with an unclaimed job in the queue. For a request, the jobs of its builds count too. */
+/** Of these records, those that have work in the queue which nobody has begun; of a request that may be its builds. */
 async function inTheQueue({ read }: Database, ids: readonly bigint[]): Promise<Set<bigint>> {
   const unclaimed = read.selectFrom('jobs').where('jobs.claim', 'is', null);
   const own = await unclaimed.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids).execute();

@@ -52,7 +52,7 @@ export class Listener {
   }
 }
 
-/** Reads server-sent events, as far as the firehose uses the standard. */
+/** Reads server-sent events as the standard has it, as far as it is used here. */
 async function* eventsOf(answer: IncomingMessage): AsyncGenerator<Told> {
   answer.setEncoding('utf8');
   let text = '';

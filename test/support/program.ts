@@ -30,7 +30,7 @@ export interface Serving {
   exited: Promise<unknown>;
 }
 
-/** Starts the program as a separate process and waits until it listens. It is ended after the tests of the block. */
+/** Starts the program as a process of its own and waits until it listens. It does not outlive the tests of the block. */
 export async function serve(
   { afterwards }: Pick<TestDatabase, 'afterwards'>,
   folder: string,

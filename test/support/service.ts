@@ -20,7 +20,7 @@ interface Parts {
   api: Client;
 }
 
-/** Options that differ from the usual ones. */
+/** What is not as usual. */
 export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes'> {
   settings?: Record<string, string>;
   checkMs?: number;
