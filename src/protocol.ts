@@ -76,9 +76,9 @@ export const mostProjects = 1000;
 
 /** For so long a look is the runner's that got it. */
 export const lookSeconds = 240;
-/** So long may a look take. */
+/** The longest time for one poll. */
 export const longestLookMs = 45_000;
-/** So many a runner has at a time: those that it is at, and those that it has not told of. */
+/** The most polls that a runner has at a time: those under way, and those not reported yet. */
 export const mostLooks = 256;
 
 export const workKinds = [

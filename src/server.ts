@@ -272,7 +272,7 @@ function unpackLimitsOf(config: Config): UnpackLimits {
 }
 
 const renewedCertificate =
-  'the certificate in the data folder was made anew: whoever was given a copy of tls/cert.pem, such as runners elsewhere, needs the new one';
+  'the certificate in the data folder was renewed: every copy of tls/cert.pem, such as those of remote runners, has to be replaced';
 
 /** The names of the server, in addition to those of its machine. */
 function namesOf({ base_url: baseUrl, host }: Config): string[] {

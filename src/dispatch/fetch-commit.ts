@@ -7,9 +7,9 @@ import type { Outcome } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 
-/** A request's commit is looked for in the repository; when it is there, its suites start. */
+/** Fetches the commit of a request from the repository, and then starts its suites. */
 export const fetchCommit: JobHandler = {
-  keepsLogOpen: true, // a request that is run again fetches again, and tells on in the same log
+  keepsLogOpen: true, // a rerun fetches again, and writes to the same log
 
   async order(context, job) {
     const request = await requestOf(context, job.subject_id);
@@ -50,7 +50,7 @@ export const fetchCommit: JobHandler = {
   },
 };
 
-/** In the words that builds have for it. */
+/** The failure reason, in the words that builds use. */
 function reasonOf(outcome: Outcome): string {
   return 'reason' in outcome ? outcome.reason : outcome.kind;
 }
@@ -68,7 +68,7 @@ async function trunkOf({ trx }: JobContext, { trunk_commit_id: id }: ProjectRow)
   return (await trx.selectFrom('commits').select('ref').where('id', '=', id).executeTakeFirst())?.ref ?? null;
 }
 
-/** What the refs that the request may mean pointed to when they were last built. */
+/** The commits at which the possible refs of the request were last built. */
 async function previousOf({ trx }: JobContext, request: BuildRequestRow): Promise<Record<string, string>> {
   const { commit_ref: ref, fetch_ref: by } = request;
   const rows = await trx

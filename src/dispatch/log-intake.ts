@@ -7,13 +7,13 @@ import { jobOf } from '../queue/queue.ts';
 import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
- * Takes the chunks of logs. Runners are told the limit of a log and keep to it; what one sends beyond it all the same
- * is not stored. Nor is anything when the disk is full, but for logs that are short: they are among the small things
- * that the reserve is kept for, so that whoever fills the disk with a long one does not end everybody else's work.
+ * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
+ * disk is full, nothing is stored either, except for short logs. The reserve on the disk is kept for small things like
+ * these, so that one long log that fills the disk does not end the work of everybody else.
  */
 const shortLog = 1024 * 1024;
 
-/** The log of what a claim is on, and who holds that claim, in one look. */
+/** The log of a claimed job, and the holder of the claim, in one query. */
 const holdLogUnder = forEachKind((db) =>
   prepared<{ claim: string }, LogRow & Pick<JobRow, 'holder'>>((queries, value) =>
     db.locked(
@@ -70,10 +70,10 @@ export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIn
   };
 }
 
-/** What is said in the log itself when it ends before its time. */
+/** The last words of a log that was cut. */
 export function wordsFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
-    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. Whoever runs the service has to make room on it.';
+    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';
   }
   return `The log was cut here and the work was ended, because a log may have at most ${Math.floor(limit / 1024 / 1024)} MB. Say less, or write what is long into a file.`;
 }

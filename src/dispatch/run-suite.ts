@@ -17,7 +17,7 @@ import { findAwaited } from './awaited.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
-/** One attempt at one suite: the command's exit decides. */
+/** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
   async order(context, job) {
     const [parts] = await findParts(context.trx, { build: job.subject_id });
@@ -43,7 +43,7 @@ export const runSuite: JobHandler = {
     const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
     const [found, variables] = await Promise.all([
       hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
-      // Whoever wrote what is run here could send them anywhere.
+      // Variables may be secrets, and the author of a fork's code could send them anywhere.
       hasVariables && fromFork === 0 ? variablesOf(context, build.suite_id) : [],
     ]);
     const awaited = await findAwaited(
@@ -55,7 +55,7 @@ export const runSuite: JobHandler = {
       await sayWaiting(context, build.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
-    // What is missing may have been compiled between the two looks.
+    // A missing result may have been compiled between the two queries.
     const needed = found.missing.length === 0 ? found : await suiteSoftware(context, build.suite_id);
     const { missing, layers: _, ...software } = needed;
     if (missing.length > 0) {
@@ -63,7 +63,7 @@ export const runSuite: JobHandler = {
       await advanceBuild(context, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
-    // One that runs already is ordered again when the runner did not get the first answer.
+    // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceHeldBuild(context, build, 'running'))) return undefined;
     return {
       kind: 'run_suite',
@@ -123,7 +123,7 @@ function endingOf(outcome: Outcome): Ending {
     case 'unrunnable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'cut_short':
-      // A log that is too long is the command's doing, a full disk is not.
+      // A log that is too long is the command's fault; a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
     case 'looked':
@@ -138,7 +138,7 @@ function endingOf(outcome: Outcome): Ending {
   }
 }
 
-/** Branches and tags come with every fetch; another ref has to be named, because not every host gives out a SHA. */
+/** Every fetch brings branches and tags. Any other ref has to be named, because not every host serves a bare SHA. */
 function reachedBy(...refs: string[]): { fetchRef?: string } {
   const fetchRef = refs.find((ref) => /^refs\/(?!heads\/|tags\/)/.test(ref));
   return fetchRef === undefined ? {} : { fetchRef };
@@ -170,7 +170,7 @@ type Parts = BuildRow &
     has_variables: SqlBool;
   };
 
-/** A build and everything an order is made of; none when the suite was deleted since. */
+/** A build and all data for its order; undefined when the suite was deleted since. */
 const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
   db
     .selectFrom('builds')

@@ -30,7 +30,7 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
   );
 
   server.get('/healthz', { config: { provenBy: 'none' } }, async (_request, reply) => {
-    const reason = await operations.trouble().catch(() => 'the service cannot look after itself');
+    const reason = await operations.trouble().catch(() => 'the health check failed');
     const work = await operations.overview().then(workInWords, () => ({ runner: null, queue: null }));
     if (reason === undefined) return reply.send({ status: 'ok', ...work });
     return reply.status(503).send({ status: 'unavailable', reason, ...work });

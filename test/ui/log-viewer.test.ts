@@ -24,18 +24,11 @@ describeService('the log viewer', (service, database) => {
   let runner: ScriptedRunner;
   let alice: User;
   let page: Page;
-  const complaints: string[] = [];
+  let complaints: string[];
   before(async () => {
     runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
-    page = await browser.open({ viewport: { width: 1280, height: 800 } });
-    page.on('console', (message) => {
-      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
-    });
-    page.on('pageerror', (error) => complaints.push(error.message));
-    await page.goto(`${service.address}/ui/`);
-    await fillInSignIn(page, alice.credentials);
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    ({ page, complaints } = await browser.signInNoting(service.address, alice.credentials));
   });
   after(() => runner.dispatch.close());
 

@@ -1,10 +1,10 @@
-# Lets go of what runs leave behind, for mount-helper.pl.
+# Removes what is left of runs, for mount-helper.pl.
 #
-# The last one to close a mount namespace waits until everything in it is unmounted, and to remove a directory may mean to
-# wait for the disk. Other runs wait for the helper meanwhile, so this process does it, in the order in which it is asked.
-# It answers the runner itself, over the helper's standard output.
+# Closing a mount namespace for the last time waits until everything in it is unmounted, and removing a directory may wait
+# for the disk. Other runs would wait for the helper meanwhile. So this process does both, one request after the other. It
+# answers the runner itself, over the helper's standard output.
 #
-# A message is "gone NAME", with the namespaces of a run that is over, which are let go of; or "remove PATH...".
+# A message is "gone NAME", together with the namespaces of a run that is over, which are closed; or "remove PATH...".
 use strict;
 use warnings;
 
@@ -12,7 +12,7 @@ our $call;
 my $ENOENT = 2;
 my $cleaner;
 
-# Answers its process id.
+# Returns its process id.
 sub open_cleaner { ( my $pid, $cleaner ) = open_process( \&clean ); return $pid }
 
 sub ask_to_let_go { my ( $name, @handles ) = @_; return send_message( $cleaner, [ map { fileno $_ } @handles ], 'gone', $name ) }
@@ -24,7 +24,7 @@ sub clean {
         my ( $what, @fields ) = split /\0/, $text, -1;
         syscall( $call->{close}, $_ ) for @descriptors;
         my $answer = $what eq 'gone' ? "$fields[0] gone\n" : remove(@fields) ? "- ok\n" : "- no: $!\n";
-        syswrite STDOUT, $answer;    # so short that it is never cut
+        syswrite STDOUT, $answer;    # short enough to be written in one piece
     }
 }
 

@@ -7,11 +7,11 @@ my ( $AF_UNIX, $SOCK_SEQPACKET, $SOL_SOCKET, $SCM_RIGHTS, $NO_SIGNAL ) = ( 1, 5,
 my ( $CLOSE_RECEIVED_ON_EXEC, $PR_SET_PDEATHSIG, $SIGKILL ) = ( 0x40000000, 1, 9 );
 my ( $longest, $most_descriptors ) = ( 1 << 17, 250 );
 
-# A message and what comes with it, as the kernel wants them: pointers to a piece of text and to a control message.
+# A message and its control data in the kernel's layout: pointers to a text and to a control message.
 sub message_of { my ( $piece, $control ) = @_; return pack 'Q Q P Q P Q Q', 0, 0, $$piece, 1, $$control, length $$control, 0 }
 
-# Forks a process that does the work with its end of a socket, and dies with this one. Answers its process id, and the
-# other end.
+# Forks a process that runs a function with its end of a socket, and that dies with this process. Returns its process id,
+# and the other end.
 sub open_process {
     my ($work) = @_;
     my $parent = $$;
@@ -20,11 +20,11 @@ sub open_process {
     close $here;
     syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
     leave(0) if getppid() != $parent;
-    open( STDIN, '<', '/dev/null' ) && $work->( fileno $there );    # what the runner says is the helper's
+    open( STDIN, '<', '/dev/null' ) && $work->( fileno $there );    # the helper's own input belongs to the runner
     leave(1);
 }
 
-# Ends this process alone: nothing is tidied up that belongs to the one that it was forked from.
+# Ends this process only: no clean-up code of the parent's copy may run.
 sub leave { my ($status) = @_; syscall( $call->{exit_group}, $status + 0 ) }
 
 sub send_message {
@@ -36,7 +36,7 @@ sub send_message {
     return syscall( $call->{sendmsg}, fileno $to, $message, $NO_SIGNAL ) == length $text;
 }
 
-# Answers a function that waits for the next message: its text and descriptors, or nothing when there is no more to come.
+# Returns a function that waits for the next message. It returns the text and the descriptors, or nothing at the end.
 sub receiver {
     my ($from) = @_;
     my ( $text, $control ) = ( "\0" x $longest, "\0" x ( 16 + 4 * $most_descriptors ) );
