@@ -41,6 +41,7 @@ import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
 import { watchEndings } from './lifecycle/endings.ts';
 import { startScheduleClock } from './lifecycle/schedule-clock.ts';
 import { buildMachine, isFinal } from './lifecycle/states.ts';
+import { traceWith, type Tracer } from './lifecycle/traces.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
@@ -79,6 +80,8 @@ export interface ServerParts {
   answers?: 'kept' | 'made';
   /** The clock for schedules, if it is not the machine's. */
   now?: () => number;
+  /** Where traces go; without it there are none. */
+  tracer?: Tracer | undefined;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
@@ -96,6 +99,7 @@ export async function startServer({
   connectionTimes,
   webhooks = {},
   now = Date.now,
+  tracer,
   answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // If the start fails, everything that was opened is closed, the last first.
@@ -105,6 +109,7 @@ export async function startServer({
   const store = { ...opening, blobs: observeBlobs(opening.blobs, metrics.blobs) };
   store.db.observe(metrics.database);
   opened.defer(countBuilds(store.db, metrics));
+  if (tracer) opened.defer(traceWith(store.db, tracer));
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
