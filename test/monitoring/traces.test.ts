@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { openSpanExporter, type ClosableTracer } from '../../src/lifecycle/span-exporter.ts';
+import { advanceBuild } from '../../src/lifecycle/builds.ts';
 import { attributesOf, startCollector, treeOf, type Collector } from '../support/collector.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import type { Record_ } from '../support/client.ts';
@@ -127,6 +128,25 @@ describeWithRunner(
         attempts.map((attempt) => attempt['headrace.build.failure_reason']),
         ['runner_lost', undefined],
       );
+    });
+
+    test('has nothing of what was rolled back', async () => {
+      const caller = parent();
+      await request(caller.header);
+      await (await runner.take('fetch_commit')).fetched();
+      const { db, ids } = service.store;
+      const builds = db.read.selectFrom('builds').select('id').orderBy('id', 'desc');
+      const { id } = await builds.executeTakeFirstOrThrow();
+      const undone = db.transaction(async (trx) => {
+        assert.ok(await advanceBuild({ db, trx, ids }, { id }, 'errored'));
+        db.atEnd(trx, () => Promise.reject(new Error('never mind'))); // when everything else is done
+      });
+      await assert.rejects(undone, /never mind/);
+      await runBoth();
+      const states = (await collector.trace(caller.traceId, 7)).map(
+        (span) => attributesOf(span)['headrace.build.state'],
+      );
+      assert.deepEqual(states.filter((state) => state !== undefined).toSorted(), ['failed', 'passed']);
     });
 
     test('takes no parent from a header that is not one, and keeps quiet where the caller does', async () => {
