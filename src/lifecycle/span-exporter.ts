@@ -141,7 +141,7 @@ function watched(exporter: SpanExporter, onTrouble: ExporterParts['onTrouble']):
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
-        const hasFailed = result.code !== 0;
+        const hasFailed = Number(result.code) !== 0;
         if (hasFailed !== isTroubled) onTrouble(hasFailed ? reasonOf(result.error) : undefined);
         isTroubled = hasFailed;
         done(result);
