@@ -141,7 +141,8 @@ function watched(exporter: SpanExporter, onTrouble: ExporterParts['onTrouble']):
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
-        const hasFailed = Number(result.code) !== 0;
+        const { code }: { code: number } = result;
+        const hasFailed = code !== 0;
         if (hasFailed !== isTroubled) onTrouble(hasFailed ? reasonOf(result.error) : undefined);
         isTroubled = hasFailed;
         done(result);

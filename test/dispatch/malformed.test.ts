@@ -94,7 +94,7 @@ describeService('a message that makes no sense', (service) => {
       [null],
       [{ name: 'x', from: -1, to: 0 }],
       [{ name: 7, from: 0, to: 0 }],
-      Array(1001).fill(step),
+      Array.from({ length: 1001 }, () => step),
     ].map((steps) => json('/runner/finish', report({ steps, logSize: 0 }))),
     ...[{ kind: 'killed', reason: 'A B' }, { kind: 'compiled', digest: '../x' }, { kind: 'pushed' }].map((outcome) =>
       json('/runner/finish', report({ outcome, logSize: 0 })),
