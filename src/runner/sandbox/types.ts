@@ -65,6 +65,8 @@ export interface Job {
   limits: Limits;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
+  /** Hears when a step begins and ends, by its place in `steps`. */
+  onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
   signal: AbortSignal;
 }
 
