@@ -44,7 +44,7 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
       const againAfterMs = waitAfter(look.failures, look.poll_interval * 1000);
       return [{ claim: look.claim, source: sourceOf({ vault }, look), digest: look.digest, againAfterMs }];
     } catch (error) {
-      log.error({ err: error, project: String(look.id) }, 'a repository cannot be looked at');
+      log.error({ err: error, project: String(look.id) }, 'a repository cannot be polled');
       return [];
     }
   };
@@ -58,7 +58,8 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
       });
     } catch (error) {
       if (isUnavailable(error)) throw error; // it is told again
-      if (!(error instanceof LookLostError)) log.error({ err: error, project: projectId }, 'a look came to nothing');
+      if (!(error instanceof LookLostError))
+        log.error({ err: error, project: projectId }, 'recording the result of a poll failed');
     }
   };
 

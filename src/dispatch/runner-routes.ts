@@ -21,23 +21,24 @@ import {
   readRoom,
 } from './messages.ts';
 
-/** A chunk of log is at most this long. */
+/** The largest chunk of log. */
 export const largestChunk = 1024 * 1024;
 
-/** Names of claims are short; what a commit says about itself need not be. */
+/** The largest body of messages with claims only. Messages about commits may be longer. */
 const short = 1024;
 const long = 32 * largestChunk;
 
 export interface RunnerRoutes {
   dispatch: Dispatch;
-  /** Answers who knocks, and throws for strangers. */
+  /** Returns the runner that calls, and throws for anybody else. */
   identify: (head: Head) => Promise<Runner>;
   /** Somebody came; `trouble` says why they were turned away. */
   note: (runner: Runner, visit: { version: string; trouble: string }) => Promise<void>;
 }
 
 /**
- * The routes for runners, the same on the Unix socket and on HTTPS. Who is let in or turned away is written down: `note`.
+ * The routes for runners, the same on the Unix socket and on HTTPS. `note` records each runner that is let in or
+ * refused.
  */
 export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRoutes<Runner> {
   const buffers = createChunkBuffers(largestChunk);
@@ -53,7 +54,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
       return runner;
     },
-    // Not as callers of the API are told: to a runner, 4xx means that it need not come again.
+    // Other statuses than for callers of the API: to a runner, 4xx means that a retry is useless.
     refuse: (error) =>
       isUnavailable(error) || error instanceof LeaseLapsedError
         ? { status: 503, content: new ApiError('resource_temporary_unavailable').body }
@@ -104,7 +105,7 @@ function post<Body>(
   return route;
 }
 
-/** A piece of log. A runner always says how long it is. */
+/** A chunk of log. A runner always sends its length. */
 function chunk(buffers: ChunkBuffers): (request: IncomingMessage) => Promise<HeldChunk> {
   return async (request) => {
     const length = Number(request.headers['content-length']);

@@ -28,14 +28,14 @@ function view({ name, isLocal, state, trouble, version, seenAt, accounts, work }
   };
 }
 
-/** Runners are written down where they come; see auth/runner-visits.ts. Here they are only shown. */
+/** Runners are recorded when they call (auth/runner-visits.ts). Here they are only shown. */
 export const routes = [
   accountRoute({
     method: 'GET',
     path: '/runners',
     access: 'operators',
     scope: 'user',
-    summary: 'List the runners, those on servers’ own machines too, with what each of them does',
+    summary: 'List the runners, with those on the servers’ own machines, and the work of each',
     goesByTheClock: true,
     answer: schema.listOf(answer),
     handle: async ({ database }) => (await runnersNow(database)).map(view),

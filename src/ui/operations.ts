@@ -9,7 +9,7 @@ import { notFound, type Place } from './site.ts';
 import { stateBadge } from './states.ts';
 import type { AnyRecord } from './visit-api.ts';
 
-/** How the installation is, for those who look after it. Nobody else is told that there is such a page. */
+/** The state of the installation, for operators. Other users get the page for a missing address. */
 
 interface Operations {
   queue: Counts & { accounts: (Counts & { id_str: string; email: string })[] };
@@ -201,7 +201,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
   </section>`;
 }
 
-/** The link is on this page alone: it cannot be shown again. */
+/** The link is only on this page: it cannot be shown again. */
 function linkPage({ email, password_path: path }: AnyRecord, { origin }: PageVisit): Page {
   return {
     title: 'Invited',
@@ -230,13 +230,13 @@ const all = page({
       refusals: {
         already_exists: 'They have a password already.',
         is_reserved:
-          'They were let into a project, so that whoever has the link sees that project. On the machine of the server, headrace admin user password-link makes one.',
+          'This account has access to a project, and everybody with the link would see that project. On the machine of the server, headrace admin user password-link makes one.',
       },
     },
     suspend: {
       route: 'POST /users/:user_id/suspend',
       done: (_, visit) => ({ goTo: visit.path, notice: 'suspended' }),
-      refusals: { is_reserved: 'This is your own account: nobody could let you in again.' },
+      refusals: { is_reserved: 'This is your own account: you could not sign in any more.' },
     },
     resume: { route: 'POST /users/:user_id/resume', done: (_, visit) => ({ goTo: visit.path, notice: 'resumed' }) },
   },

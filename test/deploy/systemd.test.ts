@@ -5,6 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { removeTree } from '../../src/lib/remove-tree.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startContainer, until, type Container } from './containers.ts';
+import { debianWith } from './debian.ts';
 import { done, large, makePackage } from './support.ts';
 
 interface Build {
@@ -21,13 +22,8 @@ describe('the package on a Debian with systemd', large, () => {
     const needed = (await done('dpkg-deb', '--field', first, 'Depends')).trim().replaceAll(/ \([^)]*\)/g, '');
     const root = join(folder, 'root');
     mkdirSync(root);
-    const sources = `apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' | sort -u`;
-    const include = `${needed.replaceAll(', ', ',')},systemd,systemd-sysv,openssh-server,curl,jq`;
-    await done(
-      'sh',
-      '-c',
-      `${sources} | mmdebstrap --quiet --mode=root --variant=minbase --include=${include} "$(. /etc/os-release; echo $VERSION_CODENAME)" ${folder}/root.tar - && tar -xf ${folder}/root.tar -C ${root}`,
-    );
+    const packages = `${needed.replaceAll(', ', ',')},systemd,systemd-sysv,openssh-server,curl`;
+    await done('tar', '-xf', await debianWith(packages), '-C', root);
     copyFileSync(first, join(root, 'first.deb'));
     copyFileSync(second, join(root, 'second.deb'));
     // Its own loopback is all the network there is: a git host lives there too.

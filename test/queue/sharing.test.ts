@@ -11,7 +11,7 @@ interface Asking {
   boundAs?: bigint;
 }
 
-describe('what there is room for', () => {
+describe('the capacity for jobs', () => {
   onEveryDatabase((database) => {
     let db: Database;
     /** Another server on the same database; on SQLite there is one alone. */

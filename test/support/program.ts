@@ -8,7 +8,7 @@ import type { TestDatabase } from './databases.ts';
 
 const program = join(import.meta.dirname, '../../bin/headrace');
 
-/** Without what the tests' own surroundings may have set for a Headrace. */
+/** Without settings for Headrace from the tests' own environment. */
 function environment(extra: Record<string, string>): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE') && name !== 'NODE_OPTIONS');
   return { ...Object.fromEntries(own.filter(([name]) => name !== 'NODE_TEST_CONTEXT')), ...extra };
@@ -23,9 +23,9 @@ export interface Serving {
   process: ChildProcess;
   address: string;
   api: Client;
-  /** Everything on standard output up to the line that says it listens. */
+  /** Its standard output up to the line that says it listens. */
   output: string;
-  /** Everything it has logged so far. */
+  /** Its whole log so far. */
   log(): string;
   exited: Promise<unknown>;
 }
@@ -58,13 +58,13 @@ export async function serve(
 
 export interface Started {
   process: ChildProcess;
-  /** Everything it has said so far. */
+  /** Its whole output so far. */
   said(): string;
   /** Its exit status, or the signal that ended it. */
   exited: Promise<number | NodeJS.Signals>;
 }
 
-/** Starts a command of the program that goes on by itself. It does not outlive the tests of the block. */
+/** Starts a command of the program that keeps running. It is ended after the tests of the block. */
 export function startProgram(
   { afterwards }: Pick<TestDatabase, 'afterwards'>,
   args: string[],
