@@ -130,6 +130,8 @@ export interface SuiteOrder {
   prefixes: string[];
   /** The commands that run before the suite's command, in this order. */
   launches: { name: string; command: string }[];
+  /** Whether the report is to say when its steps began and ended. */
+  isTraced?: boolean;
 }
 
 /** Compiled software: a packed directory, and its prefix. */
@@ -277,10 +279,23 @@ export interface LogChunk {
  */
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
+/** A report tells of at most this many steps. */
+export const mostSteps = 1000;
+
+/** A part of the work, in milliseconds since the runner got the order: the clocks of both sides may be apart. */
+export interface StepReport {
+  /** `checkout`, `software`, `launch NAME` for the launch command of a dependency, or `command`. */
+  name: string;
+  from: number;
+  to: number;
+}
+
 export interface FinishReport {
   claim: string;
   outcome: Outcome;
   logSize: number;
+  /** When the parts of the work began and ended, where the order asks for it. */
+  steps?: StepReport[];
   /** The name of the claim for another order, if the runner takes one with the answer. */
   next?: string | undefined;
 }

@@ -16,6 +16,7 @@ import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.
 import { watchHealth } from './db/health.ts';
 import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
+import { observeBlobs } from './db/observed-blobs.ts';
 import { isUnavailable } from './db/unavailable.ts';
 import { createDispatch } from './dispatch/dispatch.ts';
 import { runnerRoutes, type RunnerRoutes } from './dispatch/runner-routes.ts';
@@ -25,7 +26,7 @@ import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
 import { listenOn } from './http/listen.ts';
-import { createMetrics } from './http/metrics.ts';
+import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
 import { addBareRoutes } from './http/bare-routes.ts';
 import { addOperations } from './http/operations.ts';
@@ -37,7 +38,10 @@ import { countRefusals } from './hooks/refusals.ts';
 import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
+import { watchEndings } from './lifecycle/endings.ts';
 import { startScheduleClock } from './lifecycle/schedule-clock.ts';
+import { buildMachine, isFinal } from './lifecycle/states.ts';
+import { traceWith, type Tracer } from './lifecycle/traces.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
@@ -76,6 +80,8 @@ export interface ServerParts {
   answers?: 'kept' | 'made';
   /** The clock for schedules, if it is not the machine's. */
   now?: () => number;
+  /** Where traces go; without it there are none. */
+  tracer?: Tracer | undefined;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
@@ -87,17 +93,23 @@ const filesApart = 128;
 /** Assembles the service and starts to listen. */
 export async function startServer({
   config,
-  store,
+  store: opening,
   log,
   streamPauseMs,
   connectionTimes,
   webhooks = {},
   now = Date.now,
+  tracer,
   answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // If the start fails, everything that was opened is closed, the last first.
   await using opened = new AsyncDisposableStack();
-  const metrics = createMetrics();
+  const metrics = createMetrics({ buildStates: buildMachine.states.filter((state) => isFinal(buildMachine, state)) });
+  opened.defer(() => metrics.close());
+  const store = { ...opening, blobs: observeBlobs(opening.blobs, metrics.blobs) };
+  store.db.observe(metrics.database);
+  opened.defer(countBuilds(store.db, metrics));
+  if (tracer) opened.defer(traceWith(store.db, tracer));
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
@@ -144,6 +156,7 @@ export async function startServer({
     unpacked: unpackLimitsOf(config),
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
+    onLogStored: (bytes) => metrics.logged(bytes),
   });
   const note = noteVisits(store.db);
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
@@ -196,6 +209,18 @@ export async function startServer({
     },
     close: () => running.disposeAsync(),
   };
+}
+
+/** Counts the builds that this server ends: over all servers each is counted once. Returns what stops the counting. */
+function countBuilds(db: Services['db'], metrics: Metrics): () => void {
+  return watchEndings(db, ({ trx }, ending) => {
+    if (ending.type !== 'build') return;
+    const { state, created_at: createdAt, started_at: startedAt, finished_at: finishedAt } = ending;
+    const endedAt = finishedAt ?? createdAt;
+    const waitedMs = Number((startedAt ?? endedAt) - createdAt);
+    const tookMs = startedAt === null ? undefined : Number(endedAt - startedAt);
+    db.afterCommit(trx, () => metrics.built(state, { waitedMs, tookMs }));
+  });
 }
 
 /** Repeats work with a pause, one run at a time; stopping waits for the current run. */

@@ -137,9 +137,9 @@ async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSig
   return undefined;
 }
 
-/** The runner gets only its own settings: the database's address, for example, holds a password. */
+/** The runner gets only its own settings: the database's address holds a password, and the collector's headers a token. */
 function environmentOf(config: Config): NodeJS.ProcessEnv {
-  const plain = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE'));
+  const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_)/.test(name));
   return {
     ...Object.fromEntries(plain),
     HEADRACE_LOG_LEVEL: config.log_level,

@@ -1,6 +1,8 @@
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import { ApiError } from '../errors.ts';
+import { openSpanExporter } from '../lifecycle/span-exporter.ts';
+import { version } from '../protocol.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer } from '../server.ts';
@@ -64,7 +66,16 @@ async function start(
   const store = await openStore(config, (error) => log.error({ err: error }, 'database error'));
   opened.defer(() => store.close());
   stopping.throwIfAborted();
-  const server = await startServer({ config, store, log });
+  const tracer = await openSpanExporter({
+    env: process.env,
+    version,
+    onTrouble: (reason) =>
+      reason === undefined
+        ? log.info('the collector takes traces again')
+        : log.warn({ reason }, 'the collector does not take traces; they are dropped'),
+  });
+  opened.defer(() => tracer?.close());
+  const server = await startServer({ config, store, log, tracer });
   opened.defer(() => server.close());
   stopping.throwIfAborted();
   // Only after the start: credentials of a failed start would never be shown.

@@ -49,6 +49,8 @@ export interface DispatchParts extends Services {
   logBytes: number;
   /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
   accountConcurrency: number;
+  /** Told how many bytes were added to a log. */
+  onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
 }
 
@@ -78,7 +80,7 @@ const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
-  const intake = logIntake(db, disk, logBytes);
+  const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
   const held = heldRequests();

@@ -3,6 +3,7 @@ import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
+import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
 import type { Outcome } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
@@ -15,6 +16,7 @@ export const fetchCommit: JobHandler = {
     const request = await requestOf(context, job.subject_id);
     if (!request) return undefined;
     await moveFetch(context, request.id, 'running');
+    await noteFetchBegins(context, request);
     const project = await projectOf(context, request.project_id);
     return {
       kind: 'fetch_commit',
@@ -31,6 +33,7 @@ export const fetchCommit: JobHandler = {
   async settle(context, job, outcome) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
+    traceFetch(context, request, job, outcome.kind);
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(context, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await failFetch(context, request.id, reasonOf(outcome));
     else {
@@ -46,6 +49,8 @@ export const fetchCommit: JobHandler = {
     if (job.cancelled) await moveFetch(context, job.subject_id, 'cancelled');
     else if (job.tries < mostTries) return { retry: true };
     else await failFetch(context, job.subject_id, 'runner_lost');
+    const request = await requestOf(context, job.subject_id);
+    if (request) traceFetch(context, request, job, job.cancelled ? 'cancelled' : 'runner_lost');
     return { retry: false };
   },
 };

@@ -32,7 +32,16 @@ export interface LogIntake {
   take(holder: string, chunk: LogChunk): Promise<Receipt>;
 }
 
-export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIntake {
+export interface LogIntakeParts {
+  db: Database;
+  disk: DiskReserve;
+  /** The longest log. */
+  limit: number;
+  /** Told how many bytes were added to a log, once they are durable. */
+  onStored?: ((bytes: number) => void) | undefined;
+}
+
+export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
   /** A chunk cannot make a log longer than where the chunk ends, whatever a runner says its offset is. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
@@ -51,6 +60,8 @@ export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIn
       const { holder: _, ...log } = found;
       if (!isRoomy) return { refused: 'disk_full', size: Number(log.size) };
       const appended = await appendToHeld(db, trx, log, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
+      const end = 'full' in appended ? appended.full : BigInt(chunk.offset + chunk.bytes.length);
+      if (!('expected' in appended) && end > log.size) db.afterCommit(trx, () => onStored(Number(end - log.size)));
       if ('stored' in appended) return { taken: true };
       if ('full' in appended) return { refused: 'log_too_long', size: Number(appended.full) };
       return { expected: Number(appended.expected) };

@@ -3,11 +3,13 @@ import { longestListing } from '../lib/ref-listings.ts';
 import {
   mostLooks,
   mostProjects,
+  mostSteps,
   type CommitReport,
   type CutReason,
   type FinishReport,
   type LookReport,
   type Outcome,
+  type StepReport,
   type TrunkNews,
 } from '../protocol.ts';
 
@@ -147,9 +149,21 @@ export function readReport(body: unknown): FinishReport {
     claim: claim(report.claim, 'claim'),
     outcome: readOutcome(report.outcome),
     logSize: size(report.logSize, 'logSize'),
+    ...(report.steps === undefined ? {} : { steps: list(mostSteps, readStep)(report.steps, 'steps') }),
     next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
   };
 }
+
+const readStep: Read<StepReport> = (value, name) => {
+  const step = group(value, name);
+  return {
+    name: text(longestName)(step.name, `${name}[name]`)
+      .replaceAll(/\p{Cc}/gu, ' ')
+      .slice(0, 300),
+    from: size(step.from, `${name}[from]`),
+    to: size(step.to, `${name}[to]`),
+  };
+};
 
 type Details = {
   [JobHandler in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: JobHandler }>;

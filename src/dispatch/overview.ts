@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
 import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
 import type { Database } from '../db/open.ts';
@@ -46,7 +47,7 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   for (const { state } of all) runners[state] += 1;
   const work = db.read.selectFrom('jobs').where('kind', 'in', workKinds);
   const waiting = await work
-    .select((of) => [of.fn.countAll<bigint>().as('count'), of.fn.min('id').as('oldest')])
+    .select((of) => [of.fn.countAll<bigint>().as('count'), of.fn.min(sql<bigint>`abs(id)`).as('oldest')])
     .where('claim', 'is', null)
     .executeTakeFirstOrThrow();
   const running = await work

@@ -11,6 +11,7 @@ import {
 import { advanceBuild, advanceHeldBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
+import { traceparentOf } from '../lifecycle/traces.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
@@ -38,6 +39,7 @@ export const runSuite: JobHandler = {
       target_branch: targetBranch,
       from_fork: fromFork,
       fetch_ref: fetchRef,
+      trace,
       ...rest
     } = parts;
     const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
@@ -65,13 +67,16 @@ export const runSuite: JobHandler = {
     }
     // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceHeldBuild(context, build, 'running'))) return undefined;
+    const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
+      ...(traceparent !== undefined && { isTraced: true }),
       source: { projectId: String(build.project_id), repositoryUrl },
       sha,
       ...reachedBy(fetchRef, commitRef),
       command,
       environment: {
+        ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
         CI: 'true',
         HEADRACE: 'true',
@@ -162,7 +167,7 @@ type Parts = BuildRow &
   Pick<ProjectRow, 'repository_url'> &
   Pick<
     BuildRequestRow,
-    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref'
+    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
   > & {
     suite_name: string;
     sha: string;
@@ -183,6 +188,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
+    .select('build_requests.trace')
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))

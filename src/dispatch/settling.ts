@@ -9,6 +9,7 @@ import type { FinishReport, Outcome, Receipt, WorkKind } from '../protocol.ts';
 import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
+import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { wordsFor } from './log-intake.ts';
@@ -86,7 +87,7 @@ export function createSettling({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize }) {
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [] }) {
       const [held] = await holdWithLog(db)(trx, { claim });
       if (held?.holder !== holder) return { gone: true };
       const { size, ...row } = held;
@@ -99,6 +100,7 @@ export function createSettling({
       // A runner creates a result and cannot choose one: otherwise it could name another account's blob.
       if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
         throw new ApiError('not_found', 'outcome[digest]');
+      if (job.kind === 'run_suite') traceSteps(context(trx), job.subject_id, steps);
       if (outcome.kind === 'lost') {
         log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
         await giveUp(trx, job);

@@ -39,9 +39,8 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
   server.get('/metrics', { config: { provenBy: 'operator' } }, async (request, reply) => {
     if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
     const work = await operations.overview().catch(() => undefined); // without the database its gauges are left out
-    return reply
-      .type(operations.metrics.contentType)
-      .send(operations.metrics.text({ connections: server.connections.size, work }));
+    const text = await operations.metrics.text({ connections: server.connections.size, work });
+    return reply.type(operations.metrics.contentType).send(text);
   });
 }
 

@@ -2,9 +2,17 @@ import { sql } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
+import { noteEnding } from './endings.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
-import type { BuildState, CommitState, FetchState, ProjectState } from './states.ts';
+import {
+  buildRequestMachine,
+  isFinal,
+  type BuildState,
+  type CommitState,
+  type FetchState,
+  type ProjectState,
+} from './states.ts';
 
 type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'failure_reason'> & { state: string };
 type NoBuild = Record<keyof CountedBuild, null>;
@@ -172,6 +180,7 @@ export async function rollUpCommits(
     if (state === request.build_state) continue;
     await moveRequest(trx, { id, from: request.build_state, state });
     moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
+    if (isFinal(buildRequestMachine, state)) noteEnding(context, { type: 'build_request', id, state });
   }
   return { moved, changed };
 }

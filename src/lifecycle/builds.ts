@@ -4,6 +4,7 @@ import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLogs, completeLog } from '../streams/logs.ts';
+import { noteEnding } from './endings.ts';
 import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
@@ -56,7 +57,16 @@ async function moveBuild(
   return moved;
 }
 
-type Moved = Pick<BuildRow, 'id' | 'project_id' | 'commit_id' | 'build_request_id'>;
+const movedColumns = [
+  'id',
+  'project_id',
+  'commit_id',
+  'build_request_id',
+  'created_at',
+  'started_at',
+  'finished_at',
+] as const;
+type Moved = Pick<BuildRow, (typeof movedColumns)[number]>;
 
 async function write(
   { trx }: WriteContext,
@@ -71,7 +81,10 @@ async function write(
 
 /** Records the new state. With a final state the log is complete too. */
 async function tell(context: WriteContext, build: Moved, state: BuildState): Promise<void> {
-  if (isFinal(buildMachine, state)) await completeLog(context.db, context.trx, build.id);
+  if (isFinal(buildMachine, state)) {
+    await completeLog(context.db, context.trx, build.id);
+    noteEnding(context, { type: 'build', state, ...build });
+  }
   recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
 }
 
@@ -100,7 +113,7 @@ function moveTo(to: BuildState): Move {
         'in',
         statesBefore(buildMachine, to).map((state) => sql.lit<string>(state)),
       )
-      .returning(['id', 'project_id', 'commit_id', 'build_request_id']);
+      .returning(movedColumns);
   });
 }
 

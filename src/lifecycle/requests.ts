@@ -8,6 +8,7 @@ import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
 import { holdForBuilds, isOurs } from './apply-rollup.ts';
+import { beginTrace, beginTraceAgain } from './traces.ts';
 import {
   buildMachine,
   buildRequestMachine,
@@ -51,6 +52,8 @@ export interface Asked {
   trigger?: Trigger;
   /** It waits until a user of the project approves it. */
   isHeld?: boolean;
+  /** The header with which it was asked for, if there was one: the trace that it belongs to. */
+  traceparent?: unknown;
 }
 
 /**
@@ -77,6 +80,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     sender: trigger?.sender ?? '',
     fetch_ref: trigger?.fetchRef ?? '',
     concurrency_group: trigger?.group ?? '',
+    trace: beginTrace(context, asked.traceparent),
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, request);
@@ -305,9 +309,10 @@ export async function rerunRequest(
   context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
-  failedOnly: boolean,
+  { failedOnly, traceparent }: { failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
   if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
+  await beginTraceAgain(context, request, traceparent);
   await startAgain(context, project, request, failedOnly);
   await applyLedger(context);
   return true;
@@ -357,6 +362,7 @@ export async function restartBuild(
   context: WriteContext,
   project: Owned,
   build: BuildRow,
+  traceparent?: unknown,
 ): Promise<BuildRow | undefined> {
   await holdForBuilds(context, build.build_request_id, build.commit_id);
   const unfinished = await context.trx
@@ -371,6 +377,11 @@ export async function restartBuild(
     )
     .executeTakeFirst();
   if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
+  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state']);
+  const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
+  // While others of its builds are under way, the request's own span is too.
+  if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
+    await beginTraceAgain(context, request, traceparent);
   const place = {
     projectId: project.id,
     accountId: project.owner_id,

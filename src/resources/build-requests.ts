@@ -82,7 +82,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { project, caller, input } = call;
-      const asked = { commitRef: input.commit_ref, createdBy: caller.id };
+      const asked = { commitRef: input.commit_ref, createdBy: caller.id, traceparent: call.headers.traceparent };
       const request = await openRequest(writeContextOf(call), project, asked);
       return buildRequestView({ ...request, created_by_email: caller.email });
     },
@@ -151,8 +151,8 @@ export const routes = [
       await findRequest(db, project.id, params.build_request_id);
       await holdForBuilds(context, params.build_request_id); // of two calls at the same time, the second finds the request begun
       const request = await findRequest(db, project.id, params.build_request_id);
-      if (!(await rerunRequest(context, project, request, input.failed_only)))
-        throw new ApiError('resource_temporary_unavailable');
+      const again = { failedOnly: input.failed_only, traceparent: call.headers.traceparent };
+      if (!(await rerunRequest(context, project, request, again))) throw new ApiError('resource_temporary_unavailable');
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),

@@ -21,7 +21,7 @@ interface Parts {
 }
 
 /** What is not as usual. */
-export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes'> {
+export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes' | 'tracer'> {
   settings?: Record<string, string>;
   checkMs?: number;
 }

@@ -2,9 +2,9 @@
 #
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself. So this small process
 # lives as long as the runner. It makes the namespaces of every run, and enters them to mount the run's directories. One
-# process is forked for each run (starter.pl); it waits for the mounts and then becomes bubblewrap. The mounts of a run
-# are visible in the run's namespaces only. They are gone when this process closes the namespaces and the run is over,
-# in every case. A build can never reach anything in here.
+# process is forked for each run (starter.pl); it waits for the mounts and then becomes bubblewrap. When the run is over,
+# another process (cleaner.pl) closes its namespaces. The mounts of a run are visible in the run's namespaces only, and are
+# gone with them, in every case. A build can never reach anything in here.
 #
 # Everything ends when standard input closes, that is at the latest with the runner.
 #
@@ -17,7 +17,8 @@
 #       sets, once, the parts that all sandboxes share. Read-only: the machine's directories PROGRAMS, ETC as "etc", and
 #       "dev". In their roots: DIRECTORIES, and LINKS (path and target in turns). OWN: the directories that every run
 #       has for itself, each with its mode and its place in the root, or an empty place. Lists have \x01 as separator.
-#   remove PATH...                 small trees only; "no" for larger ones
+#   remove PATH...                 small trees only; "no" for larger ones. These requests are answered in their order, but
+#                                  maybe after later requests of other kinds.
 # For a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
 #       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or
@@ -40,12 +41,11 @@
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{mounts.pl}r );
-require( __FILE__ =~ s{[^/]*$}{starter.pl}r );
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
 our ( $machine, $call, $run_directory, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
-my ( $EPERM, $ENOENT, $ESRCH ) = ( 1, 2, 3 );
+my ( $EPERM, $ESRCH ) = ( 1, 3 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
 my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
 my $PR_SET_CHILD_SUBREAPER = 36;
@@ -56,8 +56,8 @@ my ( %runs, %names );
 # The namespaces in which this process is: those of a run, or "-" for its own.
 my ( $inside, $own_mounts, $own_network ) = ('-');
 
-# The file that lists the children of this process, and the process that forks for it.
-my ( $children, $starter );
+# The file that lists the children of this process; and those children that belong to no run, with their names.
+my ( $children, %beside );
 umask 022;
 
 # Answers to requests that came together are sent together: every message wakes the runner.
@@ -168,12 +168,13 @@ sub let_go {
     $run->{over} = 1;
     return kill KILL => $run->{pid} if $run->{pid};    # the end of the process closes the run
     delete $runs{$name};
-    answer( $name, 'gone' );
+    send_answers();    # its end is told before
+    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net id_map)} ) or die "the cleaner: $!\n";
 }
 
 # A child that was not forked here belonged to a bubblewrap that died early. It would wait for that for ever.
 sub end_strangers {
-    kill KILL => grep { !$names{$_} && $_ != $starter } children();
+    kill KILL => grep { !$names{$_} && !$beside{$_} } children();
 }
 
 sub children {
@@ -185,7 +186,7 @@ sub children {
 
 sub reap {
     while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
-        die "the starter ended\n" if $pid == $starter;
+        die "the $beside{$pid} ended\n" if $beside{$pid};
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
         answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
@@ -202,12 +203,6 @@ my %for_run = (
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 
-sub remove {
-    my $budget = 64;
-    for my $path (@_) { remove_small( $path, \$budget ) or $! == $ENOENT or return 0 }
-    return 1;
-}
-
 # Returns an error message, or nothing.
 sub prepare {
     return "the system calls of $machine are not known here" if !$call;
@@ -220,7 +215,11 @@ sub prepare {
     chdir '/';
     open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
     open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
-    $starter = open_starter() or return "starter: $!";
+    for ( [ starter => \&open_starter ], [ cleaner => \&open_cleaner ] ) {
+        my ( $name, $open ) = @$_;
+        my $pid = $open->() or return "$name: $!";
+        $beside{$pid} = $name;
+    }
     return '';
 }
 
@@ -228,12 +227,12 @@ sub serve {
     my ( $name, $what, @fields ) = @_;
     return let_go($name) if $what eq 'close';
     if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
+    if ( $what eq 'remove' ) { ask_to_remove(@fields) or die "the cleaner: $!\n"; return }
     my $done =
-        $what eq 'remove' ? enter('-') && remove(@fields)
-      : $what eq 'base'   ? enter('-') && make_base(@fields)
-      : $what eq 'open'   ? open_run( $name, @fields )
-      : !is_open($name)   ? do { $! = $ESRCH; 0 }
-      :                     enter($name) && $for_run{$what}->(@fields);
+        $what eq 'base' ? enter('-') && make_base(@fields)
+      : $what eq 'open' ? open_run( $name, @fields )
+      : !is_open($name) ? do { $! = $ESRCH; 0 }
+      :                   enter($name) && $for_run{$what}->(@fields);
     answer( $name, $done ? "ok $done" : "no: $!" );
 }
 

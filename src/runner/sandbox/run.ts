@@ -4,7 +4,7 @@ import type { DiskWatch } from './disk.ts';
 import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
-import { progress, script, settleIn } from './steps.ts';
+import { progress, script, settleIn, tellSteps } from './steps.ts';
 import { places, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
@@ -51,7 +51,9 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ende
     lost = error instanceof Error ? error : new Error(String(error));
     force();
   });
+  const tell = tellSteps(job);
   process.onNews(() => {
+    tell(process.report());
     if (progress(process.report(), job.steps.length).last) force();
   });
   const status = await process.ended;
