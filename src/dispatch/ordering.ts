@@ -115,8 +115,8 @@ export function createOrdering(parts: OrderingParts): Ordering {
       return await db.transaction(async (trx) => {
         taken = undefined;
         if (!isWanted()) return undefined;
-        await holdRunner(db, trx, asking.runner);
-        return within(trx, { ...asking, onClaim });
+        const { isDraining } = await holdRunner(db, trx, asking.runner);
+        return isDraining && !asking.mayBeGiven ? undefined : within(trx, { ...asking, onClaim });
       });
     } catch (error) {
       // The same request, made again while the first was still being answered: what that one got is ordered once more.

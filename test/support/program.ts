@@ -10,8 +10,9 @@ const program = join(import.meta.dirname, '../../bin/headrace');
 
 /** Without what the tests' own surroundings may have set for a Headrace. */
 function environment(extra: Record<string, string>): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE') && name !== 'NODE_OPTIONS');
-  return { ...Object.fromEntries(own.filter(([name]) => name !== 'NODE_TEST_CONTEXT')), ...extra };
+  const foreign = new Set(['NODE_OPTIONS', 'NODE_TEST_CONTEXT', 'INVOCATION_ID', 'NOTIFY_SOCKET']);
+  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE') && !foreign.has(name));
+  return { ...Object.fromEntries(own), ...extra };
 }
 
 /** Runs a command of the program to its end. */
