@@ -51,11 +51,7 @@ export type WayToStop = 'leave' | 'drain' | 'break';
  * outlive that; a person who ends a server at the terminal wants nothing to be left. Some desktops hand the variables of
  * the service manager on to their terminals.
  */
-export function wayToStop(
-  { stop }: Config,
-  env: NodeJS.ProcessEnv = process.env,
-  isAtTerminal = isatty(0),
-): WayToStop {
+export function wayToStop({ stop }: Config, env: NodeJS.ProcessEnv = process.env, isAtTerminal = isatty(0)): WayToStop {
   const isService = (env.INVOCATION_ID ?? env.NOTIFY_SOCKET) !== undefined && !isAtTerminal;
   return stop ?? (isService ? 'leave' : 'break');
 }

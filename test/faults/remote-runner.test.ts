@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createProxy, request as ask } from 'node:https';
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { command } from '../support/command.ts';
+import { freePort } from '../support/ports.ts';
 import { startProgram, type Started } from '../support/program.ts';
 
 /** A server that runs nothing itself, and runners elsewhere that reach it over HTTPS alone. */
@@ -245,15 +246,6 @@ async function portOf(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return (server.address() as AddressInfo).port;
-}
-
-/** A server that comes back must be found where it was. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await portOf(server);
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 async function until(holds: () => boolean): Promise<void> {

@@ -31,15 +31,25 @@ export interface Serving {
   exited: Promise<unknown>;
 }
 
+export interface ServeOptions {
+  runner?: boolean;
+  port?: number;
+  /** Where it does not make one of its own. */
+  certificate?: string;
+  /** A command that runs it, such as one that enters a namespace. */
+  within?: string[];
+}
+
 /** Starts the program as a process of its own and waits until it listens. It does not outlive the tests of the block. */
 export async function serve(
   { afterwards }: Pick<TestDatabase, 'afterwards'>,
   folder: string,
   env: Record<string, string> = {},
-  { runner = false, port = 0 } = {},
+  { runner = false, port = 0, certificate, within = [] }: ServeOptions = {},
 ): Promise<Serving> {
   const args = ['serve', '--data-dir', folder, '--port', String(port), ...(runner ? [] : ['--no-runner'])];
-  const child = spawn(program, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+  const [first = program, ...words] = [...within, program, ...args];
+  const child = spawn(first, words, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
   afterwards(() => void child.kill('SIGKILL'));
   const exited = once(child, 'exit');
   let output = '';
@@ -53,7 +63,7 @@ export async function serve(
   child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
   child.once('exit', () => reject(new Error(`it ended: ${output}${errors}`)));
   const address = await promise;
-  const api = new Client(address, readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8'));
+  const api = new Client(address, certificate ?? readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8'));
   return { process: child, address, api, output, log: () => errors, exited };
 }
 
