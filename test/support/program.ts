@@ -80,8 +80,10 @@ export function startProgram(
   { afterwards }: Pick<TestDatabase, 'afterwards'>,
   args: string[],
   env: Record<string, string> = {},
+  within: string[] = [],
 ): Started {
-  const child = spawn(program, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+  const [first = program, ...words] = [...within, program, ...args];
+  const child = spawn(first, words, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
   afterwards(() => void child.kill('SIGKILL'));
   let said = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
