@@ -204,9 +204,9 @@ export async function startServer({
   );
   opened.defer(() => removing.stop());
 
-  /** Until the local runner has nothing to do. A database that is away says nothing about it. */
+  /** Whether the local runner has something to do; a database that is away says nothing about it. */
+  const isBusy = (): Promise<boolean> => dispatch.isBusy(localHolder(config)).catch(() => true);
   const untilIdle = async (signal: AbortSignal): Promise<void> => {
-    const isBusy = (): Promise<boolean> => dispatch.isBusy(localHolder(config)).catch(() => true);
     while (!signal.aborted && (await isBusy())) await pause(lookEvery, undefined, { signal }).catch(() => {});
   };
   const local = localVisits(store.db, localHolder(config));
@@ -227,7 +227,7 @@ export async function startServer({
     },
     async leaveLocalRunner() {
       await dispatch.quiet(localHolder(config));
-      state.leavesRunner = await dispatch.isBusy(localHolder(config)).catch(() => true);
+      state.leavesRunner = await isBusy();
       return state.leavesRunner;
     },
     localRunnerGone: () => {

@@ -233,7 +233,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       using _ = held.hold(runner.holder);
       const next = held.isQuiet(runner.holder) ? undefined : report.next;
       // Where an account may have so many under way and no more, who claims may have to wait, and then holds nothing.
-      if (next !== undefined && accountConcurrency === 0) return settleAndOrder(runner, report, next);
+      if (next !== undefined && accountConcurrency === 0) return await settleAndOrder(runner, report, next);
       const receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
       const isTaken = next !== undefined && 'taken' in receipt;
       const order = isTaken ? await ordering.now({ runner, name: next }) : undefined;

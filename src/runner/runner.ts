@@ -81,7 +81,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       claim = randomName();
       order = await performNext(order, claim);
       if (options.once) return;
-    } while (!signal.aborted && (order || !isDraining));
+    } while (!signal.aborted && (order || takesMore()));
   };
 
   /** An idle runner that is drained does not wait for a server that is away. */

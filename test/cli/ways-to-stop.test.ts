@@ -92,7 +92,7 @@ onEveryDatabase((database) => {
     await project.repository.commit({ message: 'Drain' });
     const request = await project.ask('main');
     await project.untilLogged(suite, /line 3\n/);
-    const { api, log } = installation.serving();
+    const { api } = installation.serving();
     const followed = new Listener(
       await api.open(`${project.path}/build_requests/${request.id_str}/firehose`, { as: installation.admin }),
     );
@@ -112,7 +112,7 @@ onEveryDatabase((database) => {
     const told = await followed.rest();
     assert.equal(logOf(told.filter(({ data }) => 'build_id_str' in data)), lines(60));
     assert.equal(statesOf(told.filter(({ data }) => !('build_id_str' in data))).at(-1), 'passed');
-    assert.equal(await exited(), 0, log());
+    assert.equal(await exited(), 0, installation.serving().log());
     assert.deepEqual(commandsWith(installation.folder), []);
     await restart({});
   });

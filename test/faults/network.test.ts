@@ -208,7 +208,7 @@ function startLoad(installation: Installation, project: Project, other: Project)
     while (!state.isOver) {
       const request = await ask(`${project.path}/build_requests`, { commit_ref: 'main' });
       if (request) asked.push(request);
-      await pause(500);
+      await pause(1500); // about as many as the runner does meanwhile
     }
   };
   const suites = async (): Promise<void> => {

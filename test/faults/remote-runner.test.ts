@@ -32,13 +32,17 @@ onEveryDatabase((database) => {
   /** Starts a runner on a machine of its own, as far as files go. */
   const runner = (
     token: string,
-    { url = installation.address(), more = [] as string[], settings = {} as Record<string, string> } = {},
+    {
+      url = installation.address(),
+      more = [],
+      settings = {},
+    }: { url?: string; more?: string[]; settings?: Record<string, string> } = {},
   ): Started => {
     const folder = temporaryFolder();
     database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
     const tokenFile = join(folder, 'token');
     writeFileSync(tokenFile, `${token}\n`);
-    const { HEADRACE_DATABASE_URL: _, ...env } = { ...installation.env, ...settings };
+    const { HEADRACE_DATABASE_URL: _, ...env }: Record<string, string> = { ...installation.env, ...settings };
     const place = ['--url', url, '--token-file', tokenFile, '--ca-file', certificate];
     return startProgram(database, ['runner', ...place, '--data-dir', join(folder, 'data'), ...more], env);
   };

@@ -151,7 +151,7 @@ async function follow(api: Client, { admin }: Installation, path: string): Promi
   let [last, state, log] = ['', '' as unknown, ''];
   for (;;) {
     try {
-      const headers = { ...(last === '' ? {} : { 'last-event-id': last }) };
+      const headers: Record<string, string> = last === '' ? {} : { 'last-event-id': last };
       const answer = await api.open(`${path}/firehose`, { as: admin, headers });
       if (answer.statusCode !== 200) {
         answer.resume();

@@ -44,17 +44,19 @@ export async function startBalancer(ports: readonly number[], ca: string): Promi
     }
     return undefined;
   };
+  const join = async (client: Socket): Promise<void> => {
+    const server = await reach(client);
+    if (!server) return;
+    client.once('close', () => server.destroy());
+    server.once('close', () => client.destroySoon());
+    client.pipe(server).pipe(client);
+    client.resume();
+  };
   const front = createServer({ pauseOnConnect: true }, (client) => {
     sockets.add(client);
     client.on('error', () => {});
     client.once('close', () => sockets.delete(client));
-    void reach(client).then((server) => {
-      if (!server) return;
-      client.once('close', () => server.destroy());
-      server.once('close', () => client.destroySoon());
-      client.pipe(server).pipe(client);
-      client.resume();
-    });
+    void join(client);
   });
   front.listen(0, '127.0.0.1');
   await once(front, 'listening');
