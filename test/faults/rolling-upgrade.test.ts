@@ -20,9 +20,10 @@ import { serve, startProgram, type Serving } from '../support/program.ts';
  * notices: no request fails, no build runs twice, no byte of a log is missing.
  */
 const rounds = 2;
-const clients = 3;
+/** More than the runner elsewhere does at a time: the local one has something to do too. */
+const clients = 4;
 const said = (lines: number): string => Array.from({ length: lines }, (_, line) => `line ${line}\n`).join('');
-const short = { command: 'i=0; while [ $i -lt 20 ]; do echo "line $i"; i=$((i+1)); sleep 0.1; done', says: said(20) };
+const short = { command: 'i=0; while [ $i -lt 30 ]; do echo "line $i"; i=$((i+1)); sleep 0.1; done', says: said(30) };
 
 describe('two servers that are upgraded one after the other', () => {
   const cleanUps: (() => void | Promise<void>)[] = [];
@@ -91,6 +92,16 @@ describe('two servers that are upgraded one after the other', () => {
     }
   };
 
+  interface Runner {
+    kind: string;
+    work: { kind: string }[];
+  }
+  /** Whether a build runs on the local runner. */
+  const isLocalBusy = async (): Promise<boolean> => {
+    const runners = (JSON.parse((await ask('/runners')).text) as { response: Runner[] }).response;
+    return runners.some(({ kind, work }) => kind === 'local' && work.some((one) => one.kind === 'run_suite'));
+  };
+
   test('nobody notices', async (t) => {
     await project.suite(t, 'short', short.command);
     const asked: Item[] = [];
@@ -116,6 +127,7 @@ describe('two servers that are upgraded one after the other', () => {
 
     await goesOn(clients);
     for (let round = 0; round < rounds; round += 1) {
+      while (!(await isLocalBusy())) await Promise.race([pause(20), failed]);
       assert.equal(await stopped(installation.serving()), 0, installation.serving().log());
       await goesOn(1);
       await installation.startServer();
