@@ -43,6 +43,10 @@ import packageJson from '../package.json' with { type: 'json' };
  * of the version before, and ignores fields that it does not know. test/dispatch/versions.test.ts has the messages of
  * older versions.
  *
+ * A runner that is to be drained gets no more orders. When it has none any more, its requests for the next one are
+ * answered with `end`: it ends, and when it comes again it is told so again. An older runner does not know the word, and
+ * goes on asking.
+ *
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
  *
@@ -267,6 +271,13 @@ export type Outcome =
 /** Why work was ended early. */
 export type CutReason = 'log_too_long' | 'disk_full';
 
+/** There is nothing more for this runner: it is to end. */
+export class DrainedError extends Error {
+  constructor() {
+    super('the runner was drained: it has nothing more to do');
+  }
+}
+
 export interface LogChunk {
   claim: string;
   offset: number;
@@ -307,7 +318,10 @@ export type ClaimSignal = 'cancel' | 'gone';
 
 /** The runner's side of the protocol. Every call may be repeated; the repetition changes nothing. */
 export interface Link {
-  /** The next order, under that claim; undefined when there was none while the server held the request. */
+  /**
+   * The next order, under that claim; undefined when there was none while the server held the request. Throws
+   * `DrainedError` when the runner is to end.
+   */
   next(claim: string, signal: AbortSignal): Promise<Order | undefined>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   /** Extends the claims; returns signals about some of them. */

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createAnswerCache, noAnswerCache } from './api/answer-cache.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
@@ -65,6 +66,12 @@ export interface RunningServer {
   localRunnerFails(trouble: string): void;
   /** The local runner was stopped, and no other is started. */
   localRunnerStopped(): Promise<void>;
+  /** The local runner gets no more work; resolves when it has done what it was given, or on the signal. */
+  retireLocalRunner(signal: AbortSignal): Promise<void>;
+  /** Nobody gets work here any more, and nothing is asked for; resolves as `retireLocalRunner`. */
+  drain(signal: AbortSignal): Promise<void>;
+  /** Whether the local runner is at work: then it is given no more, and goes on when this server is closed. */
+  leaveLocalRunner(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -87,6 +94,7 @@ export interface ServerParts {
 
 const hour = 60 * 60 * 1000;
 const removeEvery = 2000;
+const lookEvery = 200;
 /** The least number of open files for the database, the runner's socket and files under way. */
 const filesApart = 128;
 
@@ -113,8 +121,10 @@ export async function startServer({
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
+  const draining = { isDraining: () => state.isDraining };
+  const state = { isDraining: false, leavesRunner: false };
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy, baseUrl: config.base_url, answerCache }),
+    endpoints: endpointsOf(routes, { ...store, ...draining, isBehindProxy, baseUrl: config.base_url, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -130,18 +140,26 @@ export async function startServer({
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),
-    trouble: watchHealth({
-      disk: store.disk,
-      isAway: () => store.db.isAway(),
-      write: () => store.proveWritable(),
-      unseal: () => store.proveReadable(),
-      onChange: (reason) =>
-        reason === undefined ? log.info('service is healthy again') : log.error({ reason }, 'service is unhealthy'),
-    }),
+    trouble: orDraining(
+      state,
+      watchHealth({
+        disk: store.disk,
+        isAway: () => store.db.isAway(),
+        write: () => store.proveWritable(),
+        unseal: () => store.proveReadable(),
+        onChange: (reason) =>
+          reason === undefined ? log.info('service is healthy again') : log.error({ reason }, 'service is unhealthy'),
+      }),
+    ),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy, baseUrl: config.base_url });
+  const calls = innerCalls([...routes, ...pageRoutes], {
+    ...store,
+    ...draining,
+    isBehindProxy,
+    baseUrl: config.base_url,
+  });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const refusals = countRefusals({
     ...store,
@@ -162,9 +180,14 @@ export async function startServer({
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
+  // Only now does nobody extend the claims any more.
+  opened.defer(async () => {
+    if (state.leavesRunner) await dispatch.leave(localHolder(config));
+  });
   const socket = await openServerSocket(config, { dispatch, note }, log);
   opened.defer(() => socket.close());
   opened.defer(() => server.close());
+  opened.defer(() => dispatch.letGo());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const address = addressOf(config, server.server.address());
   const sender = await startSender({
@@ -194,6 +217,11 @@ export async function startServer({
   );
   opened.defer(() => removing.stop());
 
+  /** Whether the local runner has something to do; a database that is away says nothing about it. */
+  const isBusy = (): Promise<boolean> => dispatch.isBusy(localHolder(config)).catch(() => true);
+  const untilIdle = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted && (await isBusy())) await pause(lookEvery, undefined, { signal }).catch(() => {});
+  };
   const local = localVisits(store.db, localHolder(config));
   const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
@@ -201,6 +229,20 @@ export async function startServer({
     address,
     localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
     localRunnerStopped: () => local.stopped().catch(unnoted),
+    async retireLocalRunner(signal) {
+      await dispatch.quiet(localHolder(config));
+      await untilIdle(signal);
+    },
+    async drain(signal) {
+      state.isDraining = true;
+      await dispatch.quiet();
+      await untilIdle(signal);
+    },
+    async leaveLocalRunner() {
+      await dispatch.quiet(localHolder(config));
+      state.leavesRunner = await isBusy();
+      return state.leavesRunner;
+    },
     localRunnerGone: () => {
       local.starting().catch(unnoted);
       dispatch.gone(localHolder(config)).catch((error: unknown) => {
@@ -221,6 +263,14 @@ function countBuilds(db: Services['db'], metrics: Metrics): () => void {
     const tookMs = startedAt === null ? undefined : Number(endedAt - startedAt);
     db.afterCommit(trx, () => metrics.built(state, { waitedMs, tookMs }));
   });
+}
+
+/** A balancer that asks for the health sends requests elsewhere. */
+function orDraining(
+  state: { isDraining: boolean },
+  trouble: () => Promise<string | undefined>,
+): () => Promise<string | undefined> {
+  return async () => (state.isDraining ? 'the server is being stopped and takes no more work' : trouble());
 }
 
 /** Repeats work with a pause, one run at a time; stopping waits for the current run. */

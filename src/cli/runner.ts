@@ -8,17 +8,17 @@ import { startRunner, type Runner } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import type { Command } from './commands.ts';
 import { createLog } from './log.ts';
-import { runnerPlaces } from './local-runner.ts';
-import { stopSignal } from './stopping.ts';
+import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
+import { stopSignals } from './stopping.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
 
 export const runner: Command = {
-  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local]',
+  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local] [--started-as D]',
   about: 'Do the work of a server elsewhere; --once does one piece of it and ends',
   async run({ config, flags }) {
-    const stopping = stopSignal();
+    const { asked: stopping, again } = stopSignals();
     process.umask(forBuilds);
     const log = createLog(config.log_level);
     const isLocal = flags.local !== undefined;
@@ -64,10 +64,14 @@ export const runner: Command = {
       once: flags.once !== undefined,
     });
     const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
-    const ending = AbortSignal.any([stopping, lost.signal]);
-    ending.addEventListener('abort', stop);
-    if (ending.aborted) stop();
-    if (isLocal) notePid(places.folder, say);
+    // The server decides about its own runner.
+    const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
+    stopping.addEventListener('abort', onSignal);
+    if (stopping.aborted) onSignal();
+    again.addEventListener('abort', stop);
+    lost.signal.addEventListener('abort', stop);
+    if (lost.signal.aborted) stop();
+    if (isLocal) noteStart(places, flags.started_as ?? '', say);
     const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
     if (isLocal) endWhenForgotten(config, running, stop);
     try {
@@ -81,12 +85,13 @@ export const runner: Command = {
   },
 };
 
-/** For administrators of the machine; a full disk must not stop the runner. */
-function notePid(folder: string, log: (message: string) => void): void {
+/** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
+function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string, log: (message: string) => void): void {
   try {
     writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
+    writeFileSync(file, startedAs, { mode: 0o600 });
   } catch (error) {
-    log(`the file with the runner's process ID was not written: ${String(error)}`);
+    log(`the files about the runner's start were not written: ${String(error)}`);
   }
 }
 

@@ -42,7 +42,7 @@ export interface LogIntakeParts {
 }
 
 export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
-  /** A chunk cannot make a log longer than where the chunk ends, whatever a runner says its offset is. */
+  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner says. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
       await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');

@@ -116,8 +116,8 @@ export function createOrdering(parts: OrderingParts): Ordering {
       return await db.transaction(async (trx) => {
         taken = undefined;
         if (!isWanted()) return undefined;
-        await holdRunner(db, trx, asking.runner);
-        return within(trx, { ...asking, onClaim });
+        const { isDraining } = await holdRunner(db, trx, asking.runner);
+        return isDraining && !asking.mayBeGiven ? undefined : within(trx, { ...asking, onClaim });
       });
     } catch (error) {
       // The runner repeated its request while the first was being answered: it gets the same order again.

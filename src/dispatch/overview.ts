@@ -58,11 +58,15 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   const { oldest } = waiting as { oldest: bigint | null };
   return {
     runners,
-    whyNobody: runners.idle + runners.busy > 0 ? undefined : whyNobody(all),
+    whyNobody: all.some(takesWork) ? undefined : whyNobody(all),
     waiting: Number(waiting.count),
     oldestSeconds: oldest === null ? 0 : Math.max(0, (Date.now() - timeOfId(oldest)) / 1000),
     running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
   };
+}
+
+function takesWork({ state, isDraining }: RunnerNow): boolean {
+  return !isDraining && (state === 'idle' || state === 'busy');
 }
 
 function countOf(rows: readonly { kind: string; count: bigint }[], kind: string): number {

@@ -6,7 +6,7 @@ import { ApiError } from '../errors.ts';
 import { json } from '../http/bare-bodies.ts';
 import type { BareCall, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
 import { unreadable } from '../http/raw.ts';
-import { understandEachOther, unnamedVersion, version } from '../protocol.ts';
+import { DrainedError, understandEachOther, unnamedVersion, version } from '../protocol.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -48,6 +48,8 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
     async admit(head, reply) {
       const runner = await identify(head);
       reply.header('headrace-version', version);
+      // Its next request comes on a new connection, which a balancer leads to a server that has work for it.
+      if (dispatch.isQuiet() && head.raw.httpVersionMajor === 1) reply.header('connection', 'close');
       const theirs = String(head.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
       const isUnderstood = understandEachOther(version, theirs);
       await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs) });
@@ -60,9 +62,14 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         ? { status: 503, content: new ApiError('resource_temporary_unavailable').body }
         : undefined,
     routes: [
-      post('/runner/next', json(short), async ({ admitted, body, signal }) => ({
-        order: (await dispatch.next(admitted, readClaim(body), signal)) ?? null,
-      })),
+      post('/runner/next', json(short), async ({ admitted, body, signal }) => {
+        try {
+          return { order: (await dispatch.next(admitted, readClaim(body), signal)) ?? null };
+        } catch (error) {
+          if (error instanceof DrainedError) return { order: null, end: true };
+          throw error;
+        }
+      }),
       post('/runner/log', chunk(buffers), async ({ admitted, head: { headers }, body }) => {
         using held = body;
         const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };

@@ -37,6 +37,7 @@ export const routes = [
     path: '/projects/:project_id/check_connection',
     access: 'both',
     scope: 'projects',
+    makesWork: true,
     summary:
       'Look at the repository with the key of the project, and say in words what is wrong if that fails; answered within 15 s',
     answer,

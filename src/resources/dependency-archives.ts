@@ -62,6 +62,7 @@ export const routes = [
     path: '/dependencies/:dependency_id/archive',
     access: 'users',
     scope: 'dependencies',
+    makesWork: true,
     summary:
       'Upload the source of a dependency, which is compiled next: the body is a tar (plain, gzip, bzip2, xz or zstd) or zip archive, or a form with it',
     uploads: { types: Object.values(archiveTypes), field },
@@ -84,6 +85,7 @@ export const routes = [
     path: '/dependencies/:dependency_id/compile',
     access: 'users',
     scope: 'dependencies',
+    makesWork: true,
     summary: 'Compile again what was uploaded, as the dependency is described now',
     answer,
     load: loadDependency,

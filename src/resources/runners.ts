@@ -8,6 +8,7 @@ const answer = schema.record({
   name: schema.string,
   kind: { type: 'string', enum: ['local', 'remote'] },
   state: { type: 'string', enum: ['idle', 'busy', 'away', 'failing'] },
+  draining: schema.boolean,
   trouble: schema.string,
   version: schema.string,
   last_seen_at: schema.nullable(schema.dateTime),
@@ -15,11 +16,12 @@ const answer = schema.record({
   work: schema.listOf(schema.record({ kind: schema.string, ...idTwin, account: schema.string })),
 });
 
-function view({ name, isLocal, state, trouble, version, seenAt, accounts, work }: RunnerNow): object {
+function view({ name, isLocal, isDraining, state, trouble, version, seenAt, accounts, work }: RunnerNow): object {
   return {
     name,
     kind: isLocal ? 'local' : 'remote',
     state,
+    draining: isDraining,
     trouble,
     version,
     last_seen_at: timestampOrNull(seenAt),

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { understandEachOther, version as ownVersion } from '../protocol.ts';
+import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
 import type { Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
@@ -52,7 +52,9 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
 
   return {
     async next(claim, signal) {
-      const { order } = (await postJson('/runner/next', { claim }, signal)) as { order: Order | null };
+      const answer = await postJson('/runner/next', { claim }, signal);
+      const { order, end } = answer as { order: Order | null; end?: boolean };
+      if (end) throw new DrainedError();
       return order ?? undefined;
     },
     async log({ claim, offset, bytes }, signal) {

@@ -36,6 +36,7 @@ interface RunnerRecord {
   name: string;
   kind: string;
   state: string;
+  draining: boolean;
   trouble: string;
   version: string;
   last_seen_at: string | null;
@@ -156,10 +157,13 @@ function runnersPart(runners: RunnerRecord[]): Html {
 }
 
 function runnerRow(runner: RunnerRecord): Html {
-  const { name, kind, state, trouble, version, last_seen_at: seen, accounts, work } = runner;
+  const { name, kind, state, draining, trouble, version, last_seen_at: seen, accounts, work } = runner;
   return html`<tr>
     <td>${name}<br /><span class="aside">${kind}</span></td>
-    <td>${stateBadge(state)} ${trouble !== '' && html`<p class="mistake">${trouble}</p>`}</td>
+    <td>
+      ${stateBadge(state)} ${draining && html`<p class="aside">is drained: takes no more work</p>`}
+      ${trouble !== '' && html`<p class="mistake">${trouble}</p>`}
+    </td>
     <td>
       ${
         work.length === 0

@@ -68,9 +68,17 @@ describe('admin runner', () => {
         'created_at',
         'last_seen_at',
         'accounts',
+        'draining',
         'revoked',
         'revoked_at',
       ]);
+      assert.match(await fails('drain', 'nobody'), /there is no runner nobody/);
+      assert.match(await fails('drain', 'free'), /revoked before/);
+      const isDraining = async (): Promise<unknown> => (await list()).find(({ name }) => name === 'bound')?.draining;
+      assert.deepEqual(await runner('drain', 'bound'), { name: 'bound', draining: true });
+      assert.equal(await isDraining(), true);
+      assert.deepEqual(await runner('drain', 'bound', '--off'), { name: 'bound', draining: false });
+      assert.equal(await isDraining(), false);
       const again = await runner('create', 'free');
       assert.deepEqual(await Promise.all([free, again].map(({ token }) => knock(token))), [401, 200]);
       assert.equal((await list()).filter(({ name }) => name === 'free').length, 1);

@@ -86,7 +86,7 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reasonOf(request), undefined);
     const [seen] = (await runners()).filter(({ name }) => name === far.name);
     assert.ok(seen);
-    assertFields(seen, 'name kind state trouble version last_seen_at accounts work');
+    assertFields(seen, 'name kind state draining trouble version last_seen_at accounts work');
     assertRecent(seen.last_seen_at);
     const { id } = (await alice.get(request)).record;
     const [work] = seen.work as Fields[];

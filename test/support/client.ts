@@ -26,9 +26,9 @@ export class Client {
   readonly #agent: https.Agent;
   readonly #address: URL;
 
-  constructor(address: string, certificate: string) {
+  constructor(address: string, certificate: string, { keepAlive = true } = {}) {
     this.#address = new URL(address);
-    this.#agent = new https.Agent({ ca: certificate, keepAlive: true, maxSockets: 64 });
+    this.#agent = new https.Agent({ ca: certificate, keepAlive, maxSockets: 64 });
   }
 
   get(path: string, asking: Asking = {}): Promise<Answer> {

@@ -53,7 +53,7 @@ export class Listener {
 }
 
 /** Reads server-sent events as the standard has it, as far as it is used here. */
-async function* eventsOf(answer: IncomingMessage): AsyncGenerator<Told> {
+export async function* eventsOf(answer: IncomingMessage): AsyncGenerator<Told> {
   answer.setEncoding('utf8');
   let text = '';
   for await (const chunk of answer) {

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, mkdtempSync, readdirSync } from 'node:fs';
+import { appendFileSync, chownSync, mkdtempSync, readdirSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,16 +29,42 @@ export interface Postgres {
 /** Faster settings that lose data in a power failure, which no test has. */
 export const hasty = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
 
-export async function startPostgres(settings: readonly string[] = []): Promise<Postgres> {
+/** Where it runs, if not here, and what it begins with, if not with nothing. */
+export interface PostgresPlace {
+  /** What a command begins with that runs there; others on its network may connect. */
+  within?: readonly string[];
+  /** The address of another one there, which it follows as its standby. */
+  standbyOf?: string;
+}
+
+export async function startPostgres(
+  settings: readonly string[] = [],
+  { within, standbyOf }: PostgresPlace = {},
+): Promise<Postgres> {
   const programs = postgresPrograms();
   const user = await serverUser();
   // The path of a socket must be short.
   const folder = mkdtempSync(join(tmpdir(), 'pg-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
-  const initdb = ['-D', data, '-U', 'tests', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
-  const { status, stderr } = await run(join(programs, 'initdb'), initdb, { ...user, cwd: folder });
-  if (status !== 0) throw new Error(`initdb failed: ${stderr.toString()}`);
+  const initdb = ['initdb', '-D', data, '-U', 'tests', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
+  const copy = ['pg_basebackup', '-D', data, '-U', 'tests', '-h', standbyOf ?? '', '-R', '-c', 'fast', '--no-sync'];
+  const command = (name: string, args: readonly string[]): [string, string[]] => {
+    const asUser = [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'];
+    const [first = '', ...words] = [
+      ...(within ? [...within, 'setpriv', ...asUser] : []),
+      join(programs, name),
+      ...args,
+    ];
+    return [first, words];
+  };
+  // Who enters a namespace is root, and becomes the other user there.
+  const owner = within ? {} : user;
+  const [maker = '', ...making] = standbyOf === undefined ? initdb : copy;
+  const { status, stderr } = await run(...command(maker, making), { ...owner, cwd: folder });
+  if (status !== 0) throw new Error(`${maker} failed: ${stderr.toString()}`);
+  const neighbours = 'host all all samenet trust\nhost replication all samenet trust\n';
+  if (within && standbyOf === undefined) appendFileSync(join(data, 'pg_hba.conf'), neighbours);
 
   // The shell cleans up after this process, however it ended: the shell's input closes then.
   const cleaning =
@@ -47,13 +73,17 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   const keeper = spawn('sh', ['-c', cleaning, 'sh', folder], { ...options, stdio: ['pipe', 'ignore', 'ignore'] });
   letGo(keeper);
 
-  const given = ['listen_addresses=', 'max_connections=400', ...settings].flatMap((setting) => ['-c', setting]);
+  const given = [`listen_addresses=${within ? '*' : ''}`, 'max_connections=400', ...settings].flatMap((setting) => [
+    '-c',
+    setting,
+  ]);
   let server: ChildProcess | undefined;
   const start = async (): Promise<void> => {
     // After the postmaster was killed, its processes may still be ending. Until then a new postmaster refuses to start.
     for (let tries = 1; !server; tries += 1) {
       const stdio = ['ignore' as const, 'ignore' as const, 'pipe' as const];
-      const child = spawn(join(programs, 'postgres'), ['-D', data, '-k', folder, ...given], { ...options, stdio });
+      const [first, words] = command('postgres', ['-D', data, '-k', folder, ...given]);
+      const child = spawn(first, words, { ...options, ...(within && { uid: 0, gid: 0 }), stdio });
       const said = await ready(child);
       if (said === undefined) server = child;
       else if (tries === 100 || !/is still in use|lock file/.test(said))
@@ -108,7 +138,7 @@ async function ready(server: ChildProcess): Promise<string | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
   server.stderr?.on('data', (chunk: Buffer) => {
     said = (said + chunk.toString()).slice(-10_000);
-    if (said.includes('ready to accept connections')) resolve(undefined);
+    if (/ready to accept (read-only )?connections/.test(said)) resolve(undefined);
   });
   server.once('exit', () => resolve(said));
   server.once('error', reject);

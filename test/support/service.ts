@@ -20,7 +20,7 @@ interface Parts {
   api: Client;
 }
 
-/** What is not as usual. */
+/** Options that differ from the usual ones. */
 export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes' | 'tracer'> {
   settings?: Record<string, string>;
   checkMs?: number;
