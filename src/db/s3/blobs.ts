@@ -5,7 +5,7 @@ import { UnavailableError } from '../unavailable.ts';
 import { collect, remove, sweepIncoming } from './collect.ts';
 import { NoSuchObjectError } from './failures.ts';
 import { openS3Link, type S3Link, type S3Options } from './link.ts';
-import { listBlobs } from './listing.ts';
+import { blobPages } from './listing.ts';
 import type { S3Place } from './place.ts';
 import { openBlob } from './read-object.ts';
 import { putObject, removeObject, storeContent, usualCopySize, usualPartSize } from './store-object.ts';
@@ -26,7 +26,9 @@ export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
     open: (digest) => link.measured('open', () => openBlob(link, digest)),
     collect: (age, referredTo) => collect(link, age, referredTo, { copySize, abandonedAfterMs }),
     remove: (digest, isWanted) => link.measured('remove', () => remove(link, digest, isWanted, copySize)),
-    list: () => listBlobs(link),
+    async *list() {
+      for await (const page of blobPages(link)) yield* page.map(({ digest, size }) => ({ digest, size }));
+    },
     async prove() {
       if (link.trouble() === undefined && performance.now() < wellUntil) return;
       await link.measured('prove', async () => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Blobs } from '../blobs.ts';
 import { NoSuchObjectError } from './failures.ts';
 import type { S3Link } from './link.ts';
-import { abortUploads, blobsAmong, pagesOf, type Listed } from './listing.ts';
+import { abortUploads, blobPages, pagesOf, type Listed } from './listing.ts';
 import { copyObject, removeObject, sizeOf } from './store-object.ts';
 
 /*
@@ -30,14 +30,12 @@ export async function collect(
 ): Promise<number> {
   const { prefix } = link.place;
   await sweepIncoming(link, abandonedAfterMs);
-  for (const group of '0123456789abcdef') {
-    for await (const page of pagesOf(link, `${prefix}${group}`)) {
-      const old = olderThan(link, blobsAmong(link, page), age);
-      if (old.length === 0) continue;
-      const wanted = await referredTo(old.map(({ digest }) => digest));
-      for (const { digest, size } of old)
-        if (!wanted.has(digest)) await whereThere(() => setAside(link, digest, { size, copySize }));
-    }
+  for await (const page of blobPages(link)) {
+    const old = olderThan(link, page, age);
+    if (old.length === 0) continue;
+    const wanted = await referredTo(old.map(({ digest }) => digest));
+    for (const { digest, size } of old)
+      if (!wanted.has(digest)) await whereThere(() => setAside(link, digest, { size, copySize }));
   }
   const removed = new Set<string>();
   for await (const page of pagesOf(link, `${prefix}removed/`)) {

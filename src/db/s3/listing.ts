@@ -28,21 +28,22 @@ export async function* pagesOf({ ask, client, place }: S3Link, begin: string): A
   } while (token !== undefined);
 }
 
-/** The blobs among a page of objects. Others may lie there too: the bucket need not be ours alone. */
-export function blobsAmong({ place, keys }: S3Link, page: Listed[]): (Listed & { digest: string })[] {
-  return page.flatMap((object) => {
-    const digest = object.key.slice(-64);
-    const isBlob = /^[0-9a-f]{64}$/.test(digest) && object.key === keys.of(digest);
-    return isBlob && object.key.startsWith(place.prefix) ? [{ ...object, digest }] : [];
-  });
+export interface ListedBlob extends Listed {
+  digest: string;
 }
 
-/** The blobs, in the order of their digests. */
-export async function* listBlobs(link: S3Link): AsyncGenerator<{ digest: string; size: number }> {
-  // The keys of blobs come before `incoming/` and `removed/`; of a bucket that has other things in it, only these are read.
-  for (const group of '0123456789abcdef') {
-    for await (const page of pagesOf(link, `${link.place.prefix}${group}`))
-      for (const { digest, size } of blobsAmong(link, page)) yield { digest, size };
+/**
+ * The blobs, in the order of their digests, a page at a time. Other things may lie there too: the bucket need not be ours
+ * alone.
+ */
+export async function* blobPages(link: S3Link): AsyncGenerator<ListedBlob[]> {
+  const { place, keys } = link;
+  for await (const page of pagesOf(link, place.prefix)) {
+    yield page.flatMap((object) => {
+      const digest = object.key.slice(-64);
+      return /^[0-9a-f]{64}$/.test(digest) && object.key === keys.of(digest) ? [{ ...object, digest }] : [];
+    });
+    if ((page.at(-1)?.key ?? '') > `${place.prefix}g`) return; // no digest comes after that
   }
 }
 
