@@ -139,7 +139,8 @@ async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSig
 
 /** The runner gets only its own settings: the database's address, for example, holds a password. */
 function environmentOf(config: Config): NodeJS.ProcessEnv {
-  const plain = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE'));
+  // Nor does it need what opens S3: it is handed what it may read.
+  const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|AWS_)/.test(name));
   return {
     ...Object.fromEntries(plain),
     HEADRACE_LOG_LEVEL: config.log_level,

@@ -68,11 +68,14 @@ function pass(
   target: { hostname: string; port: string },
   fault: Exclude<Fault, string | { status: number }> | undefined,
 ): void {
-  const there = forward({ ...target, method: request.method, path: request.url, headers: request.headers });
+  // A connection of its own: one that is kept may have been closed by then, and that is none of the faults asked for.
+  const headers = { ...request.headers, connection: 'close' };
+  const there = forward({ ...target, agent: false, method: request.method, path: request.url, headers });
   const cut = (): void => void (there.destroy(), request.socket.destroy());
   there.on('error', cut);
   there.on('response', (answered) => {
-    response.writeHead(answered.statusCode ?? 500, answered.headers);
+    const { connection: _, ...others } = answered.headers;
+    response.writeHead(answered.statusCode ?? 500, others);
     const most = fault && 'cutAnswerAfter' in fault ? fault.cutAnswerAfter : Infinity;
     pipeline(answered, cutAfter(most, cut), response, () => {});
   });

@@ -12,6 +12,7 @@ eventlet.patcher.monkey_patch()
 
 import os
 import sys
+import time
 
 os.fsync = os.fdatasync = lambda file: None
 
@@ -37,6 +38,45 @@ folder = sys.argv[1]
 for name in ['etc', 'devices/d', 'cache', 'locks']:
     os.makedirs(os.path.join(folder, name))
 etc = os.path.join(folder, 'etc')
+
+
+class Cache:
+    """What memcached is to Swift, in this process alone, and for a moment: what is gone is noticed."""
+
+    seconds = 1
+
+    def __init__(self):
+        self.values = {}
+
+    def get(self, key, *args, **options):
+        value, until = self.values.get(key, (None, 0))
+        return value if time.time() < until else None
+
+    def set(self, key, value, *args, **options):
+        self.values[key] = (value, time.time() + self.seconds)
+
+    def delete(self, key, *args, **options):
+        self.values.pop(key, None)
+
+    def incr(self, key, delta=1, *args, **options):
+        self.set(key, (self.get(key) or 0) + delta)
+        return self.get(key)
+
+
+def make_cache(settings, **more):
+    cache = Cache()
+
+    def wrapped(app):
+        def serve(environment, start_response):
+            environment['swift.cache'] = cache
+            return app(environment, start_response)
+
+        return serve
+
+    return wrapped
+
+
+sys.modules['cache_of_tests'] = sys.modules['__main__']
 
 
 def listen(port=0):
@@ -90,8 +130,7 @@ use = egg:swift#gatekeeper
 [filter:listing_formats]
 use = egg:swift#listing_formats
 [filter:cache]
-use = egg:swift#memcache
-memcache_servers = 127.0.0.1:1
+paste.filter_factory = cache_of_tests:make_cache
 [filter:s3api]
 use = egg:swift#s3api
 location = test-1

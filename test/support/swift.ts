@@ -93,6 +93,7 @@ export async function startSwift(): Promise<Swift> {
     },
     async close() {
       client.destroy();
+      server.ref();
       const ended = once(server, 'exit');
       server.stdin.end();
       await ended;

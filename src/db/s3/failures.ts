@@ -37,7 +37,8 @@ export function translated(error: unknown, place: S3Place): Error {
   if (status === 507 || /QuotaExceeded|StorageFull/.test(name)) return new DiskFullError();
   const refusal = whyRefused(error, place);
   if (refusal !== undefined) return new UnavailableError(`S3 ${refusal}`, { needsOperator: true });
-  if (name === 'AbortError' || name === 'TimeoutError') return new UnavailableError('S3 does not answer in time');
+  // The SDK also calls connections that were reset by the second name; those have a code.
+  if (name === 'AbortError' || (name === 'TimeoutError' && code === '')) return new UnavailableError('S3 does not answer in time');
   const said = status === undefined ? code || name : `${status} ${name}`;
   return new UnavailableError(`S3 cannot be reached or is too busy (${said.slice(0, 80)})`);
 }
