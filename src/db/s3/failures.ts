@@ -38,7 +38,8 @@ export function translated(error: unknown, place: S3Place): Error {
   const refusal = whyRefused(error, place);
   if (refusal !== undefined) return new UnavailableError(`S3 ${refusal}`, { needsOperator: true });
   // The SDK also calls connections that were reset by the second name; those have a code.
-  if (name === 'AbortError' || (name === 'TimeoutError' && code === '')) return new UnavailableError('S3 does not answer in time');
+  if (name === 'AbortError' || (name === 'TimeoutError' && code === ''))
+    return new UnavailableError('S3 does not answer in time');
   const said = status === undefined ? code || name : `${status} ${name}`;
   return new UnavailableError(`S3 cannot be reached or is too busy (${said.slice(0, 80)})`);
 }

@@ -15,6 +15,8 @@ export interface S3Options {
   partSize?: number;
   /** A copy within S3 is made in parts of this size. */
   copySize?: number;
+  /** How long most things may take, all tries together. */
+  usualMs?: number;
   /** What is incoming is abandoned when it is older. */
   abandonedAfterMs?: number;
 }
@@ -38,9 +40,10 @@ export interface S3Link {
 const connectWithinMs = 3000;
 /** How long one request may take until it is answered: a part on its way over a slow network. */
 const answerWithinMs = 60_000;
-export const usualMs = 10_000;
+/** As long as a person waits for a page. */
+const mostMs = 10_000;
 
-export function openS3Link(place: S3Place, { onChange, observe }: S3Options): S3Link {
+export function openS3Link(place: S3Place, { onChange, observe, usualMs = mostMs }: S3Options): S3Link {
   const client = new S3Client({
     ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint }),
     ...(place.region === undefined ? {} : { region: place.region }),

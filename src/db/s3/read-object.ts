@@ -3,7 +3,7 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import type { Blob } from '../blobs.ts';
 import { UnavailableError } from '../unavailable.ts';
 import { NoSuchObjectError } from './failures.ts';
-import { usualMs, type S3Link } from './link.ts';
+import type { S3Link } from './link.ts';
 import { findAside } from './listing.ts';
 
 /** The end of a blob is read with the question for its size: a packed log has its table there, and most are no longer. */
@@ -64,7 +64,7 @@ export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
 async function readPart(link: S3Link, key: string, asked: Asked): Promise<Part> {
   for (let tried = 1; ; tried += 1) {
     try {
-      return await link.ask((signal) => readOnce(link, key, asked, signal), usualMs);
+      return await link.ask((signal) => readOnce(link, key, asked, signal));
     } catch (error) {
       if (tried === tries || !(error instanceof UnavailableError) || !error.message.includes(cutOff)) throw error;
     }
