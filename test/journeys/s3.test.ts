@@ -58,7 +58,11 @@ onEveryDatabase((database) => {
     assert.equal(compiled.marketplace_state, 'compiled', await dependencies.log(compiled));
 
     // The server dies in the middle of storing an archive: what it left is not taken for a blob.
-    const doomed = await dependencies.describe({ name: 'doomed', command, prefix: '/srv/doomed' });
+    const doomed = await dependencies.describe({
+      name: 'doomed',
+      command: 'make install PREFIX=/srv/doomed',
+      prefix: '/srv/doomed',
+    });
     let parts = 0;
     const reached = Promise.withResolvers<void>();
     proxy.when(({ url = '' }) => {
