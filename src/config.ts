@@ -114,6 +114,7 @@ export type BlobPlace =
       endpoint: string | undefined;
       region: string | undefined;
       pathStyle: boolean;
+      browsers: boolean;
     };
 
 /** No message has the address in it: somebody may have written a password there. */
@@ -136,8 +137,8 @@ export function readBlobPlace(text: string, label: string): BlobPlace {
   if (!parts.every((part) => /^[A-Za-z0-9!_.*'()-]+$/.test(part) && part !== '.' && part !== '..'))
     refuse("the prefix, after the bucket, may have letters, digits, / and !_.*'()- in it");
   for (const name of new Set(searchParams.keys())) {
-    if (!['endpoint', 'region', 'path_style'].includes(name))
-      refuse('it may say endpoint, region and path_style after the question mark, and nothing else');
+    if (!['endpoint', 'region', 'path_style', 'browsers'].includes(name))
+      refuse('it may say endpoint, region, path_style and browsers after the question mark, and nothing else');
     if (searchParams.getAll(name).length > 1) refuse(`it says ${name} more than once`);
   }
   if (hash !== '') refuse('it must not have a # in it');
@@ -147,9 +148,19 @@ export function readBlobPlace(text: string, label: string): BlobPlace {
   const region = searchParams.get('region') ?? (endpoint === undefined ? undefined : 'us-east-1');
   if (region !== undefined && !/^[A-Za-z0-9-]{1,64}$/.test(region))
     refuse('region must be a name such as eu-central-1');
-  const style = searchParams.get('path_style') ?? 'false';
-  if (style !== 'true' && style !== 'false') refuse('path_style must be true or false');
-  return { bucket, prefix: parts.map((part) => `${part}/`).join(''), endpoint, region, pathStyle: style === 'true' };
+  const flag = (name: string, fallback: boolean): boolean => {
+    const said = searchParams.get(name) ?? String(fallback);
+    if (said !== 'true' && said !== 'false') refuse(`${name} must be true or false`);
+    return said === 'true';
+  };
+  return {
+    bucket,
+    prefix: parts.map((part) => `${part}/`).join(''),
+    endpoint,
+    region,
+    pathStyle: flag('path_style', false),
+    browsers: flag('browsers', endpoint === undefined),
+  };
 }
 
 function isEndpoint(text: string): boolean {

@@ -46,9 +46,17 @@ export interface Blob extends AsyncDisposable {
   read(offset: number, length: number): Promise<Buffer>;
   /**
    * An address under which anybody can fetch this blob for some minutes, where the store has such. It is a secret: it goes
-   * only to who may read the blob, and into no log.
+   * only to who may read the blob, and into no log. For a download by a browser it is undefined where browsers cannot be
+   * sent to the store.
    */
-  address?(): Promise<string>;
+  address?(download?: Download): Promise<string | undefined>;
+}
+
+/** What a browser is told about a file. */
+export interface Download {
+  contentType: string;
+  contentEncoding: string;
+  fileName: string;
 }
 
 /** Blobs as files below a folder, as long as its disk has room. */

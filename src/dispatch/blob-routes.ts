@@ -27,9 +27,10 @@ export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
         const blob = digest === undefined ? undefined : await blobs.read(admitted, digest);
         if (!blob) throw new ApiError('not_found');
         const offset = Math.min(asked, blob.size);
-        if (blob.address && blob.size - offset > directFrom && head.headers[followsHeader] === 'yes') {
-          await using elsewhere = blob;
-          const location = (await elsewhere.address?.()) ?? '';
+        const isDirect = blob.size - offset > directFrom && head.headers[followsHeader] === 'yes';
+        const location = isDirect ? await blob.address?.() : undefined;
+        if (location !== undefined) {
+          await blob[Symbol.asyncDispose]();
           return { status: 307, headers: { location, 'cache-control': 'no-store' }, content: {} };
         }
         const content = Readable.from(frugally(piecesOf(blob, offset)), {

@@ -5,6 +5,8 @@ import { CreateMultipartUploadCommand, PutObjectCommand } from '@aws-sdk/client-
 import { WrongDigestError, type Blobs } from '../../src/db/blobs.ts';
 import { openS3Blobs } from '../../src/db/s3/blobs.ts';
 import type { S3Options } from '../../src/db/s3/link.ts';
+import { isUnavailable } from '../../src/db/unavailable.ts';
+import { startFaultyProxy } from '../support/faulty-proxy.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 
 const megabyte = 1024 * 1024;
@@ -211,6 +213,23 @@ describe('blobs in S3', () => {
     );
     assert.equal((await fetch(address, { method: 'DELETE' })).status, 403);
     await blobs.collect(-1000, nobody);
+  });
+
+  test('are unavailable before long when S3 says nothing', async () => {
+    const proxy = await startFaultyProxy(swift.endpoint);
+    const troubles: (string | undefined)[] = [];
+    const place = { bucket, prefix: '', endpoint: proxy.endpoint, region: swift.region, pathStyle: true };
+    const blobs = openS3Blobs(place, { usualMs: 500, onChange: (trouble) => void troubles.push(trouble) });
+    opened.push(blobs);
+    await blobs.prove();
+    proxy.when(() => 'hangs');
+    for (let tries = 0; tries < 2; tries += 1) await assert.rejects(blobs.open('0'.repeat(64)), isUnavailable);
+    assert.deepEqual(troubles, ['S3 does not answer in time'], 'told once');
+    await assert.rejects(blobs.prove(), isUnavailable);
+    proxy.when(() => undefined);
+    await blobs.prove();
+    assert.deepEqual(troubles, ['S3 does not answer in time', undefined]);
+    await proxy.close();
   });
 
   test('tell how long things took to who wants to know', async () => {

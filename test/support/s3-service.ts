@@ -24,7 +24,7 @@ export function describeInS3(
     const settings: Record<string, string> = { ...options.settings };
     const renew = async (): Promise<void> => {
       behind.bucket = await behind.swift.bucket();
-      const query = `endpoint=${behind.proxy.endpoint}&region=${behind.swift.region}&path_style=true`;
+      const query = `endpoint=${behind.proxy.endpoint}&region=${behind.swift.region}&path_style=true&browsers=true`;
       settings.blob_url = `s3://${behind.bucket}/ci?${query}`;
     };
     before(async () => {

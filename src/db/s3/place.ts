@@ -8,6 +8,8 @@ export interface S3Place {
   region?: string | undefined;
   /** The bucket stands in the path of an address, not in the name of its host. */
   pathStyle: boolean;
+  /** Whether browsers reach it too. */
+  browsers?: boolean;
 }
 
 /** The objects of a place: `aa/DIGEST` as in the folder, and two kinds that come and go. */

@@ -52,8 +52,15 @@ export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
         return part.bytes;
       });
     },
-    async address() {
-      const get = new GetObjectCommand({ Bucket: link.place.bucket, Key: key });
+    async address(download) {
+      const { bucket, browsers } = link.place;
+      if (download && !browsers) return undefined;
+      const told = download && {
+        ResponseContentType: download.contentType,
+        ResponseContentEncoding: download.contentEncoding,
+        ResponseContentDisposition: `attachment; filename="${download.fileName}"`,
+      };
+      const get = new GetObjectCommand({ Bucket: bucket, Key: key, ...told });
       return link.ask(() => getSignedUrl(link.client, get, { expiresIn: addressSeconds }));
     },
     async [Symbol.asyncDispose]() {},
