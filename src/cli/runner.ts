@@ -31,6 +31,7 @@ export const runner: Command = {
     const lock = await holdFolder(folder);
     if (!lock) throw new Error(`another runner uses ${folder}`);
     const { concurrency } = config;
+    const lost = new AbortController();
     const services = await openRunnerServices({
       folder,
       concurrency,
@@ -44,6 +45,10 @@ export const runner: Command = {
       checkoutBytes: config.checkout_size * 1024 * 1024,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
       diskReserveBytes: diskReserveBytes(config),
+      onLost: (error) => {
+        log.error(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+        lost.abort();
+      },
       log: say,
     });
     if (stopping.aborted) {
@@ -59,8 +64,9 @@ export const runner: Command = {
       once: flags.once !== undefined,
     });
     const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
-    stopping.addEventListener('abort', stop);
-    if (stopping.aborted) stop();
+    const ending = AbortSignal.any([stopping, lost.signal]);
+    ending.addEventListener('abort', stop);
+    if (ending.aborted) stop();
     if (isLocal) notePid(places.folder, say);
     const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
     if (isLocal) endWhenForgotten(config, running, stop);
@@ -71,7 +77,7 @@ export const runner: Command = {
       link.close();
       await lock.release();
     }
-    process.exit(0);
+    process.exit(lost.signal.aborted ? 1 : 0);
   },
 };
 

@@ -36,7 +36,14 @@ onEveryDatabase((database) => {
   test('a database that takes what is written is well, and one that is gone is not', async () => {
     const db = await database.open();
     const lease = await leaseNode(db, assert.ifError);
-    const parts = { disk: roomy, isAway: () => false, write: () => lease.renew(), unseal, proveBlobs, onChange: () => {} };
+    const parts = {
+      disk: roomy,
+      isAway: () => false,
+      write: () => lease.renew(),
+      unseal,
+      proveBlobs,
+      onChange: () => {},
+    };
     assert.equal(await watchHealth(parts)(), undefined);
     await lease.close();
     await db.transaction((trx) => trx.schema.dropTable('id_nodes').execute());

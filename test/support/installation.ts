@@ -32,6 +32,8 @@ export interface Installation {
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
+  /** Kills the processes by which the runner opens sandboxes. */
+  killMountHelpers(): Promise<void>;
   /** Stops it as an operator does; the runner goes too. */
   stop(): Promise<void>;
 }
@@ -115,6 +117,12 @@ export async function startInstallation(
     async killRunner() {
       // By its command line, so that also one is found that only starts.
       for (const pid of commandsWith(`runner\0--local\0--data-dir\0${folder}\0`)) process.kill(pid, 'SIGKILL');
+    },
+    async killMountHelpers() {
+      const [runner = 0] = commandsWith(`runner\0--local\0--data-dir\0${folder}\0`);
+      const helpers = commandsWith('/mount-helper.pl\0').filter((pid) => parentOf(pid) === runner);
+      assert.notDeepEqual(helpers, []);
+      for (const pid of helpers) process.kill(pid, 'SIGKILL');
     },
     async project(name = 'app') {
       const repository = await createRepository(join(host.folder, `${name}.git`));
@@ -236,4 +244,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       }
     },
   };
+}
+
+function parentOf(pid: number): number {
+  return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }

@@ -27,9 +27,9 @@ export interface S3Link {
   place: S3Place;
   keys: Keys;
   /** Does something within a time, all tries together. Errors of the SDK do not leave it. */
-  ask<T>(work: (signal: AbortSignal) => Promise<T>, withinMs?: number): Promise<T>;
+  ask: <T>(work: (signal: AbortSignal) => Promise<T>, withinMs?: number) => Promise<T>;
   /** The same, measured. */
-  measured<T>(operation: Operation, work: () => Promise<T>): Promise<T>;
+  measured: <T>(operation: Operation, work: () => Promise<T>) => Promise<T>;
   /** The time as S3 has it, in milliseconds since 1970; undefined before its first answer. */
   now(): number | undefined;
   /** Why S3 cannot be used, as far as the last answer says. */

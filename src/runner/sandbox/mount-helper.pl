@@ -1,10 +1,10 @@
 # Mounts what runs need and starts them, each in namespaces of its own.
 #
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself, so this small process
-# stays for as long as the runner. It makes the namespaces of every run and goes into them to mount there what the run
-# needs; the one process that is forked for a run (starter.pl) waits for that and becomes bubblewrap. What is mounted for a run is seen
-# in the run's namespaces alone and is gone, whatever happens, when this process lets go of them and the run is over.
-# Nothing in here is ever within reach of a build.
+# stays for as long as the runner. It makes the namespaces of every run and enters them to mount there what the run needs.
+# The one process that is forked for a run (starter.pl) waits for that and becomes bubblewrap. When the run is over, another
+# process (cleaner.pl) releases its namespaces. What is mounted for a run is visible in its namespaces alone, and is gone
+# with them, whatever happens. Nothing in here is ever within reach of a build.
 #
 # Everything ends when standard input closes, that is at the latest with the runner.
 #
@@ -17,7 +17,8 @@
 #       says, once, what all sandboxes have alike. To be read only: the machine's directories PROGRAMS, ETC as "etc", and
 #       "dev". In their roots: DIRECTORIES, and LINKS (path and target in turns). OWN: the directories that every run has for
 #       itself, each with its mode and the place in the root where it shows, or nothing. All have \x01 between them.
-#   remove PATH...                 small trees only; "no" when there is more than a little
+#   remove PATH...                 small trees only; "no" when there is more than a little. These are answered in their
+#                                  order, but later than what comes after them.
 # About a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
 #       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or "mount+net".
@@ -40,12 +41,11 @@
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{mounts.pl}r );
-require( __FILE__ =~ s{[^/]*$}{starter.pl}r );
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
 our ( $machine, $call, $run_directory, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
-my ( $EPERM, $ENOENT, $ESRCH ) = ( 1, 2, 3 );
+my ( $EPERM, $ESRCH ) = ( 1, 3 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
 my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
 my $PR_SET_CHILD_SUBREAPER = 36;
@@ -56,8 +56,8 @@ my ( %runs, %names );
 # In which namespaces this process is: those of a run, or "-" for its own.
 my ( $inside, $own_mounts, $own_network ) = ('-');
 
-# The file that lists the children of this process, and the one that forks for it.
-my ( $children, $starter );
+# The file that lists the children of this process, and those of them that belong to no run.
+my ( $children, %beside );
 umask 022;
 
 # Answers to requests that came together go together: every message wakes the runner.
@@ -168,12 +168,13 @@ sub let_go {
     $run->{over} = 1;
     return kill KILL => $run->{pid} if $run->{pid};    # its end lets go
     delete $runs{$name};
-    answer( $name, 'gone' );
+    send_answers();    # its end is told before
+    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net id_map)} ) or die "the cleaner: $!\n";
 }
 
 # Whom nobody here has forked was a child of a bubblewrap that died before its time. It would wait for that for ever.
 sub end_strangers {
-    kill KILL => grep { !$names{$_} && $_ != $starter } children();
+    kill KILL => grep { !$names{$_} && !$beside{$_} } children();
 }
 
 sub children {
@@ -185,7 +186,7 @@ sub children {
 
 sub reap {
     while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
-        die "the starter ended\n" if $pid == $starter;
+        die "the $beside{$pid} ended\n" if $beside{$pid};
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
         answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
@@ -202,12 +203,6 @@ my %for_run = (
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 
-sub remove {
-    my $budget = 64;
-    for my $path (@_) { remove_small( $path, \$budget ) or $! == $ENOENT or return 0 }
-    return 1;
-}
-
 # Answers what went wrong, if anything did.
 sub prepare {
     return "the system calls of $machine are not known here" if !$call;
@@ -220,7 +215,11 @@ sub prepare {
     chdir '/';
     open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
     open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
-    $starter = open_starter() or return "starter: $!";
+    for ( [ starter => \&open_starter ], [ cleaner => \&open_cleaner ] ) {
+        my ( $name, $open ) = @$_;
+        my $pid = $open->() or return "$name: $!";
+        $beside{$pid} = $name;
+    }
     return '';
 }
 
@@ -228,12 +227,12 @@ sub serve {
     my ( $name, $what, @fields ) = @_;
     return let_go($name) if $what eq 'close';
     if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
+    if ( $what eq 'remove' ) { ask_to_remove(@fields) or die "the cleaner: $!\n"; return }
     my $done =
-        $what eq 'remove' ? enter('-') && remove(@fields)
-      : $what eq 'base'   ? enter('-') && make_base(@fields)
-      : $what eq 'open'   ? open_run( $name, @fields )
-      : !is_open($name)   ? do { $! = $ESRCH; 0 }
-      :                     enter($name) && $for_run{$what}->(@fields);
+        $what eq 'base' ? enter('-') && make_base(@fields)
+      : $what eq 'open' ? open_run( $name, @fields )
+      : !is_open($name) ? do { $! = $ESRCH; 0 }
+      :                   enter($name) && $for_run{$what}->(@fields);
     answer( $name, $done ? "ok $done" : "no: $!" );
 }
 

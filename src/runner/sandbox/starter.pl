@@ -13,55 +13,34 @@ use strict;
 use warnings;
 
 our ( $call, $CLOSE_ON_EXEC );
-my ( $AF_UNIX, $SOCK_SEQPACKET, $SOL_SOCKET, $SCM_RIGHTS, $NO_SIGNAL ) = ( 1, 5, 1, 1, 0x4000 );
-my ( $CLONE_PARENT, $NEW_USERS, $CLOSE_RECEIVED_ON_EXEC ) = ( 0x8000, 0x10000000, 0x40000000 );
+my ( $CLONE_PARENT, $NEW_USERS ) = ( 0x8000, 0x10000000 );
 my ( $PR_SET_PDEATHSIG, $SIGKILL, $JOIN_SESSION_KEYRING, $ENOSYS ) = ( 1, 9, 1, 38 );
-my ( $longest, $out_of_the_way ) = ( 1 << 17, 200 );
-my ( $helper, $requests );
-
-# A message and what is received with it, as the kernel wants them: pointers to a piece of text and to a control message.
-sub message_of { my ( $piece, $control ) = @_; return pack 'Q Q P Q P Q Q', 0, 0, $$piece, 1, $$control, length $$control, 0 }
+my $out_of_the_way = 200;
+my ( $helper, $starter );
 
 # Answers its process id.
 sub open_starter {
     $helper = $$;
-    socketpair( $requests, my $other, $AF_UNIX, $SOCK_SEQPACKET, 0 ) && defined( my $pid = fork ) or return 0;
-    return $pid if $pid;
-    close $requests;
-    syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
-    leave(0) if getppid() != $helper;
-    # What the runner says and hears is the helper's.
-    open( STDIN, '<', '/dev/null' ) && open( STDOUT, '>', '/dev/null' ) && await_requests( fileno $other );
-    leave(1);
+    ( my $pid, $starter ) = open_process(
+        sub {
+            # What the runner hears is the helper's.
+            open( STDOUT, '>', '/dev/null' ) && await_requests(@_);
+        }
+    );
+    return $pid;
 }
 
 # Asks for a process; whoever reads the pipe that is handed on first hears its id, or nothing if there is none.
-sub ask_for_process {
-    my ( $descriptors, @fields ) = @_;
-    my $text    = join "\0", @fields;
-    my $control = pack 'Q l l l* x!8', 16 + 4 * @$descriptors, $SOL_SOCKET, $SCM_RIGHTS, @$descriptors;
-    my $piece   = pack 'P Q', $text, length $text;
-    my $message = message_of( \$piece, \$control );
-    return syscall( $call->{sendmsg}, fileno $requests, $message, $NO_SIGNAL ) == length $text;
-}
-
-# Ends this process alone: nothing is tidied up that belongs to the one that it was forked from.
-sub leave { my ($status) = @_; syscall( $call->{exit_group}, $status + 0 ) }
+sub ask_for_process { return send_message( $starter, @_ ) }
 
 sub await_requests {
     my ($from) = @_;
-    my ( $text, $control ) = ( "\0" x $longest, "\0" x 1024 );
-    my $piece       = pack 'P Q', $text, $longest;
+    my $next        = receiver($from);
     my @environment = map { "$_=$ENV{$_}" } keys %ENV;
     my $environment = pack 'p*', @environment, undef;
     my ( $command, $program, $arguments, @words ) = ('');
-    for ( ; ; ) {
-        my $message = message_of( \$piece, \$control );
-        my $length = syscall( $call->{recvmsg}, $from, $message, $CLOSE_RECEIVED_ON_EXEC );
-        return if $length <= 0;
-        my $received = ( unpack( 'Q', $control ) - 16 ) / 4;
-        my @descriptors = unpack "x16 l$received", $control;
-        my ( $uid, $gid, $own_users, $own_network, $groups, $numbers, $wanted ) = split /\0/, substr( $text, 0, $length ), 7;
+    while ( my ( $text, @descriptors ) = $next->() ) {
+        my ( $uid, $gid, $own_users, $own_network, $groups, $numbers, $wanted ) = split /\0/, $text, 7;
         if ( $wanted ne $command ) {    # it is nearly always the same
             @words     = split /\0/, $command = $wanted, -1;
             $arguments = pack 'p*', @words, undef;

@@ -9,6 +9,8 @@ export interface SandboxOptions {
   /** `off` runs everything as plain processes of the runner's own user, for machines without isolation. */
   isolation: 'required' | 'off';
   log: (message: string) => void;
+  /** No sandbox can be opened any more, for this reason. Runs that need one fail. */
+  onLost?: ((error: Error) => void) | undefined;
   /** `bare` has only what programs need to start; by default /etc has the files that builds and their tools read. */
   etc?: 'bare';
   /** Private ranges that `internet` may reach too, as CIDR. */
