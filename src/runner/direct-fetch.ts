@@ -63,7 +63,7 @@ async function* whileItComes(response: IncomingMessage, onTrouble: (why: string)
     for await (const piece of response) yield piece as Buffer;
   } catch (error) {
     onTrouble('it broke off in the middle');
-    throw new Error('the content broke off', { cause: codeOf(error) });
+    throw new Error('the content broke off', { cause: error });
   }
 }
 

@@ -211,7 +211,7 @@ export async function addressOfLog(db: Queries, blobs: Blobs, id: bigint): Promi
   if (digest === undefined) return undefined;
   await using blob = await blobs.open(digest);
   if (!blob.address || blob.size < worthAnAddress) return undefined;
-  return blob.address({ contentType: 'text/plain; charset=utf-8', contentEncoding: 'zstd', fileName: 'log.txt' });
+  return await blob.address({ contentType: 'text/plain; charset=utf-8', contentEncoding: 'zstd', fileName: 'log.txt' });
 }
 
 type Found = Pick<LogRow, 'size' | 'blob'> & { start: bigint | null; bytes: Uint8Array | null };

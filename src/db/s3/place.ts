@@ -22,13 +22,14 @@ export interface Keys {
 }
 
 export function keysOf({ prefix }: S3Place): Keys {
-  const checked = (digest: string): string => {
-    if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
-    return digest;
-  };
   return {
     of: (digest) => `${prefix}${checked(digest).slice(0, 2)}/${digest}`,
     incoming: (name) => `${prefix}incoming/${name}`,
     aside: (digest, name) => `${prefix}removed/${checked(digest)}/${name}`,
   };
+}
+
+function checked(digest: string): string {
+  if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
+  return digest;
 }
