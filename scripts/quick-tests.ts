@@ -15,6 +15,7 @@ const starting = [
   'test/support/program.ts',
   'test/support/small-disk.ts',
   'test/support/sshd.ts',
+  'test/support/swift.ts',
   'test/upkeep/support.ts',
   'test/deploy/support.ts',
   'test/runner/sandbox/seccomp-support.ts',

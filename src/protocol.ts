@@ -30,7 +30,10 @@ import packageJson from '../package.json' with { type: 'json' };
  *
  * Data that is too large for an order is a blob on the server, named by the SHA-256 of its bytes: source archives, and
  * the software compiled from them. A runner *reads* blobs from any offset on, so a broken transfer continues where it
- * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result.
+ * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result. Where
+ * the server keeps its blobs elsewhere, a runner that says that it follows (`headrace-follows: yes`) may be answered with
+ * 307 and an address that opens this blob for some minutes. It fetches the bytes there, without its token. Where it cannot
+ * get there, it asks the server again, without saying so.
  *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
  * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
@@ -60,6 +63,8 @@ import packageJson from '../package.json' with { type: 'json' };
  */
 
 export const version = packageJson.version;
+/** Sent with a read by runners that follow an answer to another address. */
+export const followsHeader = 'headrace-follows';
 /** A runner that does not send its version is older than the versions. */
 export const unnamedVersion = '0.1.0';
 

@@ -18,7 +18,7 @@ import { watchHealth } from './db/health.ts';
 import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
 import { observeBlobs } from './db/observed-blobs.ts';
-import { isUnavailable } from './db/unavailable.ts';
+import { isUnavailable, whereAvailable } from './db/unavailable.ts';
 import { createDispatch } from './dispatch/dispatch.ts';
 import { runnerRoutes, type RunnerRoutes } from './dispatch/runner-routes.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
@@ -147,6 +147,7 @@ export async function startServer({
         isAway: () => store.db.isAway(),
         write: () => store.proveWritable(),
         unseal: () => store.proveReadable(),
+        proveBlobs: () => store.blobs.prove(),
         onChange: (reason) =>
           reason === undefined ? log.info('service is healthy again') : log.error({ reason }, 'service is unhealthy'),
       }),
@@ -212,7 +213,7 @@ export async function startServer({
   opened.defer(() => clearInterval(sweep));
   const removing = repeatedly(
     removeEvery,
-    () => removeDoomedBlobs(store.db, store.blobs),
+    () => whereAvailable(async () => void (await removeDoomedBlobs(store.db, store.blobs))),
     (error) => log.error({ err: error }, 'removing blobs of deleted records failed'),
   );
   opened.defer(() => removing.stop());

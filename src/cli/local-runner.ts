@@ -181,7 +181,8 @@ function isAsStarted(config: Config, { startedAs: file }: RunnerPlaces): boolean
 }
 
 function environmentOf(config: Config): NodeJS.ProcessEnv {
-  const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_)/.test(name));
+  // Neither does it need what opens S3: it is handed what it may read.
+  const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_|AWS_)/.test(name));
   return { ...Object.fromEntries(plain), ...settingsOf(config) };
 }
 

@@ -24,13 +24,13 @@ export const runner: Command = {
     const isLocal = flags.local !== undefined;
     const places = runnerPlaces(config);
     const place: ServerPlace = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
-    const link = openLink(place);
+    const say = (message: string): void => log.warn(message);
+    const link = openLink(place, undefined, say);
     const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
     mkdirSync(folder, { recursive: true, mode: 0o711 });
     const lock = await holdFolder(folder);
     if (!lock) throw new Error(`another runner uses ${folder}`);
     const { concurrency } = config;
-    const say = (message: string): void => log.warn(message);
     const lost = new AbortController();
     const services = await openRunnerServices({
       folder,

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { openSpanExporter } from '../lifecycle/span-exporter.ts';
 import { version } from '../protocol.ts';
@@ -84,8 +85,10 @@ async function start(
   opened.defer(() => lock.release());
   await makeRoomToStart(config, (message) => log.warn(message));
   stopping.throwIfAborted();
-  const store = await openStore(config, (error) => log.error({ err: error }, 'database error'));
+  const note = (message: string): void => log.warn(message);
+  const store = await openStore(config, (error) => log.error({ err: error }, 'database error'), note);
   opened.defer(() => store.close());
+  await proveBlobs(store);
   stopping.throwIfAborted();
   const tracer = await openSpanExporter({
     env: process.env,
@@ -124,6 +127,19 @@ async function start(
     await server.localRunnerStopped();
   });
   return server;
+}
+
+/**
+ * A wrong address or wrong credentials are told before the start. A store that is merely away is no reason not to start:
+ * most of the service works without it, and it was noted.
+ */
+async function proveBlobs({ blobs }: Store): Promise<void> {
+  try {
+    await blobs.prove();
+  } catch (error) {
+    if (!isUnavailable(error)) throw error;
+    if (error.needsOperator) throw new Error(`blob_url: ${error.message}`, { cause: error });
+  }
 }
 
 /** Creates the first user of an empty installation. */

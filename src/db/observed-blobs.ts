@@ -14,17 +14,21 @@ export function observeBlobs(blobs: Blobs, observer: BlobObserver): Blobs {
     }
   };
   return {
-    put: (content) => timed('put', () => blobs.put(content)),
+    put: (content, expected) => timed('put', () => blobs.put(content, expected)),
     async open(digest) {
       const blob = await timed('open', () => blobs.open(digest));
+      const { address } = blob;
       return {
         size: blob.size,
         read: (offset, length) => timed('read', () => blob.read(offset, length)),
+        ...(address && { address: (download) => address.call(blob, download) }),
         [Symbol.asyncDispose]: () => blob[Symbol.asyncDispose](),
       };
     },
     collect: (age, referredTo) => blobs.collect(age, referredTo),
     remove: (digest, isWanted) => timed('remove', () => blobs.remove(digest, isWanted)),
+    list: () => blobs.list(),
+    prove: () => blobs.prove(),
     close: () => blobs.close(),
   };
 }

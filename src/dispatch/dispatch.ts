@@ -109,7 +109,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         queue.claimAny(db, trx, { holder: 'server', kind: packKind, seconds: packSeconds }),
       );
       if (!job) return;
-      await packLog(db, blobs, job.subject_id);
+      try {
+        await packLog(db, blobs, job.subject_id);
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        // The store of the blobs is away. With the next sweep it is tried again, by whichever server is first.
+        await db.transaction((trx) => queue.release(db, trx, job));
+        return;
+      }
       await db.transaction((trx) => queue.remove(db, trx, job));
     }
   };

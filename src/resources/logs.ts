@@ -8,7 +8,7 @@ import { wholeNumber } from '../http/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
-import { findLog, readLog } from '../streams/logs.ts';
+import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
 import { wholeCharacters } from '../streams/tail.ts';
 import { orNotFound } from './common.ts';
 import { linesAnswer, linesOf, linesQuery, matchesOf, searchAnswer, searchQuery } from './log-lines.ts';
@@ -146,8 +146,13 @@ async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: b
 export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
   const { size, complete } = (await findLog(call.db, id)) ?? noLog;
   const contentType = 'text/plain; charset=utf-8';
+  if (isDownload(call.headers)) {
+    const location = await addressOfLog(call.db, call.blobs, id);
+    const away = { status: 307, headers: { location: location ?? '', 'cache-control': 'no-store' } };
+    if (location !== undefined) return { contentType, ...away, body: nothing() };
+  }
   const headers = { 'accept-ranges': 'bytes', 'x-content-type-options': 'nosniff' };
-  const read = (from: bigint, to: bigint) => readLog(call.db, call.blobs, id, from, to);
+  const read = (from: bigint, to: bigint) => begun(readLog(call.db, call.blobs, id, from, to));
   const range = readRange(call.headers, size);
   if (range === 'unsatisfiable') {
     throw ApiError.ofHttp(416, 'invalid_format', 'range', { 'content-range': `bytes */${size}` });
@@ -156,7 +161,7 @@ export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint)
     const length = complete ? { 'content-length': String(size) } : {};
     // Ranges count uncompressed bytes.
     const isWorthPacking = size >= BigInt(worthPacking) && call.headers.range === undefined;
-    return { contentType, headers: { ...headers, ...length }, body: read(0n, size), isWorthPacking };
+    return { contentType, headers: { ...headers, ...length }, body: await read(0n, size), isWorthPacking };
   }
   const { from, to } = range;
   const part = {
@@ -164,5 +169,33 @@ export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint)
     'content-range': `bytes ${from}-${to - 1n}/${complete ? size : '*'}`,
     'content-length': String(to - from),
   };
-  return { contentType, status: 206, headers: { ...headers, ...part }, body: read(from, to) };
+  return { contentType, status: 206, headers: { ...headers, ...part }, body: await read(from, to) };
+}
+
+/** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */
+async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
+  const first = await pieces.next();
+  return (async function* all() {
+    try {
+      if (first.done !== true) yield first.value;
+      yield* pieces;
+    } finally {
+      await pieces.return(undefined);
+    }
+  })();
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {}
+
+/**
+ * A person saves the log with a browser that unpacks a packed one completely. Not every one does that goes by the name of
+ * the encoding, so it has to be one with which it was tried. What comes with credentials is no such download: a program
+ * might take them along to the other address.
+ */
+function isDownload(headers: Call['headers']): boolean {
+  const says = (name: string, text: string): boolean => String(headers[name] ?? '').includes(text);
+  const isPlain = headers['range'] === undefined && headers['authorization'] === undefined;
+  return (
+    isPlain && says('sec-fetch-mode', 'navigate') && says('sec-ch-ua', '"Chromium"') && says('accept-encoding', 'zstd')
+  );
 }

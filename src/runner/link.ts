@@ -9,7 +9,11 @@ import { failureOf, inWords, otherVersion } from './failures.ts';
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
 
 /** The runner's connection to the server. A call that fails throws, and may be repeated. */
-export function openLink(place: ServerPlace, version: string = ownVersion): Link & { close(): void } {
+export function openLink(
+  place: ServerPlace,
+  version: string = ownVersion,
+  note: (message: string) => void = () => {},
+): Link & { close(): void } {
   const isLocal = 'socket' in place;
   const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
   const send = isLocal ? httpRequest : httpsRequest;
@@ -82,7 +86,10 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
     },
-    ...blobCalls((method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } })),
+    ...blobCalls(
+      (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
+      note,
+    ),
     close: () => agent.destroy(),
   };
 }

@@ -3,6 +3,7 @@ import { admin } from '../../src/cli/admin.ts';
 import { appAdmin } from '../../src/cli/apps.ts';
 import { auditCommand } from '../../src/cli/audit.ts';
 import { backup } from '../../src/cli/backup.ts';
+import { blobsCommand } from '../../src/cli/blobs.ts';
 import { failureOf, runCommand } from '../../src/cli/commands.ts';
 import { rotateMasterKey } from '../../src/cli/master-key.ts';
 import { migrateCommand } from '../../src/cli/migrate.ts';
@@ -20,6 +21,7 @@ const commands = [
   migrateCommand,
   backup,
   restore,
+  blobsCommand,
 ];
 
 let last: Promise<unknown> = Promise.resolve();
