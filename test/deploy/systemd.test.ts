@@ -145,7 +145,7 @@ describe('the package on a Debian with systemd', large, () => {
     await machine.works('dpkg --remove headrace');
     const running =
       'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null | grep -E "headrace|bwrap|slirp4netns"; done | grep -v grep';
-    assert.equal((await machine.sh(`${running}`)).stdout.toString(), '');
+    assert.equal((await machine.sh(running)).stdout.toString(), '');
     await machine.works('test -e /var/lib/headrace/headrace.db && dpkg --purge headrace');
     const left = await machine.works('find / -xdev -name "*headrace*" -not -path "/proc/*" -not -path "/sys/*"');
     assert.equal(left, '');
