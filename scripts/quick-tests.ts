@@ -17,6 +17,7 @@ const starting = [
   'test/support/sshd.ts',
   'test/support/swift.ts',
   'test/upkeep/support.ts',
+  'test/deploy/support.ts',
   'test/runner/sandbox/seccomp-support.ts',
   'src/runner/sandbox/index.ts',
   'fuzz/targets.ts',

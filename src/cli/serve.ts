@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import { isUnavailable } from '../db/unavailable.ts';
@@ -23,7 +24,7 @@ const closingTime = 10_000;
 const undoTime = 5000;
 
 export const serve: Command = {
-  usage: 'serve [--host H] [--port P] [--no-runner]',
+  usage: 'serve [--host H] [--port P] [--no-runner] [--first-user-file F]',
   about: 'Run the service',
   async run({ config, flags }) {
     const stopping = stopSignals();
@@ -41,7 +42,14 @@ export const serve: Command = {
     });
     const opened = new AsyncDisposableStack();
     try {
-      server = await start({ config, log, way, hasRunner: flags.no_runner === undefined }, opened, asked);
+      const wanted = {
+        config,
+        log,
+        way,
+        hasRunner: flags.no_runner === undefined,
+        firstUserFile: flags.first_user_file,
+      };
+      server = await start(wanted, opened, asked);
       await untilAborted(asked);
       if (way === 'drain') {
         await server.drain(stopping.again);
@@ -69,11 +77,13 @@ interface Wanted {
   log: Logger;
   way: WayToStop;
   hasRunner: boolean;
+  /** Gets what the first user needs, instead of standard output, which a service manager writes to a log. */
+  firstUserFile: string | undefined;
 }
 
 /** Everything that is opened is put on the stack at once, so that it can be closed at any moment, the last first. */
 async function start(
-  { config, log, way, hasRunner }: Wanted,
+  { config, log, way, hasRunner, firstUserFile }: Wanted,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<RunningServer> {
@@ -100,7 +110,7 @@ async function start(
   stopping.throwIfAborted();
   // Only after the start: credentials of a failed start would never be shown.
   const first = await firstUser(store);
-  if (first) introduce(publicAddress(config.base_url, server.address), first);
+  if (first) introduce(publicAddress(config.base_url, server.address), first, firstUserFile);
   lock.noteAddress(server.address);
   console.log(`listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);
@@ -157,13 +167,24 @@ async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
   return credentials;
 }
 
-function introduce(address: string, { email, password, api_key: apiKey }: Credentials): void {
-  console.log(`
-Headrace is new here. Its first user, shown this once:
-
-  address   ${address.startsWith('unix:') ? address : `${address}/`}
+/** With a file, the password is never printed, not even when the file cannot be written: what is printed may be a log. */
+function introduce(address: string, credentials: Credentials, file: string | undefined): void {
+  const { email, password, api_key: apiKey } = credentials;
+  const facts = `  address   ${address.startsWith('unix:') ? address : `${address}/`}
   e-mail    ${email}
   password  ${password}
   API key   ${apiKey}
-`);
+`;
+  if (file === undefined) {
+    console.log(`\nHeadrace is new here. Its first user, shown this once:\n\n${facts}`);
+    return;
+  }
+  try {
+    writeFileSync(file, facts, { flag: 'wx', mode: 0o600 });
+    console.log(`Headrace is new here. What its first user needs is in ${file}`);
+  } catch (error) {
+    console.error(
+      `headrace: what the first user needs was not written (${String(error)}). Make it anew: admin user reset ${email}`,
+    );
+  }
 }
