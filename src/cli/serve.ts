@@ -42,14 +42,8 @@ export const serve: Command = {
     });
     const opened = new AsyncDisposableStack();
     try {
-      const wanted = {
-        config,
-        log,
-        way,
-        hasRunner: flags.no_runner === undefined,
-        firstUserFile: flags.first_user_file,
-      };
-      server = await start(wanted, opened, asked);
+      const wanted = { hasRunner: flags.no_runner === undefined, firstUserFile: flags.first_user_file };
+      server = await start({ config, log, way, ...wanted }, opened, asked);
       await untilAborted(asked);
       if (way === 'drain') {
         await server.drain(stopping.again);

@@ -16,18 +16,27 @@ describe('the image', large, () => {
   let git: GitHost;
   let container: Container;
   const flags = (): string[] => [
-    ...['--cap-drop=ALL', '--security-opt', 'no-new-privileges', '--read-only', '--security-opt', 'unmask=ALL'],
-    ...['--security-opt', `seccomp=${join(project, 'deploy/container/seccomp.json')}`],
-    ...['--device', `${folder}/tun:/dev/net/tun`, '--network=host', '--volume', `${tag}:/var/lib/headrace`],
-    ...['--volume', `${git.sshConfig}:${git.sshConfig}:ro`],
-    ...[
-      '--env',
-      'HEADRACE_PORT=0',
-      '--env',
-      'HEADRACE_HOST=127.0.0.1',
-      '--env',
-      `HEADRACE_SSH_CONFIG=${git.sshConfig}`,
-    ],
+    '--cap-drop=ALL',
+    '--security-opt',
+    'no-new-privileges',
+    '--read-only',
+    '--security-opt',
+    'unmask=ALL',
+    '--security-opt',
+    `seccomp=${join(project, 'deploy/container/seccomp.json')}`,
+    '--device',
+    `${folder}/tun:/dev/net/tun`,
+    '--network=host',
+    '--volume',
+    `${tag}:/var/lib/headrace`,
+    '--volume',
+    `${git.sshConfig}:${git.sshConfig}:ro`,
+    '--env',
+    'HEADRACE_PORT=0',
+    '--env',
+    'HEADRACE_HOST=127.0.0.1',
+    '--env',
+    `HEADRACE_SSH_CONFIG=${git.sshConfig}`,
   ];
   before(async () => {
     await done(join(project, 'scripts/make-image'), '--tag', tag, '--package', await makePackage(folder, '1.0.0'));
