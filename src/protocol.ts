@@ -43,6 +43,9 @@ import packageJson from '../package.json' with { type: 'json' };
  * of the version before, and ignores fields that it does not know. test/dispatch/versions.test.ts has the messages of
  * older versions.
  *
+ * A runner sends its tags with every message, in `headrace-tags`, with commas between them. It gets only work whose tags
+ * it has; without the header it has none.
+ *
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
  *

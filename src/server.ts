@@ -102,7 +102,13 @@ export async function startServer({
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy, baseUrl: config.base_url, answerCache }),
+    endpoints: endpointsOf(routes, {
+      ...store,
+      isBehindProxy,
+      baseUrl: config.base_url,
+      answerCache,
+      metricsToken: config.metrics_token,
+    }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -181,7 +187,7 @@ export async function startServer({
   );
   opened.defer(() => removing.stop());
 
-  const local = localVisits(store.db, localHolder(config));
+  const local = localVisits(store.db, localHolder(config), config.tags);
   const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
   return {

@@ -1,6 +1,7 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
+import { hasMetricsToken } from '../http/metrics-token.ts';
 import { originOf } from '../http/origin.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
@@ -21,16 +22,18 @@ export interface EndpointServices extends Services {
   baseUrl?: string | undefined;
   /** Cached admissions and answers. */
   answerCache: AnswerCache;
+  metricsToken?: string | undefined;
 }
 
 /** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, answerCache, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, answerCache, metricsToken, ...services }: EndpointServices,
 ): Endpoint[] {
   return routes.map((route) => ({
     ...route,
     admit(request: Incoming) {
+      if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
       if (route.concerns !== 'nobody')
         return answerCache.admitted(route, request, () => judge(route, services.db, request));
       return route.path.includes(':') ? admitAnybody(request) : anybody;

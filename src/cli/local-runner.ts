@@ -151,6 +151,7 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
     HEADRACE_CHECKOUT_SIZE: String(config.checkout_size),
     HEADRACE_DEPENDENCY_CACHE: String(config.dependency_cache),
     HEADRACE_CONCURRENCY: String(config.concurrency),
+    HEADRACE_TAGS: config.tags,
     ...(config.disk_reserve === undefined ? {} : { HEADRACE_DISK_RESERVE: String(config.disk_reserve) }),
     ...(config.ssh_config === undefined ? {} : { HEADRACE_SSH_CONFIG: config.ssh_config }),
   };

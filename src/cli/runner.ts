@@ -10,20 +10,23 @@ import type { Command } from './commands.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces } from './local-runner.ts';
 import { stopSignal } from './stopping.ts';
+import { withTags } from './tags.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
 
 export const runner: Command = {
-  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local]',
+  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--tag T...] [--once] [--local]',
   about: 'Do the work of a server elsewhere; --once does one piece of it and ends',
-  async run({ config, flags }) {
+  async run({ config: given, flags, lists }) {
+    const config = withTags(given, lists.tag);
     const stopping = stopSignal();
     process.umask(forBuilds);
     const log = createLog(config.log_level);
     const isLocal = flags.local !== undefined;
     const places = runnerPlaces(config);
-    const place: ServerPlace = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
+    const server = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
+    const place: ServerPlace = { ...server, tags: config.tags };
     const link = openLink(place);
     const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
     mkdirSync(folder, { recursive: true, mode: 0o711 });

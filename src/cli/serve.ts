@@ -13,6 +13,7 @@ import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
 import { stopSignal, untilAborted, type Stopped } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
+import { withTags } from './tags.ts';
 
 /** How long requests may still take after the server was asked to stop. */
 const drainTime = 10_000;
@@ -20,9 +21,10 @@ const drainTime = 10_000;
 const undoTime = 5000;
 
 export const serve: Command = {
-  usage: 'serve [--host H] [--port P] [--no-runner]',
+  usage: 'serve [--host H] [--port P] [--no-runner] [--tag T...]',
   about: 'Run the service',
-  async run({ config, flags }) {
+  async run({ config: given, flags, lists }) {
+    const config = withTags(given, lists.tag);
     const stopping = stopSignal();
     const log = createLog(config.log_level);
     stopping.addEventListener('abort', () => {

@@ -179,7 +179,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         await checkRunner(db.read, runner);
         if (!heard && !(await queue.isWaiting(db, ordering.serving(runner)))) continue;
         // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
-        const order = await line.look(String(runner.boundAs ?? 'any'), (onClaim) =>
+        const order = await line.look(`${runner.boundAs ?? 'any'} ${runner.tags ?? ''}`, (onClaim) =>
           ordering.now({ runner, name: claim, onClaim }, isWanted),
         );
         if (order) return order;

@@ -1,5 +1,6 @@
 import { ApiError } from '../errors.ts';
 import { longestListing } from '../lib/ref-listings.ts';
+import { readTags, tagsIn } from '../lib/tags.ts';
 import {
   mostLooks,
   mostProjects,
@@ -130,6 +131,12 @@ export function readClaimHeader(headers: Headers): string {
 
 export function readOffsetHeader(headers: Headers): number {
   return readOffset(headers['headrace-offset'], 'headrace-offset');
+}
+
+/** A runner that does not send tags has none. */
+export function readTagsHeader(headers: Headers): string {
+  const { 'headrace-tags': sent = '' } = headers;
+  return (typeof sent === 'string' ? readTags(tagsIn(sent)) : undefined) ?? refuse('headrace-tags');
 }
 
 const digits = matching(/^\d{1,15}$/);

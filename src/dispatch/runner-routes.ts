@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Visit } from '../auth/runner-visits.ts';
 import type { Runner } from '../auth/runners.ts';
 import { LeaseLapsedError } from '../db/node-lease.ts';
 import { isUnavailable } from '../db/unavailable.ts';
@@ -19,6 +20,7 @@ import {
   readProjects,
   readReport,
   readRoom,
+  readTagsHeader,
 } from './messages.ts';
 
 /** A chunk of log is at most this long. */
@@ -33,7 +35,7 @@ export interface RunnerRoutes {
   /** Answers who knocks, and throws for strangers. */
   identify: (head: Head) => Promise<Runner>;
   /** Somebody came; `trouble` says why they were turned away. */
-  note: (runner: Runner, visit: { version: string; trouble: string }) => Promise<void>;
+  note: (runner: Runner, visit: Visit) => Promise<void>;
 }
 
 /**
@@ -49,9 +51,10 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       reply.header('headrace-version', version);
       const theirs = String(head.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
       const isUnderstood = understandEachOther(version, theirs);
-      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs) });
+      const tags = readTagsHeader(head.headers);
+      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags });
       if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
-      return runner;
+      return { ...runner, tags };
     },
     // Not as callers of the API are told: to a runner, 4xx means that it need not come again.
     refuse: (error) =>

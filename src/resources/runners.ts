@@ -12,10 +12,11 @@ const answer = schema.record({
   version: schema.string,
   last_seen_at: schema.nullable(schema.dateTime),
   accounts: schema.listOf(schema.string),
+  tags: schema.listOf(schema.string),
   work: schema.listOf(schema.record({ kind: schema.string, ...idTwin, account: schema.string })),
 });
 
-function view({ name, isLocal, state, trouble, version, seenAt, accounts, work }: RunnerNow): object {
+function view({ name, isLocal, state, trouble, version, seenAt, accounts, tags, work }: RunnerNow): object {
   return {
     name,
     kind: isLocal ? 'local' : 'remote',
@@ -24,6 +25,7 @@ function view({ name, isLocal, state, trouble, version, seenAt, accounts, work }
     version,
     last_seen_at: timestampOrNull(seenAt),
     accounts,
+    tags,
     work: work.map(({ kind, subjectId, account }) => ({ kind, ...twin('id', subjectId), account })),
   };
 }

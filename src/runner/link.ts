@@ -6,7 +6,10 @@ import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
 /** The server's address: a Unix socket on this machine, or a URL with its token. */
-export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
+export type ServerPlace = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
+  /** The runner's tags, as one text. */
+  tags?: string;
+};
 
 /** The runner's connection to the server. A call that fails throws, and may be repeated. */
 export function openLink(place: ServerPlace, version: string = ownVersion): Link & { close(): void } {
@@ -16,6 +19,7 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
   const headers = {
     'headrace-version': version,
+    ...(place.tags ? { 'headrace-tags': place.tags } : {}),
     ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
   };
   const open = (options: RequestOptions): ClientRequest =>
