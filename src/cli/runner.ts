@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type ServerPlace } from '../runner/link.ts';
-import { startRunner, type Runner } from '../runner/runner.ts';
+import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
-import type { Command } from './commands.ts';
+import { readSeconds, UsageError, type Command } from './commands.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces } from './local-runner.ts';
+import { openScratch } from './scratch.ts';
 import { stopSignal } from './stopping.ts';
 import { withTags } from './tags.ts';
 
@@ -16,67 +17,88 @@ import { withTags } from './tags.ts';
 const forBuilds = 0o022;
 
 export const runner: Command = {
-  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--tag T...] [--once] [--local]',
-  about: 'Do the work of a server elsewhere; --once does one piece of it and ends',
+  usage:
+    'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--tag T...] [--once] [--idle SECONDS] [--scratch D] [--local]',
+  about:
+    'Do the work of a server elsewhere; --once does one piece of it and ends, or ends when none came for --idle seconds',
   async run({ config: given, flags, lists }) {
-    const config = withTags(given, lists.tag);
     const stopping = stopSignal();
     process.umask(forBuilds);
-    const log = createLog(config.log_level);
-    const isLocal = flags.local !== undefined;
-    const places = runnerPlaces(config);
-    const server = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
-    const place: ServerPlace = { ...server, tags: config.tags };
-    const link = openLink(place);
-    const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
-    mkdirSync(folder, { recursive: true, mode: 0o711 });
-    const lock = await holdFolder(folder);
-    if (!lock) throw new Error(`another runner uses ${folder}`);
-    const { concurrency } = config;
+    const once = onceOf(flags);
+    const log = createLog(given.log_level);
     const say = (message: string): void => log.warn(message);
-    const services = await openRunnerServices({
-      folder,
-      concurrency,
-      link,
-      sshConfig: config.ssh_config,
-      network: config.build_network,
-      buildAllow: config.build_allow,
-      buildPaths: config.build_paths,
-      dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
-      fetchTimeoutMs: config.fetch_timeout * 1000,
-      checkoutBytes: config.checkout_size * 1024 * 1024,
-      isolation: config.sandbox === 'off' ? 'off' : 'required',
-      diskReserveBytes: diskReserveBytes(config),
-      log: say,
-    });
-    if (stopping.aborted) {
-      await services.close();
-      process.exit(0);
-    }
-    const running = await startRunner({
-      link,
-      folder,
-      services,
-      concurrency,
-      log: say,
-      once: flags.once !== undefined,
-    });
-    const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
-    stopping.addEventListener('abort', stop);
-    if (stopping.aborted) stop();
-    if (isLocal) notePid(places.folder, say);
-    const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
-    if (isLocal) endWhenForgotten(config, running, stop);
+    const config = withTags(given, lists.tag);
+    const scratch = flags.scratch === undefined ? undefined : await openScratch(flags.scratch, say);
+    const own = scratch ? { ...config, data_dir: scratch.folder } : config;
     try {
-      await running.done;
+      await work({ config: own, flags, once, say, stopping });
     } finally {
-      alive?.close();
-      link.close();
-      await lock.release();
+      await scratch?.remove();
     }
     process.exit(0);
   },
 };
+
+interface Working {
+  config: Config;
+  flags: Record<string, string | undefined>;
+  once: RunnerOptions['once'];
+  say: (message: string) => void;
+  stopping: AbortSignal;
+}
+
+async function work({ config, flags, once, say, stopping }: Working): Promise<void> {
+  const isLocal = flags.local !== undefined;
+  const places = runnerPlaces(config);
+  const server = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
+  const link = openLink({ ...server, tags: config.tags });
+  const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  const lock = await holdFolder(folder);
+  if (!lock) throw new Error(`another runner uses ${folder}`);
+  // A runner that does one job needs room for one.
+  const concurrency = once ? 1 : config.concurrency;
+  const services = await openRunnerServices({
+    folder,
+    concurrency,
+    link,
+    sshConfig: config.ssh_config,
+    network: config.build_network,
+    buildAllow: config.build_allow,
+    buildPaths: config.build_paths,
+    dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
+    fetchTimeoutMs: config.fetch_timeout * 1000,
+    checkoutBytes: config.checkout_size * 1024 * 1024,
+    isolation: config.sandbox === 'off' ? 'off' : 'required',
+    diskReserveBytes: diskReserveBytes(config),
+    log: say,
+  });
+  if (stopping.aborted) {
+    await services.close();
+    return;
+  }
+  const running = await startRunner({ link, folder, services, concurrency, log: say, once });
+  const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
+  stopping.addEventListener('abort', stop);
+  if (stopping.aborted) stop();
+  if (isLocal) notePid(places.folder, say);
+  const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
+  if (isLocal) endWhenForgotten(config, running, stop);
+  try {
+    await running.done;
+  } finally {
+    alive?.close();
+    link.close();
+    await lock.release();
+  }
+}
+
+const usualIdleSeconds = 60;
+
+function onceOf({ once, idle }: Record<string, string | undefined>): RunnerOptions['once'] {
+  if (once === undefined && idle !== undefined) throw new UsageError('--idle is for a runner with --once');
+  return once === undefined ? undefined : { idleMs: readSeconds('--idle', idle ?? String(usualIdleSeconds)) * 1000 };
+}
 
 /** For administrators of the machine; a full disk must not stop the runner. */
 function notePid(folder: string, log: (message: string) => void): void {

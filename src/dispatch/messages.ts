@@ -2,6 +2,7 @@ import { ApiError } from '../errors.ts';
 import { longestListing } from '../lib/ref-listings.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
 import {
+  holdSeconds,
   mostLooks,
   mostProjects,
   type CommitReport,
@@ -84,6 +85,12 @@ const mostSeen = 1000;
 
 export function readClaim(body: unknown): string {
   return claim(group(body, 'generic').claim, 'claim');
+}
+
+/** For how long a request for an order may be held; a runner that does not say leaves it to the server. */
+export function readHold(body: unknown): number {
+  const { holdMs = holdSeconds * 1000 } = group(body, 'generic');
+  return Math.min(whole(Number.MAX_SAFE_INTEGER)(holdMs, 'holdMs'), holdSeconds * 1000);
 }
 
 export function readClaims(body: unknown): string[] {

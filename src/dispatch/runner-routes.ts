@@ -15,6 +15,7 @@ import {
   readClaim,
   readClaimHeader,
   readClaims,
+  readHold,
   readLooked,
   readOffsetHeader,
   readProjects,
@@ -63,8 +64,9 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         : undefined,
     routes: [
       post('/runner/next', json(short), async ({ admitted, body, signal }) => ({
-        order: (await dispatch.next(admitted, readClaim(body), signal)) ?? null,
+        order: (await dispatch.next(admitted, readClaim(body), signal, readHold(body))) ?? null,
       })),
+      post('/runner/demand', json(short), ({ admitted }) => dispatch.demand(admitted)),
       post('/runner/log', chunk(buffers), async ({ admitted, head: { headers }, body }) => {
         using held = body;
         const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };

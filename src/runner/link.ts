@@ -1,7 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
+import type { Demand, Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -11,8 +11,14 @@ export type ServerPlace = ({ socket: string } | { url: string; token: string; ca
   tags?: string;
 };
 
+export interface OpenLink extends Link {
+  /** How many runners such as this one are needed. */
+  demand(signal: AbortSignal): Promise<Demand>;
+  close(): void;
+}
+
 /** The runner's connection to the server. A call that fails throws, and may be repeated. */
-export function openLink(place: ServerPlace, version: string = ownVersion): Link & { close(): void } {
+export function openLink(place: ServerPlace, version: string = ownVersion): OpenLink {
   const isLocal = 'socket' in place;
   const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
   const send = isLocal ? httpRequest : httpsRequest;
@@ -55,9 +61,12 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
     post(path, 'application/json', JSON.stringify(body), {}, signal);
 
   return {
-    async next(claim, signal) {
-      const { order } = (await postJson('/runner/next', { claim }, signal)) as { order: Order | null };
+    async next(claim, signal, holdMs) {
+      const { order } = (await postJson('/runner/next', { claim, holdMs }, signal)) as { order: Order | null };
       return order ?? undefined;
+    },
+    async demand(signal) {
+      return (await postJson('/runner/demand', {}, signal)) as Demand;
     },
     async log({ claim, offset, bytes }, signal) {
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
