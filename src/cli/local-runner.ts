@@ -140,8 +140,12 @@ async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSig
 /** The runner gets only its own settings: the database's address, for example, holds a password. */
 function environmentOf(config: Config): NodeJS.ProcessEnv {
   const plain = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE'));
+  return { ...Object.fromEntries(plain), ...runnerEnvironment(config) };
+}
+
+/** The settings of runners, none of which is a secret, as environment variables. */
+export function runnerEnvironment(config: Config): Record<string, string> {
   return {
-    ...Object.fromEntries(plain),
     HEADRACE_LOG_LEVEL: config.log_level,
     HEADRACE_SANDBOX: config.sandbox,
     HEADRACE_BUILD_NETWORK: config.build_network,
