@@ -95,6 +95,7 @@ export async function startCluster(): Promise<Cluster> {
     startController,
     stopController: () => stop('controller'),
     async close() {
+      if (daemons.has('controller')) await say('scancel', '--user=root').catch(() => {});
       for (const name of [...daemons.keys()].reverse()) await stop(name);
       rmSync(folder, { recursive: true, force: true });
     },
