@@ -56,7 +56,6 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
     .where('claim', 'is not', null)
     .groupBy('kind')
     .execute();
-  const isThere = ({ state }: RunnerNow): boolean => state === 'idle' || state === 'busy';
   const present = all.filter(isThere).map(({ tags }) => tags.join(','));
   const isStuck = waiting.some(({ tags }) => !present.some((own) => hasTags(own, tags)));
   // Whose tags these are is for those alone who see the work: anybody may read this.
@@ -69,6 +68,10 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
     oldestSeconds: Math.max(0, ...ages),
     running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
   };
+}
+
+function isThere({ state }: RunnerNow): boolean {
+  return state === 'idle' || state === 'busy';
 }
 
 function countOf(rows: readonly { kind: string; count: bigint }[], kind: string): number {

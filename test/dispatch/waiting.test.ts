@@ -127,7 +127,7 @@ describeService('work that nobody can take', (service) => {
     const { ref } = await addCommit(service.store, own);
     const asked = (await owner.post(`/projects/${own.id}/build_requests`, { commit_ref: ref })).record;
     const { commit_id: commit } = (await owner.get(`/projects/${own.id}/build_requests/${asked.id}`)).record;
-    const [build] = (await owner.get(`/projects/${own.id}/commits/${commit}/builds`)).list;
+    const [build] = (await owner.get(`/projects/${own.id}/commits/${String(commit)}/builds`)).list;
     return {
       suite: `${suites}/${suite.id}`,
       build: `/projects/${own.id}/builds/${build?.id}`,
