@@ -42,6 +42,11 @@ const optionalWhole = (min: number, max: number): Setting<number | undefined> =>
 const choice = <const C extends string>(fallback: C, choices: readonly C[]): Setting<C> =>
   setting(fallback, `one of ${choices.join(', ')}`, (value) => choices.find((one) => one === value));
 
+const optionalChoice = <const C extends string>(choices: readonly C[]): Setting<C | undefined> => ({
+  ...choice<C>(choices[0] as C, choices),
+  fallback: undefined,
+});
+
 const megabyte = 1024 * 1024;
 
 /**
@@ -74,6 +79,7 @@ const settings = {
   tls_key: optionalText('the path of a private key in PEM form', existsSync),
   connections: whole(roomForConnections(), 16, 1_000_000),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
+  stop: optionalChoice(['leave', 'drain', 'break']),
   metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
   webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   sandbox: choice('on', ['on', 'off']),

@@ -49,6 +49,10 @@ import packageJson from '../package.json' with { type: 'json' };
  * A runner that does one job and ends waits for a while only, and says with *next* how long it still waits. What starts
  * such runners (`headrace scale`) asks for the *demand*, with the token and the tags that they have.
  *
+ * A runner that is to be drained gets no more orders. When it has none any more, its requests for the next one are
+ * answered with `end`: it ends, and when it comes again it is told so again. An older runner does not know the word, and
+ * goes on asking.
+ *
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
  *
@@ -82,9 +86,9 @@ export const mostProjects = 1000;
 
 /** For so long a look is the runner's that got it. */
 export const lookSeconds = 240;
-/** So long may a look take. */
+/** The longest time for one poll. */
 export const longestLookMs = 45_000;
-/** So many a runner has at a time: those that it is at, and those that it has not told of. */
+/** The most polls that a runner has at a time: those under way, and those not reported yet. */
 export const mostLooks = 256;
 
 export const workKinds = [
@@ -136,6 +140,8 @@ export interface SuiteOrder {
   prefixes: string[];
   /** The commands that run before the suite's command, in this order. */
   launches: { name: string; command: string }[];
+  /** Whether the report is to say when its steps began and ended. */
+  isTraced?: boolean;
 }
 
 /** Compiled software: a packed directory, and its prefix. */
@@ -271,6 +277,13 @@ export type Outcome =
 /** Why work was ended early. */
 export type CutReason = 'log_too_long' | 'disk_full';
 
+/** There is nothing more for this runner: it is to end. */
+export class DrainedError extends Error {
+  constructor() {
+    super('the runner was drained: it has nothing more to do');
+  }
+}
+
 export interface LogChunk {
   claim: string;
   offset: number;
@@ -283,10 +296,23 @@ export interface LogChunk {
  */
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
+/** A report tells of at most this many steps. */
+export const mostSteps = 1000;
+
+/** A part of the work, in milliseconds since the runner got the order: the clocks of both sides may be apart. */
+export interface StepReport {
+  /** `checkout`, `software`, `launch NAME` for the launch command of a dependency, or `command`. */
+  name: string;
+  from: number;
+  to: number;
+}
+
 export interface FinishReport {
   claim: string;
   outcome: Outcome;
   logSize: number;
+  /** When the parts of the work began and ended, where the order asks for it. */
+  steps?: StepReport[];
   /** The name of the claim for another order, if the runner takes one with the answer. */
   next?: string | undefined;
 }
@@ -308,7 +334,8 @@ export interface Demand {
 export interface Link {
   /**
    * The next order, under that claim; undefined when there was none while the server held the request. It holds it for
-   * `holdMs` at most; an older server does not know that, and may hold it longer.
+   * `holdMs` at most; an older server does not know that, and may hold it longer. Throws `DrainedError` when the runner
+   * is to end.
    */
   next(claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;

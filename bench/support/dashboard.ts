@@ -86,6 +86,7 @@ const byAPerson = {
   sender: '',
   fetch_ref: '',
   concurrency_group: '',
+  trace: '',
 };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {

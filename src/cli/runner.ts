@@ -8,9 +8,9 @@ import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.t
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { readSeconds, UsageError, type Command } from './commands.ts';
 import { createLog } from './log.ts';
-import { runnerPlaces } from './local-runner.ts';
+import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
 import { openScratch } from './scratch.ts';
-import { stopSignal } from './stopping.ts';
+import { stopSignals } from './stopping.ts';
 import { withTags } from './tags.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
@@ -18,11 +18,11 @@ const forBuilds = 0o022;
 
 export const runner: Command = {
   usage:
-    'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--tag T...] [--once] [--idle SECONDS] [--scratch D] [--local]',
+    'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--tag T...] [--once] [--idle SECONDS] [--scratch D] [--local] [--started-as D]',
   about:
     'Do the work of a server elsewhere; --once does one piece of it and ends, or ends when none came for --idle seconds',
   async run({ config: given, flags, lists }) {
-    const stopping = stopSignal();
+    const stopping = stopSignals();
     process.umask(forBuilds);
     const once = onceOf(flags);
     const log = createLog(given.log_level);
@@ -30,12 +30,13 @@ export const runner: Command = {
     const config = withTags(given, lists.tag);
     const scratch = flags.scratch === undefined ? undefined : await openScratch(flags.scratch, say);
     const own = scratch ? { ...config, data_dir: scratch.folder } : config;
+    const lost = new AbortController();
     try {
-      await work({ config: own, flags, once, say, stopping });
+      await work({ config: own, flags, once, say, stopping, lost });
     } finally {
       await scratch?.remove();
     }
-    process.exit(0);
+    process.exit(lost.signal.aborted ? 1 : 0);
   },
 };
 
@@ -44,10 +45,12 @@ interface Working {
   flags: Record<string, string | undefined>;
   once: RunnerOptions['once'];
   say: (message: string) => void;
-  stopping: AbortSignal;
+  stopping: ReturnType<typeof stopSignals>;
+  /** Aborted when the runner cannot work any more. */
+  lost: AbortController;
 }
 
-async function work({ config, flags, once, say, stopping }: Working): Promise<void> {
+async function work({ config, flags, once, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
   const isLocal = flags.local !== undefined;
   const places = runnerPlaces(config);
   const server = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
@@ -71,6 +74,10 @@ async function work({ config, flags, once, say, stopping }: Working): Promise<vo
     checkoutBytes: config.checkout_size * 1024 * 1024,
     isolation: config.sandbox === 'off' ? 'off' : 'required',
     diskReserveBytes: diskReserveBytes(config),
+    onLost: (error) => {
+      say(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+      lost.abort();
+    },
     log: say,
   });
   if (stopping.aborted) {
@@ -79,9 +86,14 @@ async function work({ config, flags, once, say, stopping }: Working): Promise<vo
   }
   const running = await startRunner({ link, folder, services, concurrency, log: say, once });
   const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
-  stopping.addEventListener('abort', stop);
-  if (stopping.aborted) stop();
-  if (isLocal) notePid(places.folder, say);
+  // The server decides about its own runner.
+  const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
+  stopping.addEventListener('abort', onSignal);
+  if (stopping.aborted) onSignal();
+  again.addEventListener('abort', stop);
+  lost.signal.addEventListener('abort', stop);
+  if (lost.signal.aborted) stop();
+  if (isLocal) noteStart(places, flags.started_as ?? '', say);
   const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
   if (isLocal) endWhenForgotten(config, running, stop);
   try {
@@ -100,12 +112,13 @@ function onceOf({ once, idle }: Record<string, string | undefined>): RunnerOptio
   return once === undefined ? undefined : { idleMs: readSeconds('--idle', idle ?? String(usualIdleSeconds)) * 1000 };
 }
 
-/** For administrators of the machine; a full disk must not stop the runner. */
-function notePid(folder: string, log: (message: string) => void): void {
+/** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
+function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string, log: (message: string) => void): void {
   try {
     writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
+    writeFileSync(file, startedAs, { mode: 0o600 });
   } catch (error) {
-    log(`the file with the runner's process ID was not written: ${String(error)}`);
+    log(`the files about the runner's start were not written: ${String(error)}`);
   }
 }
 

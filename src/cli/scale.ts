@@ -7,11 +7,11 @@ import type { Config } from '../config.ts';
 import { tryLockFolder } from '../lib/file-lock.ts';
 import { openLink, type OpenLink } from '../runner/link.ts';
 import { readSeconds, UsageError, type Command, type CommandCall } from './commands.ts';
-import { runnerEnvironment } from './local-runner.ts';
+import { settingsOf } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { Pace, plan } from './scale-plan.ts';
 import { jobScript, openSlurm, type Slurm } from './slurm.ts';
-import { stopSignal } from './stopping.ts';
+import { stopSignals } from './stopping.ts';
 import { withTags } from './tags.ts';
 
 /**
@@ -23,7 +23,7 @@ export const scaleSlurm: Command = {
     'scale slurm --url U --token-file F [--ca-file F] [--max N] [--partition P] [--idle SECONDS] [--tag T...] [--scratch D] [--output F] [--program F]',
   about: 'Keep as many runners in a Slurm cluster as the queue needs, and none when it is empty',
   async run(call) {
-    const stopping = stopSignal();
+    const stopping = stopSignals().asked;
     const wanted = readWanted(call);
     const log = createLog(call.config.log_level);
     const { token, link, slurm, max } = wanted;
@@ -147,7 +147,7 @@ function nameFor(token: string): string {
 
 /** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
 function environmentOf(config: Config): Record<string, string> {
-  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...runnerEnvironment(config) };
+  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...settingsOf(config) };
 }
 
 function wordsOf(error: unknown): string {

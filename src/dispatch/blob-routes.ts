@@ -10,7 +10,7 @@ import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
 
-/** Routes for what is too large for an order or an outcome. */
+/** Routes for data that is too large for an order or an outcome. */
 export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
   return [
     {

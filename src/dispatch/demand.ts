@@ -1,4 +1,4 @@
-import type { Runner } from '../auth/runners.ts';
+import { checkRunner, type Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { takeable, workByTags } from '../lifecycle/queue-depth.ts';
 import type { Demand } from '../protocol.ts';
@@ -9,6 +9,8 @@ export async function demandFor(db: Database, runner: Runner, mostRunning: numbe
   const { holder, tags = '' } = runner;
   // First what is under way: a job that is taken in between is counted nowhere, and not twice.
   const running = (await heldBy(db, holder)).length;
+  const { isDraining } = await checkRunner(db.read, runner);
+  if (isDraining) return { waiting: 0, running };
   const accounts = await accountsOf(db, runner);
   return { waiting: takeable(await workByTags(db.read), { tags, accounts, mostRunning }), running };
 }

@@ -50,6 +50,8 @@ export interface DispatchParts extends Services {
   logBytes: number;
   /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
   accountConcurrency: number;
+  /** Told how many bytes were added to a log. */
+  onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
 }
 
@@ -67,8 +69,18 @@ export interface Dispatch extends RunnerBlobs, Looks {
   key(runner: Runner, claim: string): Promise<string | undefined>;
   /** Of these projects, those that the runner has no more business with. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
-  /** Everything a holder had is lost, and known to be. */
+  /** Everything a holder had is lost, and known to be. The next one of this name gets work again. */
   gone(holder: string): Promise<void>;
+  /** Gives this holder no more work, or nobody any; resolves when what was given is in the store. */
+  quiet(holder?: string): Promise<void>;
+  /** Whether nobody gets work here any more. */
+  isQuiet(): boolean;
+  /** Whether a holder has claims. */
+  isBusy(holder: string): Promise<boolean>;
+  /** The server closes: requests that are held are answered at once. */
+  letGo(): void;
+  /** The holder goes on while no server answers it: its claims are kept for so long. */
+  leave(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -80,7 +92,7 @@ const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
-  const intake = logIntake(db, disk, logBytes);
+  const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
@@ -123,9 +135,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     try {
       [receipt, next] = await db.transaction(async (trx) => {
         claimed = undefined;
-        await holdRunner(db, trx, runner);
+        const { isDraining } = await holdRunner(db, trx, runner);
         const settled = await settling.settle(trx, runner, report);
-        return [settled, 'taken' in settled ? await ordering.within(trx, { runner, name, onClaim }) : undefined];
+        if (isDraining || !('taken' in settled)) return [settled, undefined];
+        return [settled, await ordering.within(trx, { runner, name, onClaim })];
       });
     } catch (error) {
       if ((!claimed && !isUniqueViolation(error)) || isUnavailable(error)) throw error;
@@ -135,6 +148,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
     const order = await ordering.goOn(next, { runner, name });
     return order ? { ...receipt, next: order } : receipt;
+  };
+
+  /** Whether a runner that gets no more work has none left. Repositories that it was to look at are free again. */
+  const endsNow = async ({ holder }: Runner): Promise<boolean> => {
+    if ((await queue.heldBy(db, holder)).length > 0) return false;
+    await db.transaction((trx) => freeLooksOf(trx, holder));
+    return true;
   };
 
   const hasBeenSetBack = watchForSetBack();
@@ -160,11 +180,17 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   return {
     ...runnerBlobs(db, blobs),
-    ...createLooks({ db, ids, vault, subscriptions, log }),
+    ...createLooks({ db, ids, vault, subscriptions, log, held }),
 
     demand: (runner) => demandFor(db, runner, accountConcurrency),
 
     async next(runner, claim, signal, holdMs = protocol.holdSeconds * 1000) {
+      if (held.isQuiet(runner.holder)) {
+        const wasGiven = (await queue.jobOf(db.read, claim)) !== undefined; // and the answer was lost
+        if (wasGiven) return ordering.now({ runner, name: claim, mayBeGiven: true });
+        await held.whileQuiet(signal);
+        return undefined;
+      }
       using watch = subscriptions.watchEarly(queue.queueTopic);
       using asking = held.hold(runner.holder);
       const deadline = performance.now() + holdMs;
@@ -180,7 +206,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         if (left <= 0 || signal.aborted || asking.isOver) return undefined;
         const heard = await watch.changed(Math.min(left, lookEvery), signal);
         if (signal.aborted) return undefined;
-        await checkRunner(db.read, runner);
+        const { isDraining } = await checkRunner(db.read, runner);
+        if (isDraining && (await endsNow(runner))) throw new protocol.DrainedError();
+        if (isDraining) continue;
         if (!heard && !(await queue.isWaiting(db, ordering.serving(runner)))) continue;
         // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
         const order = await line.look(`${runner.boundAs ?? 'any'} ${runner.tags ?? ''}`, (onClaim) =>
@@ -201,16 +229,17 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       for (;;) {
         const words = wordsOn(claims, await queue.heldBy(db, holder));
         const left = deadline - performance.now();
-        if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
+        if (Object.keys(words).length > 0 || left <= 0 || signal.aborted || held.closing.aborted) return words;
         await watch.changed(Math.min(left, lookEvery), signal);
         await checkRunner(db.read, runner);
       }
     },
 
     async finish(runner, report) {
-      const { next } = report;
+      using _ = held.hold(runner.holder);
+      const next = held.isQuiet(runner.holder) ? undefined : report.next;
       // Where an account may have so many under way and no more, who claims may have to wait, and then holds nothing.
-      if (next !== undefined && accountConcurrency === 0) return settleAndOrder(runner, report, next);
+      if (next !== undefined && accountConcurrency === 0) return await settleAndOrder(runner, report, next);
       const receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
       const isTaken = next !== undefined && 'taken' in receipt;
       const order = isTaken ? await ordering.now({ runner, name: next }) : undefined;
@@ -221,8 +250,15 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
 
+    quiet: (holder) => held.quiet(holder),
+    isQuiet: () => held.isQuiet(''),
+    isBusy: async (holder) => (await queue.heldBy(db, holder)).length > 0,
+    letGo: () => held.letGo(),
+    leave: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
+
     async gone(holder) {
       held.end(holder);
+      held.resume(holder);
       await db.transaction(async (trx) => {
         await queue.lapse(db, trx, holder);
         await freeLooksOf(trx, holder);

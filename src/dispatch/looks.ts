@@ -9,6 +9,7 @@ import { waitAfter } from '../lifecycle/poll-waits.ts';
 import { claimLooks, nextLookAt, type ClaimedLook } from '../lifecycle/poll-claims.ts';
 import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
 import { holdSeconds, lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol.ts';
+import type { HeldRequests } from './held-requests.ts';
 import { sourceOf } from './sources.ts';
 
 /** The server's half of looks at repositories that are polled. */
@@ -24,17 +25,20 @@ export interface LooksParts {
   vault: Vault;
   subscriptions: Subscriptions;
   log: FastifyBaseLogger;
+  held: Pick<HeldRequests, 'isQuiet' | 'closing'>;
 }
 
 /** A runner that is revoked is told so while it waits. */
 const checkEvery = 1000;
 
-export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts): Looks {
+export function createLooks({ db, ids, vault, subscriptions, log, held }: LooksParts): Looks {
   const take = (runner: Runner, room: number): Promise<ClaimedLook[]> => {
     const { holder, boundAs } = runner;
     return db.transaction(async (trx) => {
-      await holdRunner(db, trx, runner);
-      return claimLooks(db, trx, { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 });
+      const { isDraining } = await holdRunner(db, trx, runner);
+      return isDraining
+        ? []
+        : claimLooks(db, trx, { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 });
     });
   };
 
@@ -44,7 +48,7 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
       const againAfterMs = waitAfter(look.failures, look.poll_interval * 1000);
       return [{ claim: look.claim, source: sourceOf({ vault }, look), digest: look.digest, againAfterMs }];
     } catch (error) {
-      log.error({ err: error, project: String(look.id) }, 'a repository cannot be looked at');
+      log.error({ err: error, project: String(look.id) }, 'a repository cannot be polled');
       return [];
     }
   };
@@ -58,7 +62,8 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
       });
     } catch (error) {
       if (isUnavailable(error)) throw error; // it is told again
-      if (!(error instanceof LookLostError)) log.error({ err: error, project: projectId }, 'a look came to nothing');
+      if (!(error instanceof LookLostError))
+        log.error({ err: error, project: projectId }, 'recording the result of a poll failed');
     }
   };
 
@@ -69,9 +74,10 @@ export function createLooks({ db, ids, vault, subscriptions, log }: LooksParts):
       let next = await nextLookAt(db.read, runner.boundAs);
       for (;;) {
         const isDue = next !== undefined && next <= Date.now();
-        const taken = isDue ? await take(runner, room) : [];
+        const taken = isDue && !held.isQuiet(runner.holder) ? await take(runner, room) : [];
         const left = deadline - performance.now();
-        if (taken.length > 0 || left <= 0 || signal.aborted) return taken.flatMap((look) => orderOf(look));
+        if (taken.length > 0 || left <= 0 || signal.aborted || held.closing.aborted)
+          return taken.flatMap((look) => orderOf(look));
         // A look that is due and not given out waits for looks that are under way.
         const wait = isDue ? checkEvery : (next ?? Infinity) - Date.now();
         const heard = await watch.changed(Math.max(1, Math.min(wait, left, checkEvery)), signal);

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
 import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
 import type { Database } from '../db/open.ts';
@@ -5,13 +6,13 @@ import { timeOfId } from '../lib/ids.ts';
 import { hasTags } from '../lib/tags.ts';
 import { workKinds } from '../protocol.ts';
 
-/** How the work stands, for those who look after the service. */
+/** The state of the queue and the runners, for operators. */
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
   /** Why nobody takes any work, or some of it, in words for anybody; undefined when somebody does. */
   whyNobody: string | undefined;
   waiting: number;
-  /** How long the oldest piece of work has been in the queue without being taken. */
+  /** How long the oldest unclaimed job has waited. */
   oldestSeconds: number;
   running: Record<string, number>;
 }
@@ -19,7 +20,7 @@ export interface Overview {
 const lookEveryMs = 1000;
 const longestLookMs = 2000;
 
-/** However often it is asked, it looks once a second. Rejects when the database does not answer, soon. */
+/** Queries at most once a second, however often it is called. Rejects soon when the database does not answer. */
 export function watchOverview(db: Pick<Database, 'read' | 'clock'>): () => Promise<Overview> {
   let known: Overview | undefined;
   let looking: Promise<Overview> | undefined;
@@ -47,7 +48,7 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   for (const { state } of all) runners[state] += 1;
   const work = db.read.selectFrom('jobs').where('kind', 'in', workKinds);
   const waiting = await work
-    .select((of) => ['tags', of.fn.countAll<bigint>().as('count'), of.fn.min('id').as('oldest')])
+    .select((of) => ['tags', of.fn.countAll<bigint>().as('count'), of.fn.min(sql<bigint>`abs(id)`).as('oldest')])
     .where('claim', 'is', null)
     .groupBy('tags')
     .execute();
@@ -56,7 +57,7 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
     .where('claim', 'is not', null)
     .groupBy('kind')
     .execute();
-  const present = all.filter(isThere).map(({ tags }) => tags.join(','));
+  const present = all.filter(takesWork).map(({ tags }) => tags.join(','));
   const isStuck = waiting.some(({ tags }) => !present.some((own) => hasTags(own, tags)));
   // Whose tags these are is for those alone who see the work: anybody may read this.
   const stuck = isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;
@@ -70,8 +71,8 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   };
 }
 
-function isThere({ state }: RunnerNow): boolean {
-  return state === 'idle' || state === 'busy';
+function takesWork({ state, isDraining }: RunnerNow): boolean {
+  return !isDraining && (state === 'idle' || state === 'busy');
 }
 
 function countOf(rows: readonly { kind: string; count: bigint }[], kind: string): number {

@@ -22,7 +22,7 @@ function view({ id, name: called, description: about, command: line, tags: neede
   return { ...twin('id', id), name: called, description: about, command: line, tags: tagsIn(needed) };
 }
 
-/** The suite that a path names, if it is one of the project's. */
+/** The suite in the path, if it belongs to the project. */
 export async function loadSuite(call: SuiteInPath): Promise<{ suite: SuiteRow }> {
   const { db, project, params } = call;
   const query = db.selectFrom('suites').selectAll().where('id', '=', params.suite_id);
@@ -35,7 +35,7 @@ interface SuiteInPath {
   params: { suite_id: bigint };
 }
 
-/** What the audit log says of something in a suite. */
+/** The details of the audit log for a record in a suite. */
 export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
@@ -126,7 +126,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'users',
     scope: 'suites',
-    summary: 'Delete a suite; what it built stays',
+    summary: 'Delete a suite; its builds stay',
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },

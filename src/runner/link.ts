@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { understandEachOther, version as ownVersion } from '../protocol.ts';
+import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
 import type { Demand, Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
@@ -62,7 +62,9 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Open
 
   return {
     async next(claim, signal, holdMs) {
-      const { order } = (await postJson('/runner/next', { claim, holdMs }, signal)) as { order: Order | null };
+      const answer = await postJson('/runner/next', { claim, holdMs }, signal);
+      const { order, end } = answer as { order: Order | null; end?: boolean };
+      if (end) throw new DrainedError();
       return order ?? undefined;
     },
     async demand(signal) {

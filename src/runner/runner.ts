@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../lib/random-name.ts';
-import type { Link, Order, Outcome } from '../protocol.ts';
+import { DrainedError, type Link, type Order, type Outcome } from '../protocol.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
@@ -31,6 +31,8 @@ export interface Runner {
   isBusy(): boolean;
   /** When a server last answered, by the process's own clock. */
   heardAt(): number;
+  /** Takes no more work, and ends when its jobs are done. */
+  drain(): void;
   /** Takes no more work, gives up its jobs, and removes their files. */
   stop(): Promise<void>;
 }
@@ -64,6 +66,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
     untilAnswered(signal, async () => server.heard(await work()), server.away);
 
+  let isDraining = false;
+  const takesMore = (): boolean => !options.once && !isDraining;
+
   /** Returns the next order, if the server had one ready. */
   const performNext = async (order: Order, nextClaim: string): Promise<Order | undefined> => {
     const work = claims.hold(order.claim);
@@ -71,7 +76,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return undefined;
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
-      const wanted = { ...report, next: options.once ? undefined : nextClaim };
+      const wanted = { ...report, next: takesMore() ? nextClaim : undefined };
       const { next } = await untilAnswered(signal, async () => server.heard(await link.finish(wanted, signal)));
       return next;
     } catch (error) {
@@ -93,7 +98,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         const left = Math.max(0, Math.ceil(deadline - performance.now()));
         const asked = async (): Promise<Order | undefined> => server.heard(await link.next(claim, wanted, left));
         const order = await untilAnswered(wanted, asked, server.away);
-        if (order || left === 0) return order;
+        if (order || left === 0 || isDraining) return order;
       }
     } finally {
       clearTimeout(timer);
@@ -108,13 +113,28 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const executor = async (): Promise<void> => {
     let order: Order | undefined;
     let claim = randomName();
-    while (!signal.aborted) {
-      order ??= await ask(() => link.next(claim, signal));
+    // A request that is held when it is drained may still bring an order, which is this runner's then.
+    do {
+      order ??= await nextOrder(claim);
       if (!order) continue;
       claim = randomName();
       order = await performNext(order, claim);
-    }
+    } while (!signal.aborted && (order || takesMore()));
   };
+
+  /** An idle runner that is drained does not wait for a server that is away. */
+  const nextOrder = (claim: string): Promise<Order | undefined> =>
+    untilAnswered(
+      signal,
+      async () => server.heard(await link.next(claim, signal)),
+      (error) => {
+        if (isDraining) throw stopped;
+        server.away(error);
+      },
+    ).catch((error: unknown) => {
+      if (error instanceof DrainedError) ending.abort(stopped); // none of the executors has anything to do
+      throw error;
+    });
 
   const attending = claims
     .attend((held) => ask(() => link.extend(held, signal)), signal)
@@ -135,12 +155,13 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await looking;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
-    if (failure && failure.reason !== stopped) throw failure.reason;
+    if (failure && failure.reason !== stopped && !(failure.reason instanceof DrainedError)) throw failure.reason;
   })();
   return {
     done,
     isBusy,
     heardAt: () => server.heardAt,
+    drain: () => void (isDraining = true),
     async stop() {
       ending.abort(stopped);
       await done;

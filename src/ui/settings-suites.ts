@@ -33,7 +33,7 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
   })}`;
 }
 
-/** So many can be looked through without help. */
+/** With more suites than this, the list has a filter. */
 const fewSuites = 20;
 
 const list = settingsPage({

@@ -57,7 +57,7 @@ describe('jobs with tags', () => {
           .insertInto('users')
           .values({ id: 2n, email: 'two@example.org', ...user })
           .execute();
-        const runner = { name: 'r', token_hash: 'h', created_at: 0n };
+        const runner = { name: 'r', token_hash: 'h', created_at: 0n, draining: 0 };
         await trx
           .insertInto('runners')
           .values({ id: 7n, ...runner })
