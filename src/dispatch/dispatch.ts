@@ -10,7 +10,7 @@ import { watchForSetBack } from '../lib/set-back.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import * as protocol from '../protocol.ts';
-import type { Finished, FinishReport, LogChunk, Order, Receipt, ClaimSignal, WorkKind } from '../protocol.ts';
+import type { ClaimSignal, Demand, Finished, FinishReport, LogChunk, Order, Receipt, WorkKind } from '../protocol.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
@@ -18,6 +18,7 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { packLog } from '../streams/pack-log.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
+import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
@@ -59,7 +60,8 @@ export interface DispatchParts extends Services {
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
 export interface Dispatch extends RunnerBlobs, Looks {
-  next(runner: Runner, claim: string, signal: AbortSignal): Promise<Order | undefined>;
+  next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
+  demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
@@ -187,7 +189,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     ...runnerBlobs(db, blobs),
     ...createLooks({ db, ids, vault, subscriptions, log, held }),
 
-    async next(runner, claim, signal) {
+    demand: (runner) => demandFor(db, runner, accountConcurrency),
+
+    async next(runner, claim, signal, holdMs = protocol.holdSeconds * 1000) {
       if (held.isQuiet(runner.holder)) {
         const wasGiven = (await queue.jobOf(db.read, claim)) !== undefined; // and the answer was lost
         if (wasGiven) return ordering.now({ runner, name: claim, mayBeGiven: true });
@@ -196,7 +200,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
       using watch = subscriptions.watchEarly(queue.queueTopic);
       using asking = held.hold(runner.holder);
-      const deadline = performance.now() + protocol.holdSeconds * 1000;
+      const deadline = performance.now() + holdMs;
       const isWanted = (): boolean => !asking.isOver;
       // It may have been given already, to a request whose answer was lost.
       const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
@@ -214,7 +218,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         if (isDraining) continue;
         if (!heard && !(await queue.isWaiting(db, ordering.serving(runner)))) continue;
         // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
-        const order = await line.look(String(runner.boundAs ?? 'any'), (onClaim) =>
+        const order = await line.look(`${runner.boundAs ?? 'any'} ${runner.tags ?? ''}`, (onClaim) =>
           ordering.now({ runner, name: claim, onClaim }, isWanted),
         );
         if (order) return order;

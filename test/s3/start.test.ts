@@ -65,7 +65,7 @@ describe('a start with blobs in S3', () => {
     [
       'an unknown parameter',
       () => ({ ...swift.credentials, HEADRACE_BLOB_URL: urlOf(bucket, { more: '&secret=HIDDEN' }) }),
-      /blob_url: it may say endpoint, region and path_style/,
+      /blob_url: it may say endpoint, region, path_style and browsers/,
     ],
   ];
   for (const [what, environment, words] of refusals) {
