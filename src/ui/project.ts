@@ -76,7 +76,7 @@ async function requestsOf(db: Queries, commits: readonly { request_id: bigint | 
 }
 
 /** Requests without a commit: those that wait for one, and those whose fetch failed. */
-async function withoutCommit(db: Queries, projectId: bigint) {
+export async function withoutCommit(db: Queries, projectId: bigint) {
   return db
     .selectFrom('build_requests')
     .select(['id', 'commit_ref', 'build_state', 'created_at', 'pull_request'])

@@ -24,6 +24,7 @@ import { statusTargets } from './0022-status-targets.ts';
 import { tags } from './0023-tags.ts';
 import { drainedRunners } from './0024-drained-runners.ts';
 import { traces } from './0025-traces.ts';
+import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -52,4 +53,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0023-tags', apply: tags },
   { name: '0024-drained-runners', apply: drainedRunners },
   { name: '0025-traces', apply: traces },
+  { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
 ];
