@@ -83,6 +83,7 @@ export async function startInstallation(
   };
   database.afterwards(async () => {
     await stop();
+    await untilGone(folder);
     await host.close();
     await removeTree(folder);
   });
@@ -247,4 +248,14 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
 
 function parentOf(pid: number): number {
   return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+}
+
+/**
+ * Waits for what a server has told to end, and did not wait for itself: on a busy machine a runner that is just starting
+ * takes longer to end than a server waits.
+ */
+async function untilGone(folder: string): Promise<void> {
+  for (const deadline = performance.now() + 60_000; commandsWith(folder).length > 0; await pause(50)) {
+    assert.ok(performance.now() < deadline, `processes are left: ${commandsWith(folder).join(', ')}`);
+  }
 }
