@@ -110,14 +110,18 @@ function commitsOf(db: Queries, ids: bigint[]) {
     .execute();
 }
 
-/** Of a commit that was asked for several times, the newest request counts: it comes last. */
-function timesOf(db: Queries, commitIds: bigint[]) {
-  return db
+/**
+ * Of a commit that was asked for several times, the newest request counts: it comes last. Sorted here: to have them in
+ * order, PostgreSQL would read every build there is (db/postgres.ts).
+ */
+async function timesOf(db: Queries, commitIds: bigint[]) {
+  const rows = await db
     .selectFrom('builds')
-    .select('commit_id as about')
+    .select(['commit_id as about', 'build_request_id as request'])
     .select((of) => [of.fn.min('started_at').as('started_at'), of.fn.max('finished_at').as('finished_at')])
     .where('commit_id', 'in', commitIds)
     .groupBy(['commit_id', 'build_request_id'])
-    .orderBy('build_request_id')
     .execute();
+  rows.sort((a, b) => (a.request < b.request ? -1 : 1));
+  return rows.map(({ about, started_at, finished_at }) => ({ about, started_at, finished_at }));
 }

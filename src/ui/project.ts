@@ -73,7 +73,7 @@ async function requestsOf(db: Queries, commits: readonly { request_id: bigint | 
 }
 
 /** Requests that have no commit: those that are waiting for one, and those that found none. */
-async function withoutCommit(db: Queries, projectId: bigint) {
+export async function withoutCommit(db: Queries, projectId: bigint) {
   return db
     .selectFrom('build_requests')
     .select(['id', 'commit_ref', 'build_state', 'created_at', 'pull_request'])

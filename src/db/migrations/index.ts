@@ -21,6 +21,7 @@ import { triggeredRequests } from './0019-triggered-requests.ts';
 import { hooks } from './0020-hooks.ts';
 import { pollsAndSchedules } from './0021-polls-and-schedules.ts';
 import { statusTargets } from './0022-status-targets.ts';
+import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -46,4 +47,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0020-hooks', apply: hooks },
   { name: '0021-polls-and-schedules', apply: pollsAndSchedules },
   { name: '0022-status-targets', apply: statusTargets },
+  { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
 ];

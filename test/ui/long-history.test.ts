@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { sql } from 'kysely';
+import type { Queries, Transaction } from '../../src/db/open.ts';
+import type { UserRow } from '../../src/db/schema.ts';
+import { buildsOfCommits } from '../../src/ui/build-rows.ts';
+import { dashboardRows } from '../../src/ui/dashboard-rows.ts';
+import { withoutCommit } from '../../src/ui/project.ts';
+import { describeService } from '../support/service.ts';
+
+/*
+ * What a page costs is counted in rows that PostgreSQL had to look at, which is the same on every machine. SQLite does
+ * not count; the same is asked there.
+ */
+describeService('a page of a project with a long history', (service, database) => {
+  const commits = 3000;
+  let projectId: bigint;
+  let person: UserRow;
+  before(async () => {
+    const alice = await service.user();
+    projectId = (await alice.createProject()).id;
+    const { db } = service.store;
+    person = await db.read.selectFrom('users').selectAll().where('email', '=', alice.email).executeTakeFirstOrThrow();
+    await db.transaction((trx) => fill(trx, projectId, person.id, commits));
+    if (database.kind === 'postgres') await db.transaction((trx) => sql`analyze`.execute(trx));
+  });
+  /** How many rows the work looks at. */
+  const cost = async (work: (queries: Queries) => Promise<unknown>): Promise<number> =>
+    service.store.db.transaction(async (trx) => {
+      const before = await looks(trx, database.kind);
+      await work(trx);
+      return (await looks(trx, database.kind)) - before;
+    });
+
+  test('reads no more of it than it shows', async () => {
+    const newest = [BigInt(commits), BigInt(commits - 1)];
+    const found = await buildsOfCommits(service.store.db.read, newest);
+    assert.deepEqual(
+      newest.map((commit) => found.get(commit)?.map(({ id }) => id)),
+      newest.map((commit) => [commit]),
+    );
+    const [row] = await dashboardRows(service.store.db.read, person);
+    assert.deepEqual([row?.commit_id, row?.started_at, row?.finished_at], [newest[0], 1n, 2n]);
+    assert.deepEqual(await withoutCommit(service.store.db.read, projectId), []);
+    const costs = [
+      await cost((queries) => buildsOfCommits(queries, newest)),
+      await cost((queries) => dashboardRows(queries, person)),
+      await cost((queries) => withoutCommit(queries, projectId)),
+    ];
+    assert.ok(Math.max(...costs) < 200, `${costs.join(', ')} rows`);
+  });
+});
+
+/** One build of each commit; all numbers are the commit's. */
+async function fill(trx: Transaction, project: bigint, owner: bigint, many: number): Promise<void> {
+  const numbers = sql`(
+    with recursive counted (number) as (
+      select 1 union all select number + 1 from counted where number < ${sql.lit(many)}
+    ) select number from counted
+  ) as counted`;
+  await sql`
+    insert into commits (id, project_id, ref, version, build_state, message, scm_author_name, scm_author_email,
+      scm_authored_date, scm_committer_name, scm_committer_email, scm_committed_date, branches, tags, files, branch)
+    select number, ${project}, 'x' || number, 1, 'passed', 'x', '', '', '', '', '', '', '[]', '[]', '[]', 'main'
+    from ${numbers}`.execute(trx);
+  await sql`
+    insert into build_requests (id, project_id, commit_ref, commit_id, build_state, created_by, created_at, "fetch", branch)
+    select number, ${project}, 'main', number, 'passed', ${owner}, 1, 'done', 'main' from ${numbers}`.execute(trx);
+  await sql`
+    insert into builds (id, project_id, build_request_id, commit_id, suite_id, build_state, attempt, exit_status,
+      failure_reason, created_at, started_at, finished_at)
+    select number, ${project}, number, number, 1, 'passed', 1, 0, '', 1, 1, 2 from ${numbers}`.execute(trx);
+}
+
+async function looks(trx: Transaction, kind: 'sqlite' | 'postgres'): Promise<number> {
+  if (kind === 'sqlite') return 0;
+  const { rows } = await sql<{ looks: bigint }>`
+    select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint as looks
+    from pg_stat_xact_user_tables where relname in ('commits', 'build_requests', 'builds')
+  `.execute(trx);
+  return Number(rows[0]?.looks ?? 0n);
+}
