@@ -38,6 +38,7 @@ import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
 import { startScheduleClock } from './lifecycle/schedule-clock.ts';
+import { repeatedly } from './lib/repeatedly.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
@@ -70,6 +71,8 @@ export interface ServerParts {
   log: FastifyBaseLogger;
   /** The pause between two checks whether the listeners of streams are still authorized. */
   streamPauseMs?: number;
+  /** How long a runner's request for work is held, if it is not the usual time. */
+  idleHoldMs?: number;
   /** Time limits of connections that differ from the defaults. */
   connectionTimes?: Partial<ConnectionTimes>;
   /** Whether answers may be cached until the next commit. */
@@ -90,6 +93,7 @@ export async function startServer({
   store,
   log,
   streamPauseMs,
+  idleHoldMs,
   connectionTimes,
   webhooks = {},
   now = Date.now,
@@ -144,11 +148,14 @@ export async function startServer({
     unpacked: unpackLimitsOf(config),
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
+    idleHoldMs,
   });
-  const note = noteVisits(store.db);
+  const visits = noteVisits(store.db, () => dispatch.waiting());
+  const note: RunnerRoutes['note'] = (runner, visit) => visits.note(runner, visit);
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
+  opened.defer(() => visits.close());
   const socket = await openServerSocket(config, { dispatch, note }, log);
   opened.defer(() => socket.close());
   opened.defer(() => server.close());
@@ -195,22 +202,6 @@ export async function startServer({
       });
     },
     close: () => running.disposeAsync(),
-  };
-}
-
-/** Repeats work with a pause, one run at a time; stopping waits for the current run. */
-function repeatedly(everyMs: number, work: () => Promise<unknown>, onTrouble: (error: unknown) => void) {
-  let working: Promise<unknown> | undefined;
-  const timer = setInterval(() => {
-    working ??= work()
-      .catch(onTrouble)
-      .finally(() => (working = undefined));
-  }, everyMs);
-  return {
-    async stop(): Promise<void> {
-      clearInterval(timer);
-      await working;
-    },
   };
 }
 

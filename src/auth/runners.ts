@@ -132,7 +132,17 @@ export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<v
   if (!found) throw new ApiError('unauthorized');
 }
 
-/** The same, and keeps the token valid until the transaction is over. */
+const findValid = prepared<Record<string, never>, Pick<RunnerRow, 'token_hash'>>((db) =>
+  db.selectFrom('runners').select('token_hash').where('revoked_at', 'is', null),
+);
+
+/** Of the hashes of these tokens, those that became invalid. */
+export async function findRefused(db: Queries, hashes: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+  const valid = new Set((await findValid(db, {})).map(({ token_hash: hash }) => hash));
+  return hashes.difference(valid);
+}
+
+/** Refuses as `checkRunner` does, and keeps the token valid until the transaction is over. */
 export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: Runner): Promise<void> {
   if (tokenHash === undefined) return;
   const runners = trx.selectFrom('runners').select('id').where('token_hash', '=', tokenHash);

@@ -1,16 +1,27 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Services } from '../api/call.ts';
-import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
+import { holdRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
+import { repeatedly } from '../lib/repeatedly.ts';
 import { watchForSetBack } from '../lib/set-back.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import * as protocol from '../protocol.ts';
-import type { Finished, FinishReport, LogChunk, Order, Receipt, ClaimSignal, WorkKind } from '../protocol.ts';
+import type {
+  ClaimSignal,
+  Finished,
+  FinishReport,
+  LogChunk,
+  Order,
+  OrderOrLooks,
+  Receipt,
+  Wanted,
+  WorkKind,
+} from '../protocol.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
@@ -30,7 +41,7 @@ import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createSettling, packKind } from './settling.ts';
 import { keyOf } from './sources.ts';
-import { waitingLine } from './waiting-line.ts';
+import { waitingLines } from './waiting-line.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
   fetch_commit: fetchCommit,
@@ -50,14 +61,17 @@ export interface DispatchParts extends Services {
   /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
   accountConcurrency: number;
   log: FastifyBaseLogger;
+  /** How long a request for work is held, if it is not the usual time. */
+  idleHoldMs?: number | undefined;
 }
 
 /**
  * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Looks {
+export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   next(runner: Runner, claim: string, signal: AbortSignal): Promise<Order | undefined>;
+  nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
@@ -65,23 +79,31 @@ export interface Dispatch extends RunnerBlobs, Looks {
   key(runner: Runner, claim: string): Promise<string | undefined>;
   /** Of these projects, those that the runner has no more business with. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
+  /** The holders whose requests wait here, and who therefore are there. */
+  waiting(): Iterable<string>;
   /** Everything a holder had is lost, and known to be. */
   gone(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
 const sweepEvery = 2000;
-/** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
+/**
+ * Announcements can be lost, and those of another process may not arrive at all: so often the server looks for work and
+ * for revoked tokens by itself, once for all whose requests it holds.
+ */
 const lookEvery = 1000;
+/** Made once: an error of its own for each request would cost more than the rest of it. */
+const answered = new Error('the request is answered');
 /** Longer than it ever takes. */
 const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
+  const { idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake(db, disk, logBytes);
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
-  const held = heldRequests();
+  const held = heldRequests(db);
 
   const claims = watchClaims(db, {
     claimMs: (kind) => (kind === packKind ? packSeconds : protocol.claimSeconds) * 1000,
@@ -110,7 +132,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const settling = createSettling(shared);
   const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
-  const line = waitingLine(db);
+  const lines = waitingLines(db, queue.queueTopic);
+  const looks = createLooks({ db, ids, vault, held, holdMs: idleHoldMs, log });
 
   /** The outcome, and the next order with the same commit. */
   const settleAndOrder = async (runner: Runner, report: FinishReport, name: string): Promise<Finished> => {
@@ -149,47 +172,72 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
     if (packing.size === 0 && (await queue.isAnyWaiting(db, [packKind]))) packSoon();
   };
-  let sweeping: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    sweeping ??= sweep()
-      .catch((error: unknown) => log.error({ err: error }, 'sweep of expired claims failed'))
-      .finally(() => (sweeping = undefined));
-  }, sweepEvery);
+  const sweeping = repeatedly(sweepEvery, sweep, (error) =>
+    log.error({ err: error }, 'sweep of expired claims failed'),
+  );
+  const attend = async (): Promise<void> => {
+    await held.check();
+    await lines.check();
+    await looks.check();
+  };
+  const attending = repeatedly(lookEvery, attend, (error) => {
+    if (!isUnavailable(error)) log.error({ err: error }, 'looking after the requests of runners failed');
+  });
+
+  const next: Dispatch['next'] = async (runner, claim, signal) => {
+    using asking = held.hold(runner, signal);
+    const isAny = () => queue.isWaiting(db, ordering.serving(runner));
+    using place = lines.join(String(runner.boundAs ?? 'any'), isAny);
+    const deadline = performance.now() + idleHoldMs;
+    const isWanted = (): boolean => !asking.isOver;
+    // It may have been given already, to a request whose answer was lost.
+    const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
+    let order: Order | undefined;
+    if (mayBeGiven || (await isAny())) order = await ordering.now({ runner, name: claim, mayBeGiven }, isWanted);
+    while (!order && !asking.signal.aborted) {
+      const patience = { ms: deadline - performance.now(), signal: asking.signal };
+      if (patience.ms <= 0) break;
+      // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
+      order = await place.look(patience, (isMore) => {
+        const onClaim = ({ isLast = false }: ClaimedJob): void => isMore(!isLast);
+        return ordering.now({ runner, name: claim, onClaim }, isWanted);
+      });
+    }
+    if (!order) asking.throwIfRefused();
+    return order;
+  };
 
   return {
     ...runnerBlobs(db, blobs),
-    ...createLooks({ db, ids, vault, subscriptions, log }),
+    looks: (runner, room, signal) => looks.looks(runner, room, signal),
+    looked: (runner, reports) => looks.looked(runner, reports),
 
-    async next(runner, claim, signal) {
-      using watch = subscriptions.watchEarly(queue.queueTopic);
-      using asking = held.hold(runner.holder);
-      const deadline = performance.now() + protocol.holdSeconds * 1000;
-      const isWanted = (): boolean => !asking.isOver;
-      // It may have been given already, to a request whose answer was lost.
-      const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
-      if (mayBeGiven || (await queue.isWaiting(db, ordering.serving(runner)))) {
-        const order = await ordering.now({ runner, name: claim, mayBeGiven }, isWanted);
-        if (order) return order;
-      }
-      for (;;) {
-        const left = deadline - performance.now();
-        if (left <= 0 || signal.aborted || asking.isOver) return undefined;
-        const heard = await watch.changed(Math.min(left, lookEvery), signal);
-        if (signal.aborted) return undefined;
-        await checkRunner(db.read, runner);
-        if (!heard && !(await queue.isWaiting(db, ordering.serving(runner)))) continue;
-        // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
-        const order = await line.look(String(runner.boundAs ?? 'any'), (onClaim) =>
-          ordering.now({ runner, name: claim, onClaim }, isWanted),
-        );
-        if (order) return order;
-      }
+    next,
+
+    async nextOrLooks(runner, { claim, room }, signal) {
+      const waiting = new AbortController();
+      const end = (): void => waiting.abort(answered); // by what comes first, or the caller has hung up
+      signal.addEventListener('abort', end, { once: true });
+      if (signal.aborted) end();
+      const [order, taken] = await Promise.allSettled([
+        next(runner, claim, waiting.signal).finally(end),
+        looks.looks(runner, room, waiting.signal).finally(end),
+      ]);
+      // What one has found must not be lost because the other failed.
+      const answer = {
+        order: order.status === 'fulfilled' ? (order.value ?? null) : null,
+        looks: taken.status === 'fulfilled' ? taken.value : [],
+      };
+      const failed = [order, taken].find((one) => one.status === 'rejected');
+      if (failed && answer.order === null && answer.looks.length === 0) throw failed.reason;
+      return answer;
     },
 
     log: ({ holder }, chunk) => intake.take(holder, chunk),
 
     async extend(runner, claims, signal) {
       const { holder } = runner;
+      using asking = held.hold(runner, signal);
       using watch = subscriptions.watch(queue.claimsTopic);
       const deadline = performance.now() + protocol.holdSeconds * 1000;
       const extending = { holder, claims, seconds: protocol.claimSeconds };
@@ -197,9 +245,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       for (;;) {
         const words = wordsOn(claims, await queue.heldBy(db, holder));
         const left = deadline - performance.now();
-        if (Object.keys(words).length > 0 || left <= 0 || signal.aborted) return words;
-        await watch.changed(Math.min(left, lookEvery), signal);
-        await checkRunner(db.read, runner);
+        if (Object.keys(words).length > 0 || left <= 0 || asking.signal.aborted) return words;
+        await watch.changed(Math.min(left, lookEvery), asking.signal);
+        asking.throwIfRefused();
       }
     },
 
@@ -217,6 +265,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
 
+    waiting: () => held.holders(),
+
     async gone(holder) {
       held.end(holder);
       await db.transaction(async (trx) => {
@@ -227,9 +277,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async close() {
-      clearInterval(timer);
-      line.close();
-      await sweeping;
+      lines.close();
+      looks.close();
+      await attending.stop();
+      await sweeping.stop();
       await Promise.all(packing);
     },
   };

@@ -94,6 +94,12 @@ export function readProjects(body: unknown): string[] {
   return list(mostProjects, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
 }
 
+/** How many looks a request for an order asks for as well; undefined where it does not. */
+export function readWantedRoom(body: unknown): number | undefined {
+  const { room } = group(body, 'generic');
+  return room === undefined ? undefined : whole(mostLooks)(room, 'room');
+}
+
 /** How many looks a runner has room for. */
 export function readRoom(body: unknown): number {
   return whole(mostLooks)(group(body, 'generic').room, 'room');

@@ -19,10 +19,14 @@ import {
   readProjects,
   readReport,
   readRoom,
+  readWantedRoom,
 } from './messages.ts';
 
 /** A chunk of log is at most this long. */
 export const largestChunk = 1024 * 1024;
+
+/** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
+const vanishedAfterMs = 5000;
 
 /** Names of claims are short; what a commit says about itself need not be. */
 const short = 1024;
@@ -45,6 +49,8 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
     provenBy: 'runner',
     isCounted: false,
     async admit(head, reply) {
+      // A machine that vanished does not hang up: without this, its request would be held, and be given work.
+      head.raw.socket.setKeepAlive(true, vanishedAfterMs);
       const runner = await identify(head);
       reply.header('headrace-version', version);
       const theirs = String(head.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
@@ -59,9 +65,11 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         ? { status: 503, content: new ApiError('resource_temporary_unavailable').body }
         : undefined,
     routes: [
-      post('/runner/next', json(short), async ({ admitted, body, signal }) => ({
-        order: (await dispatch.next(admitted, readClaim(body), signal)) ?? null,
-      })),
+      post('/runner/next', json(short), async ({ admitted, body, signal }) => {
+        const [claim, room] = [readClaim(body), readWantedRoom(body)];
+        if (room !== undefined) return dispatch.nextOrLooks(admitted, { claim, room }, signal);
+        return { order: (await dispatch.next(admitted, claim, signal)) ?? null };
+      }),
       post('/runner/log', chunk(buffers), async ({ admitted, head: { headers }, body }) => {
         using held = body;
         const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };

@@ -1,7 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
+import type { Finished, Link, LookOrder, Order, OrderOrLooks, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -54,6 +54,9 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
     async next(claim, signal) {
       const { order } = (await postJson('/runner/next', { claim }, signal)) as { order: Order | null };
       return order ?? undefined;
+    },
+    async nextOrLooks(wanted, signal) {
+      return (await postJson('/runner/next', wanted, signal)) as OrderOrLooks;
     },
     async log({ claim, offset, bytes }, signal) {
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };

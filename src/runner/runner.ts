@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { randomName } from '../lib/random-name.ts';
 import type { Link, Order } from '../protocol.ts';
+import { Askers } from './askers.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
@@ -45,6 +46,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Claims();
+  const askers = new Askers();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
     untilAnswered(signal, async () => server.heard(await work()), server.away);
@@ -66,11 +68,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
+  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
+  const next = (claim: string): Promise<Order | undefined> =>
+    looking ? looking.askBeside(claim) : link.next(claim, signal);
+
   const executor = async (): Promise<void> => {
     let order: Order | undefined;
     let claim = randomName();
     while (!signal.aborted) {
-      order ??= await ask(() => link.next(claim, signal));
+      order ??= await askers.ask(() => ask(() => next(claim)), signal);
       if (!order) continue;
       claim = randomName();
       order = await performNext(order, claim);
@@ -84,7 +90,6 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
-  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
@@ -92,7 +97,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await forgetting;
-    await looking;
+    await looking?.done;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped) throw failure.reason;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { noteVisits } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { assertNotFound } from '../support/expect.ts';
 import { ScriptedRunner } from '../support/runner.ts';
@@ -35,7 +35,7 @@ describeService('a look at a repository', (service, database) => {
   });
 
   test('comes before what waits, carries the key, and answers what was seen', async () => {
-    await noteVisits(service.store.db)({ holder: 'scripted' }, { version: '0.1.0', trouble: '' });
+    await noteVisit(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
     const project = await alice.createProject();
     const audit = await AuditWatch.begin(service);
     await alice.requestBuild(project, 'main');

@@ -50,7 +50,7 @@ export class Service {
       throw error;
     });
     const log = pino({ level: 'trace' }, this.#logStream());
-    const server = await startServer({ config, store, log, ...this.#options });
+    const server = await startServer({ config, store, log, idleHoldMs: 5000, ...this.#options });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
     this.#database.afterwards(() => this.stop());
     this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };
