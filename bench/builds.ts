@@ -44,13 +44,6 @@ export const builds: Benchmark = {
       least.push(await isolation.perSecond(many));
     }
     const memory = building.sqlite.residentMegabytes();
-    const alone: number[] = [];
-    const together: number[] = [];
-    for (let turn = 0; turn < rounds; turn += 1) alone.push(await building.postgres.perSecond(many, 5));
-    await building.postgres.addServer();
-    await building.postgres.perSecond(many, 5); // its runner has the commits
-    for (let turn = 0; turn < rounds; turn += 1) together.push(await building.postgres.perSecond(many, 5));
-
     const ours = median(first.sqlite);
     return [
       {
@@ -80,12 +73,6 @@ export const builds: Benchmark = {
       },
       postgresOver(middle(one), { what: 'no-op builds of one project', limit: { atLeast: 0.6 }, unit: '/s' }),
       postgresOver(middle(five), { what: 'no-op builds of five projects', limit: { atLeast: 0.6 }, unit: '/s' }),
-      {
-        what: 'no-op builds with two servers and two runners on PostgreSQL, share of one',
-        value: median(together) / median(alone),
-        limit: { atLeast: 1 },
-        from: `${round(median(together))}/s against ${round(median(alone))}/s`,
-      },
     ];
   },
 };

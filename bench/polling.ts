@@ -1,9 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createRepository } from '../test/support/repository.ts';
 import { startGitHost, type GitHost } from '../test/support/sshd.ts';
 import { onBoth, type DatabaseName, type Databases } from './support/databases.ts';
+import { processorSeconds } from './support/processor-time.ts';
 import type { Figure } from './support/report.ts';
 import { call, startHeadrace, type Service } from './support/servers.ts';
 
@@ -81,25 +81,4 @@ async function untilAll(service: Service, ids: readonly string[], isIt: (polling
     }
     left = still;
   }
-}
-
-/** What a process and all that it started have used so far, those that are over included. */
-function processorSeconds(root: number): number {
-  const all = new Map<number, { parent: number; ticks: number }>();
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    try {
-      const fields = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-      const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
-      all.set(Number(name), { parent: Number(fields[1]), ticks });
-    } catch {
-      // It ended in this moment, and is counted with its parent.
-    }
-  }
-  const belongs = (pid: number): boolean => {
-    for (let at = pid; at > 1; at = all.get(at)?.parent ?? 0) if (at === root) return true;
-    return false;
-  };
-  const ticks = Array.from(all, ([pid, process]) => (belongs(pid) ? process.ticks : 0));
-  return ticks.reduce((sum, one) => sum + one, 0) / 100;
 }

@@ -7,6 +7,7 @@ import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
 import { logs } from './logs.ts';
 import { lists } from './lists.ts';
+import { scale } from './scale.ts';
 import { writes } from './writes.ts';
 import { software } from './software.ts';
 import { start } from './start.ts';
@@ -30,6 +31,7 @@ const benchmarks: Benchmark[] = [
   web,
   webhooks,
   triggers,
+  scale,
 ];
 
 // The certificate is the benchmark's own, made a moment ago on this machine.

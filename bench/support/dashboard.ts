@@ -4,6 +4,7 @@ import type { BuildRow, CommitRow } from '../../src/db/schema.ts';
 import { onBoth, type Databases } from './databases.ts';
 import { median, round, type Figure } from './report.ts';
 import { call, startHeadrace, type Service } from './servers.ts';
+import { signIn } from './signing-in.ts';
 
 const projects = 500;
 const commitsEach = 40;
@@ -16,7 +17,7 @@ export async function dashboardFigures(databases: Databases): Promise<Figure[]> 
     const service = await startHeadrace(undefined, settings, ['--no-runner']);
     try {
       await fill(service);
-      const taken = await asked(service, await signedIn(service));
+      const taken = await asked(service, await signIn(service));
       return {
         what: `dashboard with ${projects} projects on ${name}, ms of server time`,
         value: median(taken),
@@ -42,22 +43,6 @@ async function asked({ url }: Service, cookie: string): Promise<number[]> {
     if (shown !== projects) throw new Error(`the dashboard shows ${shown} projects: ${answer.status}`);
   }
   return taken;
-}
-
-async function signedIn({ url, output }: Service): Promise<string> {
-  const page = await fetch(`${url}/ui/sign-in`);
-  const [, key = ''] = /name="form_key" value="([^"]+)"/.exec(await page.text()) ?? [];
-  const password = /password\s+(\S+)/.exec(output)?.[1] ?? '';
-  const body = new URLSearchParams({ form_key: key, email: 'admin@localhost', password, return: '/ui/' });
-  const init = { method: 'POST', body, redirect: 'manual', headers: { cookie: cookieOf(page) } } as const;
-  return cookieOf(await fetch(`${url}/ui/sign-in`, init));
-}
-
-function cookieOf({ headers }: Response): string {
-  return headers
-    .getSetCookie()
-    .map((line) => line.split(';', 1)[0])
-    .join('; ');
 }
 
 /** Rows straight into the database: to build all of it would take an hour. */

@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { migrate } from '../src/db/migrate.ts';
+import { openDatabase, type Database } from '../src/db/open.ts';
+import { workKinds } from '../src/protocol.ts';
+import { claim, enqueue, remove } from '../src/queue/queue.ts';
+import { onBoth, type Databases } from './support/databases.ts';
+import { median, round, type Figure } from './support/report.ts';
+
+const accounts = 5;
+const [few, many] = [10, 100_000];
+const samples = 600;
+
+/** How long a claim takes, its commit included, with a long queue over that with a short one. */
+export async function claimFigures(databases: Databases): Promise<Figure[]> {
+  const { sqlite, postgres } = await onBoth(databases, async (settings, name): Promise<Figure> => {
+    await using stack = new AsyncDisposableStack();
+    const folder = mkdtempSync(join(tmpdir(), 'headrace-bench-'));
+    stack.defer(() => rmSync(folder, { recursive: true }));
+    const open = async (own: NodeJS.ProcessEnv, waiting: number): Promise<Queue> => {
+      const db = await openDatabase({ url: own.HEADRACE_DATABASE_URL ?? join(folder, `${waiting}.db`) });
+      stack.defer(() => db.close());
+      return fill(db, waiting);
+    };
+    const short = await open(settings, few);
+    const long = await open(await databases.settingsFor(name), many);
+    const [ofShort, ofLong]: [number[], number[]] = [[], []];
+    for (let turn = 0; turn < samples; turn += 1) {
+      if (turn === 50) ofShort.length = ofLong.length = 0; // the first ones warm up
+      ofShort.push(await short.claimOne());
+      ofLong.push(await long.claimOne());
+    }
+    return {
+      what: `a claim on ${name}, time with a long queue over a short one`,
+      value: median(ofLong) / median(ofShort),
+      limit: { atMost: 1.2 },
+      from: `${round(median(ofLong))} ms with ${many} waiting jobs against ${round(median(ofShort))} ms with ${few}`,
+    };
+  });
+  return [sqlite, postgres];
+}
+
+interface Queue {
+  /** Milliseconds of a claim. The job is done and another one waits instead, which is not measured. */
+  claimOne(): Promise<number>;
+}
+
+async function fill(db: Database, waiting: number): Promise<Queue> {
+  let last = BigInt(waiting);
+  const ids = { next: () => (last += 1n) };
+  await migrate(db);
+  const next = (account: bigint) => ({ kind: 'run_suite', subjectId: ids.next(), accountId: account });
+  await db.transaction(async (trx) => {
+    await sql`
+      insert into jobs (id, kind, subject_id, account_id, tries, run_after, cancelled)
+      with recursive numbers (number) as (
+        select 1 union all select number + 1 from numbers where number < ${sql.lit(waiting)}
+      ) select number, 'run_suite', number, number % ${sql.lit(accounts)} + 1, 0, 0, 0 from numbers`.execute(trx);
+    await sql`insert into queue_turns (account_id, turn) select distinct account_id, 0 from jobs`.execute(trx);
+  });
+  // What PostgreSQL does by itself a minute after so many rows were written.
+  if (db.kind === 'postgres') await sql`analyze`.execute(db.read);
+  return {
+    async claimOne() {
+      const claiming = { kinds: workKinds, holder: 'bench', seconds: 60, turn: ids.next() };
+      const startedAt = performance.now();
+      const job = await db.transaction((trx) => claim(db, trx, claiming));
+      const taken = performance.now() - startedAt;
+      if (typeof job !== 'object') throw new Error('there was nothing to claim');
+      await db.transaction(async (trx) => {
+        await remove(db, trx, job);
+        await enqueue(db, trx, ids, next(job.account_id));
+      });
+      return taken;
+    },
+  };
+}

@@ -1,0 +1,31 @@
+import { openDatabase } from '../../src/db/open.ts';
+import { hashSecret, randomSecret } from '../../src/lib/passwords.ts';
+import { openLink } from '../../src/runner/link.ts';
+import type { Service } from './servers.ts';
+
+/** Registers so many runners; answers their tokens. */
+export async function registerRunners(service: Service, many: number): Promise<string[]> {
+  const tokens = Array.from({ length: many }, () => randomSecret('hrr'));
+  const db = await openDatabase({ url: service.databaseUrl });
+  try {
+    const rows = tokens.map((token, at) => ({
+      id: BigInt(at + 1),
+      name: `runner ${at}`,
+      token_hash: hashSecret(token),
+      created_at: BigInt(Date.now()),
+      revoked_at: null,
+    }));
+    await db.transaction((trx) => trx.insertInto('runners').values(rows).execute());
+  } finally {
+    await db.close();
+  }
+  return tokens;
+}
+
+/** A runner that speaks as the real one does and has whatever it is ordered done at once. */
+export type ScriptedRunner = ReturnType<typeof openLink>;
+
+export async function openRunner(service: Service): Promise<ScriptedRunner> {
+  const [token = ''] = await registerRunners(service, 1);
+  return openLink({ url: service.url, token });
+}
