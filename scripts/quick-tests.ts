@@ -1,13 +1,13 @@
 /**
  * Prints the test files that need nothing but Node and what every machine has: no database server, no sandbox, no sshd,
- * no browser, no server of ours. Whether a file does is seen by what it imports, directly or by way of others.
+ * no browser, no server of ours. That is decided by a file's imports, direct and indirect.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
 
-/** Whoever imports one of these starts something, or takes a while. */
+/** A test that imports one of these starts a program, or takes a while. */
 const starting = [
   'test/support/browser.ts',
   'test/support/databases.ts',
@@ -15,7 +15,9 @@ const starting = [
   'test/support/program.ts',
   'test/support/small-disk.ts',
   'test/support/sshd.ts',
+  'test/support/swift.ts',
   'test/upkeep/support.ts',
+  'test/deploy/support.ts',
   'test/runner/sandbox/seccomp-support.ts',
   'src/runner/sandbox/index.ts',
   'fuzz/targets.ts',

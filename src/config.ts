@@ -2,6 +2,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { cpus, totalmem } from 'node:os';
 import { isAbsolute, join, normalize, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parse as parseToml } from 'smol-toml';
 
 /**
@@ -42,6 +43,11 @@ const optionalWhole = (min: number, max: number): Setting<number | undefined> =>
 const choice = <const C extends string>(fallback: C, choices: readonly C[]): Setting<C> =>
   setting(fallback, `one of ${choices.join(', ')}`, (value) => choices.find((one) => one === value));
 
+const optionalChoice = <const C extends string>(choices: readonly C[]): Setting<C | undefined> => ({
+  ...choice<C>(choices[0] as C, choices),
+  fallback: undefined,
+});
+
 const megabyte = 1024 * 1024;
 
 /**
@@ -66,7 +72,9 @@ const settings = {
     (value) => /^https?:\/\/[^\s/]+/.test(value) && URL.canParse(value),
   ),
   database_url: optionalText('a postgres:// address', (value) => /^postgres(ql)?:\/\//.test(value)),
-  blob_url: optionalText('the path of a folder, or a file:// address', (value) => /^(\/|file:\/\/\/)/.test(value)),
+  blob_url: optionalText('the path of a folder, a file:// address, or s3://BUCKET/PREFIX', (value) =>
+    /^(\/|file:\/\/\/|s3:\/\/)/.test(value),
+  ),
   master_key_file: optionalText('a path'),
   ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
   tls: choice('on', ['on', 'off']),
@@ -74,6 +82,7 @@ const settings = {
   tls_key: optionalText('the path of a private key in PEM form', existsSync),
   connections: whole(roomForConnections(), 16, 1_000_000),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
+  stop: optionalChoice(['leave', 'drain', 'break']),
   metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
   webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   sandbox: choice('on', ['on', 'off']),
@@ -100,6 +109,70 @@ type Values = { [Name in SettingName]: (typeof settings)[Name] extends Setting<i
 
 export interface Config extends Values {
   data_dir: string;
+}
+
+/** Where blobs are: in a folder, or in a bucket of S3 (see db/s3/place.ts). */
+export type BlobPlace =
+  | { folder: string }
+  | {
+      bucket: string;
+      prefix: string;
+      endpoint: string | undefined;
+      region: string | undefined;
+      pathStyle: boolean;
+      browsers: boolean;
+    };
+
+/** No message has the address in it: somebody may have written a password there. */
+export function readBlobPlace(text: string, label: string): BlobPlace {
+  const refuse = (why: string): never => {
+    throw new ConfigError(`${label}: ${why}`);
+  };
+  if (text.startsWith('file:///')) return { folder: fileURLToPath(text) };
+  if (!text.startsWith('s3://'))
+    return text.startsWith('/')
+      ? { folder: text }
+      : refuse('it is neither an absolute path, nor a file:/// address, nor s3://BUCKET/PREFIX');
+  if (!URL.canParse(text))
+    return refuse('an address in S3 looks like s3://BUCKET/PREFIX?endpoint=…&region=…&path_style=true');
+  const { username, password, host: bucket, pathname, searchParams, hash } = new URL(text);
+  if (username !== '' || password !== '')
+    refuse('credentials do not belong into the address. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead');
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/.test(bucket)) refuse('the name of the bucket, after s3://, cannot be one');
+  const parts = pathname.split('/').filter((part) => part !== '');
+  if (!parts.every((part) => /^[A-Za-z0-9!_.*'()-]+$/.test(part) && part !== '.' && part !== '..'))
+    refuse("the prefix, after the bucket, may have letters, digits, / and !_.*'()- in it");
+  for (const name of new Set(searchParams.keys())) {
+    if (!['endpoint', 'region', 'path_style', 'browsers'].includes(name))
+      refuse('it may say endpoint, region, path_style and browsers after the question mark, and nothing else');
+    if (searchParams.getAll(name).length > 1) refuse(`it says ${name} more than once`);
+  }
+  if (hash !== '') refuse('it must not have a # in it');
+  const endpoint = searchParams.get('endpoint') ?? undefined;
+  if (endpoint !== undefined && !isEndpoint(endpoint))
+    refuse('endpoint must be an address such as https://s3.example.org, without credentials, path or query');
+  const region = searchParams.get('region') ?? (endpoint === undefined ? undefined : 'us-east-1');
+  if (region !== undefined && !/^[A-Za-z0-9-]{1,64}$/.test(region))
+    refuse('region must be a name such as eu-central-1');
+  const flag = (name: string, fallback: boolean): boolean => {
+    const said = searchParams.get(name) ?? String(fallback);
+    if (said !== 'true' && said !== 'false') refuse(`${name} must be true or false`);
+    return said === 'true';
+  };
+  return {
+    bucket,
+    prefix: parts.map((part) => `${part}/`).join(''),
+    endpoint,
+    region,
+    pathStyle: flag('path_style', false),
+    browsers: flag('browsers', endpoint === undefined),
+  };
+}
+
+function isEndpoint(text: string): boolean {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false;
+  const { username, password, pathname, search, hash } = new URL(text);
+  return username + password + search + hash === '' && pathname === '/';
 }
 
 function readRanges(value: string): string[] | undefined {
@@ -134,7 +207,7 @@ function whyNotShown(path: string, config: Config): string | undefined {
     [path, meant].some((one) => isWithin(one, place) || isWithin(place, one)),
   );
   if (taken !== undefined) return `builds have their own ${taken}, or see it anyway`;
-  const blobs = config.blob_url?.replace(/^file:\/\//, '');
+  const blobs = config.blob_url?.startsWith('s3:') ? undefined : config.blob_url?.replace(/^file:\/\//, '');
   for (const secret of [config.data_dir, blobs, config.master_key_file, config.tls_key, config.ssh_config]) {
     if (secret === undefined) continue;
     const place = resolve(secret);
@@ -229,6 +302,7 @@ function fromFile(file: string): [string, Source][] {
 }
 
 function refuseContradictions(config: Config): void {
+  if (config.blob_url !== undefined) readBlobPlace(config.blob_url, 'blob_url');
   for (const path of config.build_paths) {
     const why = whyNotShown(path, config);
     if (why !== undefined) throw new ConfigError(`build_paths: builds cannot be shown ${path}: ${why}`);

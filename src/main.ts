@@ -15,6 +15,7 @@ const commands: Record<string, () => Promise<Command[]>> = {
   migrate: async () => [(await import('./cli/migrate.ts')).migrateCommand],
   backup: async () => [(await import('./cli/backup.ts')).backup],
   restore: async () => [(await import('./cli/restore.ts')).restore],
+  blobs: async () => [(await import('./cli/blobs.ts')).blobsCommand],
 };
 
 async function allCommands(): Promise<Command[]> {

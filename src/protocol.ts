@@ -30,7 +30,10 @@ import packageJson from '../package.json' with { type: 'json' };
  *
  * Data that is too large for an order is a blob on the server, named by the SHA-256 of its bytes: source archives, and
  * the software compiled from them. A runner *reads* blobs from any offset on, so a broken transfer continues where it
- * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result.
+ * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result. Where
+ * the server keeps its blobs elsewhere, a runner that says that it follows (`headrace-follows: yes`) may be answered with
+ * 307 and an address that opens this blob for some minutes. It fetches the bytes there, without its token. Where it cannot
+ * get there, it asks the server again, without saying so.
  *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
  * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
@@ -42,6 +45,10 @@ import packageJson from '../package.json' with { type: 'json' };
  * versions in the message. So every field that a version adds is optional: a reader takes its absence for the behaviour
  * of the version before, and ignores fields that it does not know. test/dispatch/versions.test.ts has the messages of
  * older versions.
+ *
+ * A runner that is to be drained gets no more orders. When it has none any more, its requests for the next one are
+ * answered with `end`: it ends, and when it comes again it is told so again. An older runner does not know the word, and
+ * goes on asking.
  *
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
@@ -57,6 +64,8 @@ import packageJson from '../package.json' with { type: 'json' };
  */
 
 export const version = packageJson.version;
+/** Sent with a read by runners that follow an answer to another address. */
+export const followsHeader = 'headrace-follows';
 /** A runner that does not send its version is older than the versions. */
 export const unnamedVersion = '0.1.0';
 
@@ -82,9 +91,9 @@ export const mostProjects = 1000;
 
 /** For so long a look is the runner's that got it. */
 export const lookSeconds = 240;
-/** So long may a look take. */
+/** The longest time for one poll. */
 export const longestLookMs = 45_000;
-/** So many a runner has at a time: those that it is at, and those that it has not told of. */
+/** The most polls that a runner has at a time: those under way, and those not reported yet. */
 export const mostLooks = 256;
 
 export const workKinds = [
@@ -136,6 +145,8 @@ export interface SuiteOrder {
   prefixes: string[];
   /** The commands that run before the suite's command, in this order. */
   launches: { name: string; command: string }[];
+  /** Whether the report is to say when its steps began and ended. */
+  isTraced?: boolean;
 }
 
 /** Compiled software: a packed directory, and its prefix. */
@@ -271,6 +282,13 @@ export type Outcome =
 /** Why work was ended early. */
 export type CutReason = 'log_too_long' | 'disk_full';
 
+/** There is nothing more for this runner: it is to end. */
+export class DrainedError extends Error {
+  constructor() {
+    super('the runner was drained: it has nothing more to do');
+  }
+}
+
 export interface LogChunk {
   claim: string;
   offset: number;
@@ -283,10 +301,23 @@ export interface LogChunk {
  */
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
+/** A report tells of at most this many steps. */
+export const mostSteps = 1000;
+
+/** A part of the work, in milliseconds since the runner got the order: the clocks of both sides may be apart. */
+export interface StepReport {
+  /** `checkout`, `software`, `launch NAME` for the launch command of a dependency, or `command`. */
+  name: string;
+  from: number;
+  to: number;
+}
+
 export interface FinishReport {
   claim: string;
   outcome: Outcome;
   logSize: number;
+  /** When the parts of the work began and ended, where the order asks for it. */
+  steps?: StepReport[];
   /** The name of the claim for another order, if the runner takes one with the answer. */
   next?: string | undefined;
 }
@@ -309,10 +340,15 @@ export interface OrderOrLooks {
 
 /** The runner's side of the protocol. Every call may be repeated; the repetition changes nothing. */
 export interface Link {
-  /** The next order, under that claim; undefined when there was none while the server held the request. */
+  /**
+   * The next order, under that claim; undefined when there was none while the server held the request. Throws
+   * `DrainedError` when the runner is to end.
+   */
   next(claim: string, signal: AbortSignal): Promise<Order | undefined>;
   /** The same, and looks, at most `room`: what comes first, or both. A server that is a little older tells no looks. */
   nextOrLooks(wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
+  /** Has the requests for orders under these claims answered at once: the runner takes no more. */
+  leave(claims: string[], signal: AbortSignal): Promise<void>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   /** Extends the claims; returns signals about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;

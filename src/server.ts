@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createAnswerCache, noAnswerCache } from './api/answer-cache.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
@@ -16,7 +17,8 @@ import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.
 import { watchHealth } from './db/health.ts';
 import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
 import { LeaseLapsedError } from './db/node-lease.ts';
-import { isUnavailable } from './db/unavailable.ts';
+import { observeBlobs } from './db/observed-blobs.ts';
+import { isUnavailable, whereAvailable } from './db/unavailable.ts';
 import { createDispatch } from './dispatch/dispatch.ts';
 import { runnerRoutes, type RunnerRoutes } from './dispatch/runner-routes.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
@@ -25,7 +27,7 @@ import { ApiError } from './errors.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
 import { listenOn } from './http/listen.ts';
-import { createMetrics } from './http/metrics.ts';
+import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openApiDocument } from './http/openapi.ts';
 import { addBareRoutes } from './http/bare-routes.ts';
 import { addOperations } from './http/operations.ts';
@@ -37,8 +39,11 @@ import { countRefusals } from './hooks/refusals.ts';
 import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
+import { watchEndings } from './lifecycle/endings.ts';
 import { startScheduleClock } from './lifecycle/schedule-clock.ts';
 import { repeatedly } from './lib/repeatedly.ts';
+import { buildMachine, isFinal } from './lifecycle/states.ts';
+import { traceWith, type Tracer } from './lifecycle/traces.ts';
 import { socketPath } from './lib/sockets.ts';
 import { forgetOldCodes } from './oauth/codes.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
@@ -62,6 +67,12 @@ export interface RunningServer {
   localRunnerFails(trouble: string): void;
   /** The local runner was stopped, and no other is started. */
   localRunnerStopped(): Promise<void>;
+  /** The local runner gets no more work; resolves when it has done what it was given, or on the signal. */
+  retireLocalRunner(signal: AbortSignal): Promise<void>;
+  /** Nobody gets work here any more, and nothing is asked for; resolves as `retireLocalRunner`. */
+  drain(signal: AbortSignal): Promise<void>;
+  /** Whether the local runner is at work: then it is given no more, and goes on when this server is closed. */
+  leaveLocalRunner(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -79,34 +90,45 @@ export interface ServerParts {
   answers?: 'kept' | 'made';
   /** The clock for schedules, if it is not the machine's. */
   now?: () => number;
+  /** Where traces go; without it there are none. */
+  tracer?: Tracer | undefined;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
 const hour = 60 * 60 * 1000;
 const removeEvery = 2000;
+const lookEvery = 200;
 /** The least number of open files for the database, the runner's socket and files under way. */
 const filesApart = 128;
 
 /** Assembles the service and starts to listen. */
 export async function startServer({
   config,
-  store,
+  store: opening,
   log,
   streamPauseMs,
   idleHoldMs,
   connectionTimes,
   webhooks = {},
   now = Date.now,
+  tracer,
   answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // If the start fails, everything that was opened is closed, the last first.
   await using opened = new AsyncDisposableStack();
-  const metrics = createMetrics();
+  const metrics = createMetrics({ buildStates: buildMachine.states.filter((state) => isFinal(buildMachine, state)) });
+  opened.defer(() => metrics.close());
+  const store = { ...opening, blobs: observeBlobs(opening.blobs, metrics.blobs) };
+  store.db.observe(metrics.database);
+  opened.defer(countBuilds(store.db, metrics));
+  if (tracer) opened.defer(traceWith(store.db, tracer));
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
+  const draining = { isDraining: () => state.isDraining };
+  const state = { isDraining: false, leavesRunner: false };
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, isBehindProxy, baseUrl: config.base_url, answerCache }),
+    endpoints: endpointsOf(routes, { ...store, ...draining, isBehindProxy, baseUrl: config.base_url, answerCache }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -122,18 +144,27 @@ export async function startServer({
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),
-    trouble: watchHealth({
-      disk: store.disk,
-      isAway: () => store.db.isAway(),
-      write: () => store.proveWritable(),
-      unseal: () => store.proveReadable(),
-      onChange: (reason) =>
-        reason === undefined ? log.info('service is healthy again') : log.error({ reason }, 'service is unhealthy'),
-    }),
+    trouble: orDraining(
+      state,
+      watchHealth({
+        disk: store.disk,
+        isAway: () => store.db.isAway(),
+        write: () => store.proveWritable(),
+        unseal: () => store.proveReadable(),
+        proveBlobs: () => store.blobs.prove(),
+        onChange: (reason) =>
+          reason === undefined ? log.info('service is healthy again') : log.error({ reason }, 'service is unhealthy'),
+      }),
+    ),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls([...routes, ...pageRoutes], { ...store, isBehindProxy, baseUrl: config.base_url });
+  const calls = innerCalls([...routes, ...pageRoutes], {
+    ...store,
+    ...draining,
+    isBehindProxy,
+    baseUrl: config.base_url,
+  });
   addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
   const refusals = countRefusals({
     ...store,
@@ -149,6 +180,7 @@ export async function startServer({
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
     idleHoldMs,
+    onLogStored: (bytes) => metrics.logged(bytes),
   });
   const visits = noteVisits(store.db, () => dispatch.waiting());
   const note: RunnerRoutes['note'] = (runner, visit) => visits.note(runner, visit);
@@ -156,9 +188,14 @@ export async function startServer({
   addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
   opened.defer(() => visits.close());
+  // Only now does nobody extend the claims any more.
+  opened.defer(async () => {
+    if (state.leavesRunner) await dispatch.leave(localHolder(config));
+  });
   const socket = await openServerSocket(config, { dispatch, note }, log);
   opened.defer(() => socket.close());
   opened.defer(() => server.close());
+  opened.defer(() => dispatch.letGo());
   await listenOn(server, isSocketPath(config.host) ? { path: config.host } : { host: config.host, port: config.port });
   const address = addressOf(config, server.server.address());
   const sender = await startSender({
@@ -183,11 +220,16 @@ export async function startServer({
   opened.defer(() => clearInterval(sweep));
   const removing = repeatedly(
     removeEvery,
-    () => removeDoomedBlobs(store.db, store.blobs),
+    () => whereAvailable(async () => void (await removeDoomedBlobs(store.db, store.blobs))),
     (error) => log.error({ err: error }, 'removing blobs of deleted records failed'),
   );
   opened.defer(() => removing.stop());
 
+  /** Whether the local runner has something to do; a database that is away says nothing about it. */
+  const isBusy = (): Promise<boolean> => dispatch.isBusy(localHolder(config)).catch(() => true);
+  const untilIdle = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted && (await isBusy())) await pause(lookEvery, undefined, { signal }).catch(() => {});
+  };
   const local = localVisits(store.db, localHolder(config));
   const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
@@ -195,6 +237,20 @@ export async function startServer({
     address,
     localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
     localRunnerStopped: () => local.stopped().catch(unnoted),
+    async retireLocalRunner(signal) {
+      await dispatch.quiet(localHolder(config));
+      await untilIdle(signal);
+    },
+    async drain(signal) {
+      state.isDraining = true;
+      await dispatch.quiet();
+      await untilIdle(signal);
+    },
+    async leaveLocalRunner() {
+      await dispatch.quiet(localHolder(config));
+      state.leavesRunner = await isBusy();
+      return state.leavesRunner;
+    },
     localRunnerGone: () => {
       local.starting().catch(unnoted);
       dispatch.gone(localHolder(config)).catch((error: unknown) => {
@@ -203,6 +259,26 @@ export async function startServer({
     },
     close: () => running.disposeAsync(),
   };
+}
+
+/** Counts the builds that this server ends: over all servers each is counted once. Returns what stops the counting. */
+function countBuilds(db: Services['db'], metrics: Metrics): () => void {
+  return watchEndings(db, ({ trx }, ending) => {
+    if (ending.type !== 'build') return;
+    const { state, created_at: createdAt, started_at: startedAt, finished_at: finishedAt } = ending;
+    const endedAt = finishedAt ?? createdAt;
+    const waitedMs = Number((startedAt ?? endedAt) - createdAt);
+    const tookMs = startedAt === null ? undefined : Number(endedAt - startedAt);
+    db.afterCommit(trx, () => metrics.built(state, { waitedMs, tookMs }));
+  });
+}
+
+/** A balancer that asks for the health sends requests elsewhere. */
+function orDraining(
+  state: { isDraining: boolean },
+  trouble: () => Promise<string | undefined>,
+): () => Promise<string | undefined> {
+  return async () => (state.isDraining ? 'the server is being stopped and takes no more work' : trouble());
 }
 
 /** Each server on a shared database has its own runner; the next server on the same folder takes it over. */
@@ -263,7 +339,7 @@ function unpackLimitsOf(config: Config): UnpackLimits {
 }
 
 const renewedCertificate =
-  'the certificate in the data folder was made anew: whoever was given a copy of tls/cert.pem, such as runners elsewhere, needs the new one';
+  'the certificate in the data folder was renewed: every copy of tls/cert.pem, such as those of remote runners, has to be replaced';
 
 /** The names of the server, in addition to those of its machine. */
 function namesOf({ base_url: baseUrl, host }: Config): string[] {

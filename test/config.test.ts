@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { ConfigError, readConfig } from '../src/config.ts';
+import { ConfigError, readBlobPlace, readConfig } from '../src/config.ts';
 import { temporaryFolder } from './support/folders.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -28,6 +28,40 @@ describe('the configuration', () => {
       },
     );
   };
+
+  test('takes a folder or a place in S3 for blobs', () => {
+    const placeOf = (url: string) => readBlobPlace(read({ env: { HEADRACE_BLOB_URL: url } }).blob_url ?? '', 'x');
+    assert.deepEqual(placeOf('/srv/blobs'), { folder: '/srv/blobs' });
+    assert.deepEqual(placeOf('file:///srv/my%20blobs'), { folder: '/srv/my blobs' });
+    const bucket = { bucket: 'team.blobs-1', prefix: '', endpoint: undefined, region: undefined };
+    assert.deepEqual(placeOf('s3://team.blobs-1'), { ...bucket, pathStyle: false, browsers: true });
+    const [endpoint, region] = ['http://10.1.2.3:9000', 'eu-central-1'];
+    const full = `s3://team.blobs-1/ci//main/?endpoint=${endpoint}&region=${region}&path_style=true`;
+    const expected = { ...bucket, prefix: 'ci/main/', endpoint, region, pathStyle: true, browsers: false };
+    assert.deepEqual(placeOf(full), expected);
+    assert.equal(read({ env: { HEADRACE_BLOB_URL: full } }).build_paths.length, 0);
+  });
+
+  test('refuses a place in S3 that cannot be meant, without repeating it', () => {
+    const endpoint = 'endpoint=https://s3.example.org';
+    for (const [url, words] of [
+      ['s3://AKIA:HUSH@bucket/p', /credentials do not belong into the address\. Set AWS_ACCESS_KEY_ID/],
+      ['s3:///HUSH', /name of the bucket/],
+      ['s3://b/HUSH', /name of the bucket/],
+      ['s3://bucket/../HUSH%2f..', /the prefix/],
+      ['s3://bucket/a%00HUSH', /the prefix/],
+      ['s3://bucket?secret=HUSH', /nothing else/],
+      [`s3://bucket?${endpoint}&${endpoint}`, /endpoint more than once/],
+      ['s3://bucket?endpoint=HUSH', /endpoint must be/],
+      ['s3://bucket?endpoint=https://me:HUSH@s3.example.org', /endpoint must be/],
+      ['s3://bucket?endpoint=file:///HUSH', /endpoint must be/],
+      ['s3://bucket?region=a/HUSH', /region must be/],
+      ['s3://bucket?path_style=HUSH', /path_style must be true or false/],
+      ['s3://bucket/p#HUSH', /#/],
+      ['https://HUSH.s3.amazonaws.com', /must be the path of a folder, a file:\/\/ address, or s3:\/\/BUCKET\/PREFIX/],
+    ] as const)
+      refused({ env: { HEADRACE_BLOB_URL: url } }, words, 'HUSH');
+  });
 
   test('takes flags over the environment over the file over defaults', () => {
     const file = 'port = 1003\nhost = "127.0.0.3"\nlog_level = "warn"\n';

@@ -44,7 +44,7 @@ describe('who writes what', () => {
     assert.ok(byTable.size > 25, 'the writes are found');
   });
 
-  test('what has a state is written in lifecycle', () => {
+  test('tables with a state are written only in lifecycle', () => {
     const rowTypes = new Map(Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table, row]) => [row, table]));
     const withState = Array.from(schema.matchAll(/^export interface (\w+Row)[^{]*\{(.*?)^\}/gms))
       .filter(([, , body = '']) => /^ {2}(build_state|state|fetch): /m.test(body))
@@ -57,7 +57,7 @@ describe('who writes what', () => {
   });
 });
 
-test('what is sealed for a row is sealed where the rotation of the master key waits for it', () => {
+test('values of a row are encrypted only where the rotation of the master key waits for it', () => {
   const own = ['lib/vault.ts', 'db/sealing.ts', 'db/reseal.ts', 'db/canary.ts'];
   const elsewhere = files
     .map((file) => relative(root, file))
@@ -77,12 +77,12 @@ describe('columns that need care', () => {
   const named = (listed: readonly { table: string; column: string }[]): string[] =>
     listed.map(({ table, column }) => `${table}.${column}`).toSorted();
 
-  test('those that hold something sealed are all known to the rotation of the master key', () => {
+  test('columns with encrypted values are all known to the rotation of the master key', () => {
     const sealed = columns.filter(({ type }) => /\bSealed\b/.test(type)).map(({ name }) => name);
     assert.deepEqual(sealed.toSorted(), named(sealedColumns));
   });
 
-  test('those that refer to a blob are all known to the collection of blobs', () => {
+  test('columns that refer to a blob are all known to the collection of blobs', () => {
     const referring = columns.filter(({ type }) => /\bBlobDigest\b/.test(type)).map(({ name }) => name);
     assert.deepEqual(referring.toSorted(), named(blobColumns));
     // A column with such a name that is not typed as one was forgotten; these say what is no blob, or keeps none.

@@ -71,6 +71,7 @@ const byAPerson = {
   sender: '',
   fetch_ref: '',
   concurrency_group: '',
+  trace: '',
 };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {

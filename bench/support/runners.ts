@@ -14,6 +14,7 @@ export async function registerRunners(service: Service, many: number): Promise<s
       token_hash: hashSecret(token),
       created_at: BigInt(Date.now()),
       revoked_at: null,
+      draining: 0,
     }));
     await db.transaction((trx) => trx.insertInto('runners').values(rows).execute());
   } finally {

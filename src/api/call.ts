@@ -26,6 +26,8 @@ export interface Services {
   disk: DiskReserve;
   /** The thread that searches logs. */
   searches: SearchThreads;
+  /** How long a caller waits for a look at a repository, if it is not the usual time. */
+  checkMs?: number;
 }
 
 type Method = RouteDescription['method'];
@@ -60,6 +62,7 @@ export interface Call<
   blobs: Blobs;
   searches: SearchThreads;
   disk: DiskReserve;
+  checkMs?: number;
   headers: Incoming['headers'];
   /** The public address of this server, without a slash at the end. */
   origin: string;

@@ -21,12 +21,14 @@ export interface EndpointServices extends Services {
   baseUrl?: string | undefined;
   /** Cached admissions and answers. */
   answerCache: AnswerCache;
+  /** Whether this server takes no more work. */
+  isDraining: () => boolean;
 }
 
 /** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, answerCache, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, answerCache, isDraining, ...services }: EndpointServices,
 ): Endpoint[] {
   return routes.map((route) => ({
     ...route,
@@ -36,7 +38,12 @@ export function endpointsOf(
       return route.path.includes(':') ? admitAnybody(request) : anybody;
     },
     async perform(request: Incoming, admitted: unknown, signal?: AbortSignal) {
-      const answer = await perform(route, services, { request, signal, isBehindProxy, baseUrl }, admitted as Admitted);
+      const answer = await perform(
+        route,
+        services,
+        { request, signal, isBehindProxy, baseUrl, isDraining },
+        admitted as Admitted,
+      );
       if (!('record' in answer)) return answer;
       return { ...answer, keep: (text: string) => answerCache.keep(route, request, admitted as Admitted, text) };
     },
@@ -56,14 +63,16 @@ interface Performed {
   /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
+  isDraining: () => boolean;
 }
 
 export async function perform(
   route: Route,
   services: Services,
-  { request, signal = waitsForEver, isBehindProxy, baseUrl }: Performed,
+  { request, signal = waitsForEver, isBehindProxy, baseUrl, isDraining }: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
+  if ((route.startsWork || route.makesWork) && isDraining()) throw new ApiError('resource_temporary_unavailable');
   const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
   const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : noFields, request.query, 'create');
   const purpose = route.method === 'PUT' ? 'change' : 'create';

@@ -22,7 +22,7 @@ export interface InnerCalls {
 
 export function innerCalls(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, ...services }: Omit<EndpointServices, 'answerCache'>,
+  { isBehindProxy, baseUrl, isDraining, ...services }: Omit<EndpointServices, 'answerCache'>,
 ): InnerCalls {
   const byName = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   const find = (name: RouteName): Route => {
@@ -35,7 +35,7 @@ export function innerCalls(
     async call(name, caller, request, signal) {
       const route = find(name);
       const admitted = await admitCaller(route, services.db, caller, request.params);
-      return perform(route, services, { request, signal, isBehindProxy, baseUrl }, admitted);
+      return perform(route, services, { request, signal, isBehindProxy, baseUrl, isDraining }, admitted);
     },
     async admit(name, caller, params) {
       await admitCaller(find(name), services.db, caller, params);

@@ -2,7 +2,7 @@ import { sql, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import { allRunners, type Runner } from './runners.ts';
+import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
 /**
  * Which runners are present. Every runner that contacts a server is recorded, also those on the servers' own machines,
@@ -134,6 +134,7 @@ function makeFindTakers(db: Database) {
       .where('visit.trouble', '=', sql.lit(''))
       .where(isThere(db))
       .where('runners.revoked_at', 'is', null)
+      .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
       .where((where) => {
         const bound = where
           .selectFrom('runner_accounts as bound')
@@ -158,8 +159,10 @@ export async function whyNobodyTakes(db: Database, account: bigint): Promise<str
 
 /** For accounts without a runner that works for them. */
 export function whyNobody(runners: readonly RunnerNow[]): string {
-  if (runners.some(({ state }) => state === 'idle' || state === 'busy'))
+  const connected = runners.filter(({ state }) => state === 'idle' || state === 'busy');
+  if (connected.some(({ isDraining }) => !isDraining))
     return 'none of the runners that are connected works for this account';
+  if (connected.length > 0) return 'every runner that is connected is being drained';
   if (runners.some(({ state }) => state === 'failing'))
     return 'no runner is connected: there is one that cannot do its work, and operators see why in the list of runners';
   return 'no runner is connected';
@@ -168,6 +171,8 @@ export function whyNobody(runners: readonly RunnerNow[]): string {
 export interface RunnerNow {
   name: string;
   isLocal: boolean;
+  /** Whether it gets no more work. */
+  isDraining: boolean;
   state: 'idle' | 'busy' | 'away' | 'failing';
   /** Why it fails. */
   trouble: string;
@@ -201,15 +206,21 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
       subjectId,
       account: email ?? '',
     }));
-  const now = (name: string, accounts: string[], visit: (typeof visits)[number] | undefined): RunnerNow => {
+  const now = (
+    { name, accounts, draining }: Pick<RegisteredRunner, 'name' | 'accounts' | 'draining'>,
+    visit: (typeof visits)[number] | undefined,
+  ): RunnerNow => {
     const work = visit ? workOf(visit.holder) : [];
     const { trouble = '', version = '', seen_at: seenAt = null } = visit ?? {};
     const state = trouble !== '' ? 'failing' : !visit?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
-    return { name, isLocal: visit?.runner_id === null, state, trouble, version, seenAt, accounts, work };
+    const isLocal = visit?.runner_id === null;
+    return { name, isLocal, isDraining: draining === 1, state, trouble, version, seenAt, accounts, work };
   };
   const byRunner = new Map(visits.map((visit) => [visit.runner_id, visit]));
   return [
-    ...visits.filter(({ runner_id: id }) => id === null).map((visit) => now(visit.holder, [], visit)),
-    ...registered.map(({ id, name, accounts }) => now(name, accounts, byRunner.get(id))),
+    ...visits
+      .filter(({ runner_id: id }) => id === null)
+      .map((visit) => now({ name: visit.holder, accounts: [], draining: 0 }, visit)),
+    ...registered.map((runner) => now(runner, byRunner.get(runner.id))),
   ];
 }

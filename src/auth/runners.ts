@@ -23,8 +23,14 @@ export interface Runner {
   boundAs?: bigint;
 }
 
+/** How a runner stands at the moment. */
+export interface Standing {
+  /** Whether it gets no more work. */
+  isDraining: boolean;
+}
+
 /** The operator's view of a runner; never its token or the token's hash. */
-export interface RegisteredRunner extends Pick<RunnerRow, 'id' | 'name' | 'created_at' | 'revoked_at'> {
+export interface RegisteredRunner extends Pick<RunnerRow, 'id' | 'name' | 'created_at' | 'revoked_at' | 'draining'> {
   /** To a few seconds; null until its first call. */
   last_seen_at: bigint | null;
   /** E-mail addresses; none means all. */
@@ -45,7 +51,7 @@ export async function insertRunner(
 ): Promise<RunnerToken> {
   const token = randomSecret('hrr');
   const id = ids.next();
-  const row = { id, name, token_hash: hashSecret(token), created_at: BigInt(Date.now()) };
+  const row = { id, name, token_hash: hashSecret(token), created_at: BigInt(Date.now()), draining: 0 };
   await trx.deleteFrom('runners').where('name', '=', name).where('revoked_at', 'is not', null).execute();
   try {
     await trx.insertInto('runners').values(row).execute();
@@ -74,6 +80,11 @@ export async function rotateRunner(
   return holder === undefined ? undefined : { holder, token };
 }
 
+/** Gives a runner no more work, or work again. Returns the holder; undefined when there is no such runner. */
+export async function drainRunner(trx: Transaction, name: string, isDraining: boolean): Promise<string | undefined> {
+  return change(trx, name, { draining: isDraining ? 1 : 0 });
+}
+
 /** Waits for transactions that assign work to this runner: see `holdRunner`. */
 async function change(trx: Transaction, name: string, values: Partial<RunnerRow>): Promise<string | undefined> {
   const changed = trx.updateTable('runners').set(values).where('name', '=', name).where('revoked_at', 'is', null);
@@ -85,7 +96,7 @@ export async function allRunners(db: Queries): Promise<RegisteredRunner[]> {
   const runners = await db
     .selectFrom('runners')
     .leftJoin('runner_visits', 'runner_visits.runner_id', 'runners.id')
-    .select(['runners.id', 'runners.name', 'runners.created_at', 'runners.revoked_at'])
+    .select(['runners.id', 'runners.name', 'runners.created_at', 'runners.revoked_at', 'runners.draining'])
     .select('runner_visits.seen_at as last_seen_at')
     .orderBy('runners.id')
     .execute();
@@ -102,17 +113,20 @@ export async function allRunners(db: Queries): Promise<RegisteredRunner[]> {
   }));
 }
 
-const findByHash = prepared<{ hash: string }, Pick<RunnerRow, 'id' | 'name'> & { is_bound: SqlBool }>((db, value) =>
-  db
-    .selectFrom('runners')
-    .select(['id', 'name'])
-    .select((of) =>
-      of
-        .exists(of.selectFrom('runner_accounts').select('id').whereRef('runner_accounts.runner_id', '=', 'runners.id'))
-        .as('is_bound'),
-    )
-    .where('token_hash', '=', value('hash'))
-    .where('revoked_at', 'is', null),
+const findByHash = prepared<{ hash: string }, Pick<RunnerRow, 'id' | 'name' | 'draining'> & { is_bound: SqlBool }>(
+  (db, value) =>
+    db
+      .selectFrom('runners')
+      .select(['id', 'name', 'draining'])
+      .select((of) =>
+        of
+          .exists(
+            of.selectFrom('runner_accounts').select('id').whereRef('runner_accounts.runner_id', '=', 'runners.id'),
+          )
+          .as('is_bound'),
+      )
+      .where('token_hash', '=', value('hash'))
+      .where('revoked_at', 'is', null),
 );
 
 /** Authenticates a runner. */
@@ -126,28 +140,35 @@ export async function authenticateRunner(db: Database, headers: Incoming['header
 }
 
 /** Refuses a runner whose token became invalid during the call. */
-export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<void> {
-  if (tokenHash === undefined) return;
+export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<Standing> {
+  if (tokenHash === undefined) return usual;
   const [found] = await findByHash(db, { hash: tokenHash });
-  if (!found) throw new ApiError('unauthorized');
+  return standingOf(found);
 }
 
-const findValid = prepared<Record<string, never>, Pick<RunnerRow, 'token_hash'>>((db) =>
-  db.selectFrom('runners').select('token_hash').where('revoked_at', 'is', null),
+const findAllStandings = prepared<Record<string, never>, Pick<RunnerRow, 'token_hash' | 'draining'>>((db) =>
+  db.selectFrom('runners').select(['token_hash', 'draining']).where('revoked_at', 'is', null),
 );
 
-/** Of the hashes of these tokens, those that became invalid. */
-export async function findRefused(db: Queries, hashes: ReadonlySet<string>): Promise<ReadonlySet<string>> {
-  const valid = new Set((await findValid(db, {})).map(({ token_hash: hash }) => hash));
-  return hashes.difference(valid);
+/** The standing of every runner, by the hash of its token; a token that is not among them is invalid. */
+export async function findStandings(db: Queries): Promise<ReadonlyMap<string, Standing>> {
+  const rows = await findAllStandings(db, {});
+  return new Map(rows.map((row) => [row.token_hash, standingOf(row)]));
 }
 
-/** Refuses as `checkRunner` does, and keeps the token valid until the transaction is over. */
-export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: Runner): Promise<void> {
-  if (tokenHash === undefined) return;
-  const runners = trx.selectFrom('runners').select('id').where('token_hash', '=', tokenHash);
-  const found = await db.shareLocked(runners.where('revoked_at', 'is', null), 'runners').executeTakeFirst();
+/** Refuses as `checkRunner` does, and keeps its token and standing as they are until the transaction is over. */
+export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: Runner): Promise<Standing> {
+  if (tokenHash === undefined) return usual;
+  const runners = trx.selectFrom('runners').select(['id', 'draining']).where('token_hash', '=', tokenHash);
+  return standingOf(await db.shareLocked(runners.where('revoked_at', 'is', null), 'runners').executeTakeFirst());
+}
+
+/** The runner on a server's own machine is drained with its server. */
+const usual: Standing = { isDraining: false };
+
+function standingOf(found: Pick<RunnerRow, 'draining'> | undefined): Standing {
   if (!found) throw new ApiError('unauthorized');
+  return { isDraining: found.draining === 1 };
 }
 
 function holderOf({ id, name }: Pick<RunnerRow, 'id' | 'name'>): string {

@@ -48,7 +48,7 @@ export const admin: Command[] = [
   },
   {
     usage: 'admin user password-link EMAIL',
-    about: 'Make a link with which a person sets their password, once, within a week',
+    about: 'Make a link to set the password of an account; it works once, within a week',
     run: ({ config, values: [email = ''] }) =>
       print(config, async ({ db, ids }) => {
         const page = new URL('/ui/password', addressForPeople(config));
@@ -65,19 +65,19 @@ export const admin: Command[] = [
   },
   {
     usage: 'admin user suspend EMAIL',
-    about: 'Refuse an account everything',
+    about: 'Suspend an account: it can neither sign in nor call the API',
     run: ({ config, values: [email = ''] }) =>
       print(config, (store) => change(store, readEmail(email), 'user.suspended', { suspended: 1 })),
   },
   {
     usage: 'admin user resume EMAIL',
-    about: 'Let a suspended account in again',
+    about: 'Lift the suspension of an account',
     run: ({ config, values: [email = ''] }) =>
       print(config, (store) => change(store, readEmail(email), 'user.resumed', { suspended: 0 })),
   },
   {
     usage: 'admin user billing EMAIL STATE',
-    about: `Say how an account stands with its bills: ${billingStates.join(', ')}`,
+    about: `Set the billing state of an account: ${billingStates.join(', ')}`,
     run: ({ config, values: [email = '', state = ''] }) =>
       print(config, async (store) => {
         const billing = billingStates.find((one) => one === state);
@@ -87,7 +87,7 @@ export const admin: Command[] = [
   },
   {
     usage: 'admin user operator EMAIL on|off',
-    about: 'Say whether a person may see what concerns the whole installation: the audit log, the runners',
+    about: 'Make an account an operator, who sees the audit log, the runners and the state of the installation',
     run: ({ config, values: [email = '', state = ''] }) =>
       print(config, async (store) => {
         if (state !== 'on' && state !== 'off') throw new Error(`${state} is neither on nor off`);

@@ -11,6 +11,8 @@ import {
 } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import type { Config } from '../config.ts';
+import type { Blobs } from '../db/blobs.ts';
+import { piecesOf } from './blobs.ts';
 import { masterKeyFile } from './store.ts';
 
 /** The files of an installation besides its database, by their names in a backup. */
@@ -35,7 +37,9 @@ export function filesToKeep({ config, settingsFile, withKeys }: FilesToKeep): Ma
   return new Map(files.filter(([, path]) => existsSync(path)));
 }
 
+/** Blobs in the data folder belong to it. Those elsewhere are named; see blobLines. */
 function blobFiles(config: Config): [string, string][] {
+  if (config.blob_url !== undefined) return [];
   const folder = join(config.data_dir, blobs);
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -55,6 +59,37 @@ export async function* fileLines(files: Map<string, string>, onFile: () => void)
     }
     onFile();
   }
+}
+
+/** Lines for the blobs that are elsewhere: an object that names each, and its bytes where they are taken along. */
+export async function* blobLines(
+  store: Blobs,
+  areTaken: boolean,
+  onBlob: (isGone: boolean) => void,
+): AsyncGenerator<string> {
+  for await (const { digest, size } of store.list()) {
+    if (areTaken) {
+      const blob = await store.open(digest).catch((error: unknown) => {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // removed in between
+      });
+      if (!blob) {
+        onBlob(true);
+        continue;
+      }
+      await using open = blob;
+      yield JSON.stringify({ blob: digest, size });
+      yield JSON.stringify({ file: `${blobs}${digest.slice(0, 2)}/${digest}` });
+      for await (const piece of piecesOf(open)) yield JSON.stringify({ bytes: piece.toString('base64') });
+    } else {
+      yield JSON.stringify({ blob: digest, size });
+    }
+    onBlob(false);
+  }
+}
+
+/** The digest of a blob, by the name of its file in a backup. */
+export function digestIn(name: string): string | undefined {
+  return /^blobs\/[0-9a-f]{2}\/([0-9a-f]{64})$/.exec(name)?.[1];
 }
 
 /** The path for a file of a backup; undefined for an unknown name, which could be any path. */

@@ -11,10 +11,10 @@ import { openSnapshot, type Snapshot } from '../db/snapshot.ts';
 import { lockUpkeep } from '../db/upkeep-lock.ts';
 import { writeArchive } from '../lib/archive.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
-import { fileLines, filesToKeep } from './backup-files.ts';
+import { blobLines, fileLines, filesToKeep } from './backup-files.ts';
 import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
-import { databaseUrl, masterKeyFile } from './store.ts';
+import { blobPlace, databaseUrl, masterKeyFile, openBlobs } from './store.ts';
 
 /** The first line of a backup. */
 export interface BackupHeader {
@@ -24,19 +24,24 @@ export interface BackupHeader {
   /** The migrations of the database, which a restore needs. */
   migrations: string[];
   with_keys: boolean;
+  /** Where the blobs are, if not in the data folder, and whether the backup has their bytes. */
+  blobs?: { at: string; taken: boolean };
 }
 
-export const backupFormat = 1;
+/** The second format names blobs that are elsewhere; a backup that does not is written in the first. */
+export const backupFormat = 2;
 
 export const backup: Command = {
-  usage: 'backup FILE [--without-keys]',
+  usage: 'backup FILE [--without-keys] [--with-blobs]',
   about: 'Write everything into one file, while the server runs; it holds the master key unless told otherwise',
   async run({ config, values: [name = ''], flags }) {
     const file = resolve(name);
     const url = databaseUrl(config);
     const withKeys = flags.without_keys === undefined;
     const settingsFile = flags.config ?? join(config.data_dir, 'headrace.toml');
-    const counts = { tables: 0, rows: 0, files: 0 };
+    const counts = { tables: 0, rows: 0, files: 0, blobs: 0, gone: 0 };
+    const withBlobs = flags.with_blobs !== undefined;
+    const elsewhere = config.blob_url === undefined ? undefined : { at: config.blob_url, taken: withBlobs };
     // The lock comes first: the keys, which are read last, must still open the rows, which are read first.
     const lock = await lockUpkeep(url);
     try {
@@ -53,18 +58,34 @@ export const backup: Command = {
     }
 
     async function* lines(snapshot: Snapshot): AsyncGenerator<string> {
-      yield JSON.stringify(await headerOf(snapshot, withKeys));
+      yield JSON.stringify(await headerOf(snapshot, withKeys, elsewhere));
       yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
       // The files are read after the database snapshot is fixed: every file that a row refers to exists by now.
       yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
+      if (elsewhere) yield* blobsElsewhere();
       counts.tables = snapshot.tables.length;
       lock.check();
+    }
+
+    async function* blobsElsewhere(): AsyncGenerator<string> {
+      const store = await openBlobs(blobPlace(config), { take: async () => {} });
+      try {
+        yield* blobLines(store, withBlobs, (isGone) => (counts[isGone ? 'gone' : 'blobs'] += 1));
+      } finally {
+        await store.close();
+      }
     }
 
     console.log(`wrote ${file} (${readableSize(statSync(file).size)})`);
     console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
     console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
-    if (config.blob_url !== undefined) console.log('The blobs at blob_url are not in the backup.');
+    if (elsewhere) {
+      const how = withBlobs
+        ? 'and taken along'
+        : 'but not taken along (--with-blobs does): keep them as safe as this file';
+      console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are named, ${how}`);
+      if (counts.gone > 0) console.log(`${counts.gone} more were removed while this ran`);
+    }
   },
 };
 
@@ -114,18 +135,23 @@ async function* whileThereIsRoom(lines: AsyncIterable<string>, disk: DiskReserve
 const withoutKeysNote =
   'It holds no keys: keep the master key elsewhere, without it no stored secret can be read again.';
 
-async function headerOf(snapshot: Snapshot, withKeys: boolean): Promise<BackupHeader> {
+async function headerOf(
+  snapshot: Snapshot,
+  withKeys: boolean,
+  elsewhere: BackupHeader['blobs'],
+): Promise<BackupHeader> {
   const shape = snapshot.tables.find((table) => table.name === 'applied_migrations');
   if (!shape) throw new Error('this database has no tables of Headrace');
   const migrations: string[] = [];
   const at = shape.columns.indexOf('name');
   for await (const rows of snapshot.rows(shape)) migrations.push(...rows.map((row) => String(row[at])));
   return {
-    headrace_backup: backupFormat,
+    headrace_backup: elsewhere ? backupFormat : 1,
     program: packageJson.version,
     created_at: new Date().toISOString(),
     migrations,
     with_keys: withKeys,
+    ...(elsewhere ? { blobs: elsewhere } : {}),
   };
 }
 

@@ -9,12 +9,15 @@ export interface BackupContents {
   header: BackupHeader;
   rows: number;
   files: Set<string>;
+  /** How many blobs it names that are elsewhere. */
+  blobs: number;
   /** The text of headrace.toml; empty when the backup has none. */
   settings: string;
 }
 
 /** A line of a backup that is not a row. */
-export type BackupRecord = { table: string; columns: string[] } | { file: string } | { bytes: string };
+export type BackupRecord =
+  { table: string; columns: string[] } | { file: string } | { bytes: string } | { blob: string; size: number };
 
 export function isRow(line: string): boolean {
   return line.startsWith('[');
@@ -24,6 +27,7 @@ export function isRow(line: string): boolean {
 export async function checkBackup(file: string, config: Config): Promise<BackupContents> {
   let header: BackupHeader | undefined;
   let rows = 0;
+  let blobs = 0;
   let current = '';
   const files = new Set<string>();
   const settings: Buffer[] = [];
@@ -40,13 +44,15 @@ export async function checkBackup(file: string, config: Config): Promise<BackupC
         }
         current = record.file;
         files.add(current);
+      } else if ('blob' in record) {
+        blobs += 1;
       } else if ('bytes' in record && current === settingsName) {
         settings.push(Buffer.from(record.bytes, 'base64'));
       }
     }
   }
   if (!header) throw new Error(`${file} is empty`);
-  return { header, rows, files, settings: Buffer.concat(settings).toString() };
+  return { header, rows, files, blobs, settings: Buffer.concat(settings).toString() };
 }
 
 function readHeader(line: string, file: string): BackupHeader {

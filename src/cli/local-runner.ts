@@ -1,12 +1,14 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { withoutStrays } from '../lib/descriptors.ts';
 import { socketPath } from '../lib/sockets.ts';
+import { version } from '../protocol.ts';
 
 export interface RunnerPlaces {
   folder: string;
@@ -16,6 +18,8 @@ export interface RunnerPlaces {
   alive: string;
   /** The runner's own log: it may outlive the server's terminal. */
   log: string;
+  /** What the running runner was started with, as a digest. */
+  startedAs: string;
 }
 
 export function runnerPlaces({ data_dir: dataDir }: Config): RunnerPlaces {
@@ -24,11 +28,14 @@ export function runnerPlaces({ data_dir: dataDir }: Config): RunnerPlaces {
     serverSocket: socketPath(dataDir, 'server.sock'),
     alive: socketPath(dataDir, 'runner.sock'),
     log: join(dataDir, 'runner.log'),
+    startedAs: join(dataDir, 'runner', 'started-as'),
   };
 }
 
 export interface LocalRunner {
   stop(): Promise<void>;
+  /** Looks after it no more; it goes on with what it does, and the next server finds it. */
+  leave(): Promise<void>;
 }
 
 export interface Watcher {
@@ -36,13 +43,19 @@ export interface Watcher {
   onGone: () => void;
   /** The runner does not start, for this reason. */
   onTrouble: (error: Error) => void;
+  /**
+   * A runner from before this server's start is of another version, or has other settings: it is stopped when this
+   * resolves.
+   */
+  onOther: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
  * The runner that comes with a server. It is a separate process: it outlives a server that dies, and the next server
- * finds it by its socket. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
+ * finds it by its socket, and replaces it when it has nothing to do if it was started with anything else than the next
+ * one would be. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
  */
-export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher): LocalRunner {
+export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: Watcher): LocalRunner {
   const places = runnerPlaces(config);
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -56,6 +69,7 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
     for (let wait = 100; !signal.aborted; wait = Math.min(wait * 2, 30_000)) {
       try {
         let link = await knock(places.alive);
+        if (link && !isAsStarted(config, places)) await replace(link);
         if (!link && !signal.aborted) {
           onGone(); // also covers a runner that died together with an earlier server
           link = await reach(start(config, places, started), places, signal);
@@ -68,8 +82,18 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
       await pause(wait, undefined, { signal }).catch(() => {});
     }
   };
+  const replace = async (link: Socket): Promise<void> => {
+    const gone = new AbortController();
+    link.once('close', () => gone.abort()).resume();
+    await onOther(AbortSignal.any([signal, gone.signal]));
+    if (!signal.aborted) tellToStop(link);
+  };
   const keeping = keep();
   return {
+    async leave() {
+      stopping.abort(leaving);
+      await keeping;
+    },
     async stop() {
       stopping.abort();
       for (const child of started) child.kill('SIGTERM');
@@ -79,9 +103,15 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble }: Watcher):
   };
 }
 
+const leaving = new Error('the runner goes on without a server');
+
+function tellToStop(link: Socket): void {
+  if (!link.destroyed) link.write('stop\n');
+}
+
 /** Waits while the runner is alive, and tells it to stop on the signal, also if the signal came earlier. */
 async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
-  const tell = (): void => void (link.destroyed || link.write('stop\n'));
+  const tell = (): void => void (signal.reason === leaving ? link.destroy() : tellToStop(link));
   if (signal.aborted) tell();
   signal.addEventListener('abort', tell);
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -105,8 +135,9 @@ const runnerMemory = '--max-semi-space-size=1';
 function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>): ChildProcess {
   const main = join(import.meta.dirname, '..', 'main.ts');
   // Done once here, so that the runner need not do it before every build.
+  const flags = ['--local', '--data-dir', config.data_dir, '--started-as', startedAs(config)];
   const [program, ...args] = withoutStrays(
-    [process.execPath, ...process.execArgv, runnerMemory, main, 'runner', '--local', '--data-dir', config.data_dir],
+    [process.execPath, ...process.execArgv, runnerMemory, main, 'runner', ...flags],
     2,
   );
   const output = openSync(places.log, 'w', 0o600);
@@ -137,11 +168,27 @@ async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSig
   return undefined;
 }
 
-/** The runner gets only its own settings: the database's address, for example, holds a password. */
+/** The version and every setting that a runner is started with. */
+function startedAs(config: Config): string {
+  return createHash('sha256')
+    .update(JSON.stringify([version, settingsOf(config)]))
+    .digest('hex');
+}
+
+/** A runner that does not say what it was started with is older than this. */
+function isAsStarted(config: Config, { startedAs: file }: RunnerPlaces): boolean {
+  return existsSync(file) && readFileSync(file, 'utf8') === startedAs(config);
+}
+
 function environmentOf(config: Config): NodeJS.ProcessEnv {
-  const plain = Object.entries(process.env).filter(([name]) => !name.startsWith('HEADRACE'));
+  // Neither does it need what opens S3: it is handed what it may read.
+  const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_|AWS_)/.test(name));
+  return { ...Object.fromEntries(plain), ...settingsOf(config) };
+}
+
+/** The runner gets only its own settings: the database's address holds a password, and the collector's headers a token. */
+function settingsOf(config: Config): Record<string, string> {
   return {
-    ...Object.fromEntries(plain),
     HEADRACE_LOG_LEVEL: config.log_level,
     HEADRACE_SANDBOX: config.sandbox,
     HEADRACE_BUILD_NETWORK: config.build_network,

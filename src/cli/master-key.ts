@@ -14,7 +14,7 @@ import { databaseUrl, masterKeyFile, openMigrated } from './store.ts';
 
 export const rotateMasterKey: Command = {
   usage: 'admin master-key rotate',
-  about: 'Seal every stored secret with a new master key and forget the old one; servers may go on running',
+  about: 'Encrypt every stored secret with a new master key and remove the old one; servers may keep running',
   async run({ config }) {
     const file = masterKeyFile(config);
     if (!existsSync(file)) throw new Error(`there is no master key at ${file}`);

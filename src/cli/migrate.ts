@@ -5,7 +5,7 @@ import { databaseUrl, makeDataFolder } from './store.ts';
 
 export const migrateCommand: Command = {
   usage: 'migrate',
-  about: 'Bring the database up to this program; a server does so itself when it starts',
+  about: 'Migrate the database to this version; a server does so itself when it starts',
   async run({ config }) {
     makeDataFolder(config.data_dir);
     const db = await openDatabase({ url: databaseUrl(config) });

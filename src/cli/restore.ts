@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import type { Config } from '../config.ts';
+import type { Blobs } from '../db/blobs.ts';
 import { checkMasterKey } from '../db/canary.ts';
 import { readRow } from '../db/dump.ts';
 import { startLoading, tablesOf, type Loader } from '../db/load.ts';
@@ -9,11 +10,13 @@ import { recordAudit } from '../auth/audit.ts';
 import { openDatabase, type Database, type Transaction } from '../db/open.ts';
 import { readArchive } from '../lib/archive.ts';
 import { firstIdAt } from '../lib/ids.ts';
-import { FilePlacer, masterKeyName, placeOf, settingsName } from './backup-files.ts';
+import { digestIn, FilePlacer, masterKeyName, placeOf, settingsName } from './backup-files.ts';
+import { BlobPlacer } from './blob-placer.ts';
+import { compared } from './blobs.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
 import type { Command } from './commands.ts';
 import { onTheMachine } from './machine.ts';
-import { databaseUrl, makeDataFolder, masterKeyFile } from './store.ts';
+import { blobPlace, databaseUrl, makeDataFolder, masterKeyFile, openBlobs } from './store.ts';
 
 export const restore: Command = {
   usage: 'restore FILE',
@@ -25,10 +28,15 @@ export const restore: Command = {
     makeDataFolder(config.data_dir);
     const settingsPath = placeOfSettings(config, contents, flags.config);
     const db = await openDatabase({ url: databaseUrl(config) });
+    const usesStore = config.blob_url !== undefined || contents.blobs > 0;
+    const blobs = usesStore ? await openBlobs(blobPlace(config), { take: async () => {} }) : undefined;
     try {
+      await blobs?.prove();
       await refuseFullDatabase(db, config);
-      await apply(db, { file, config, contents, settingsPath });
+      await apply(db, { file, config, contents, settingsPath, blobs });
+      if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
     } finally {
+      await blobs?.close();
       await db.close();
     }
     console.log(`restored ${file} into ${config.data_dir}`);
@@ -66,11 +74,13 @@ async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
  * Existing settings stay. Restored settings that name another database or key would lead the next start away from the
  * restored data.
  */
-function placeOfSettings(config: Config, { settings }: BackupContents, configFlag: string | undefined): string {
+function placeOfSettings(config: Config, { settings, header }: BackupContents, configFlag: string | undefined): string {
   const path = join(config.data_dir, settingsName);
-  const { database_url: url, master_key_file: key } = parseToml(settings);
+  const { database_url: url, master_key_file: key, blob_url: blobs } = parseToml(settings);
   const leadsAway =
-    (url !== undefined && url !== config.database_url) || (key !== undefined && key !== config.master_key_file);
+    (url !== undefined && url !== config.database_url) ||
+    (key !== undefined && key !== config.master_key_file) ||
+    (blobs !== undefined && blobs !== config.blob_url && header.blobs?.taken === true);
   return existsSync(path) || configFlag !== undefined || leadsAway ? `${path}.restored` : path;
 }
 
@@ -79,29 +89,57 @@ interface Plan {
   config: Config;
   contents: BackupContents;
   settingsPath: string;
+  /** The store, where blobs are elsewhere. */
+  blobs: Blobs | undefined;
+}
+
+/** Says which of the named blobs are not where the settings of this restore say that blobs are. */
+async function lookForBlobs(file: string, { header, blobs: named }: BackupContents, blobs: Blobs): Promise<void> {
+  let missing = 0;
+  for await (const { isThere } of compared(blobsNamedIn(file), blobs.list())) if (!isThere) missing += 1;
+  console.log(`blobs: ${named} are named, ${named - missing} are there`);
+  if (missing > 0)
+    console.log(
+      `${missing} blobs are missing. When the backup was made they were at ${header.blobs?.at}: set blob_url to that, ` +
+        'or bring them from there with: headrace blobs copy',
+    );
+}
+
+async function* blobsNamedIn(file: string): AsyncGenerator<{ digest: string; size: number }> {
+  for await (const line of readArchive(file)) {
+    if (!line.startsWith('{"blob":')) continue;
+    const { blob, size } = JSON.parse(line) as { blob: string; size: number };
+    yield { digest: blob, size };
+  }
 }
 
 /** The files are written before the rows are committed: a database never exists without the key that opens it. */
 async function apply(db: Database, plan: Plan): Promise<void> {
   const placer = new FilePlacer();
+  const blobPlacer = plan.blobs && new BlobPlacer(plan.blobs);
+  const undo = async (): Promise<void> => {
+    placer.undo();
+    await blobPlacer?.undo();
+  };
   try {
     await db.transaction(async (trx) => {
-      placer.undo(); // undoes an attempt that the database asked to repeat
+      await undo(); // undoes an attempt that the database asked to repeat
       const loader = await startLoading(trx, db.kind, plan.contents.header.migrations);
       let first = true;
       for await (const line of readArchive(plan.file)) {
         if (first) first = false;
         else if (isRow(line)) await loader.add(readRow(line));
-        else await takeRecord(JSON.parse(line) as BackupRecord, loader, placer, plan);
+        else await takeRecord(JSON.parse(line) as BackupRecord, loader, { files: placer, blobs: blobPlacer }, plan);
       }
       placer.end();
+      await blobPlacer?.end();
       await loader.finish();
       // A key of other data is noticed now and not in a month.
       await checkMasterKey(trx, masterKeyFile(plan.config));
       await noteRestore(trx, plan);
     });
   } catch (error) {
-    placer.undo();
+    await undo();
     throw error;
   }
 }
@@ -117,13 +155,23 @@ async function noteRestore(trx: Transaction, { file, contents }: Plan): Promise<
   await recordAudit(trx, ids, onTheMachine(), { action: 'backup.restored', subject, details });
 }
 
-async function takeRecord(record: BackupRecord, loader: Loader, placer: FilePlacer, plan: Plan): Promise<void> {
+interface Placers {
+  files: FilePlacer;
+  blobs: BlobPlacer | undefined;
+}
+
+async function takeRecord(record: BackupRecord, loader: Loader, placers: Placers, plan: Plan): Promise<void> {
   if ('table' in record) {
     await loader.begin({ name: record.table, columns: record.columns });
   } else if ('file' in record) {
+    placers.files.end();
+    await placers.blobs?.end();
+    const digest = plan.config.blob_url === undefined ? undefined : digestIn(record.file);
     const path = record.file === settingsName ? plan.settingsPath : placeOf(record.file, plan.config);
-    if (path !== undefined) placer.begin(path);
-  } else {
-    placer.write(Buffer.from(record.bytes, 'base64'));
+    if (digest !== undefined) await placers.blobs?.begin(digest);
+    else if (path !== undefined) placers.files.begin(path);
+  } else if ('bytes' in record) {
+    const bytes = Buffer.from(record.bytes, 'base64');
+    if ((await placers.blobs?.write(bytes)) !== true) placers.files.write(bytes);
   }
 }

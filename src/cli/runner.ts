@@ -9,29 +9,30 @@ import { startRunner, type Runner } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import type { Command } from './commands.ts';
 import { createLog } from './log.ts';
-import { runnerPlaces } from './local-runner.ts';
-import { stopSignal } from './stopping.ts';
+import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
+import { stopSignals } from './stopping.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
 
 export const runner: Command = {
-  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local]',
+  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local] [--started-as D]',
   about: 'Do the work of a server elsewhere; --once does one piece of it and ends',
   async run({ config, flags }) {
-    const stopping = stopSignal();
+    const { asked: stopping, again } = stopSignals();
     process.umask(forBuilds);
     const log = createLog(config.log_level);
     const isLocal = flags.local !== undefined;
     const places = runnerPlaces(config);
     const place: ServerPlace = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
-    const link = openLink(place);
+    const say = (message: string): void => log.warn(message);
+    const link = openLink(place, undefined, say);
     const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
     mkdirSync(folder, { recursive: true, mode: 0o711 });
     const lock = await holdFolder(folder);
     if (!lock) throw new Error(`another runner uses ${folder}`);
     const { concurrency } = config;
-    const say = (message: string): void => log.warn(message);
+    const lost = new AbortController();
     const services = await openRunnerServices({
       folder,
       concurrency,
@@ -45,6 +46,10 @@ export const runner: Command = {
       checkoutBytes: config.checkout_size * 1024 * 1024,
       isolation: config.sandbox === 'off' ? 'off' : 'required',
       diskReserveBytes: diskReserveBytes(config),
+      onLost: (error) => {
+        log.error(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+        lost.abort();
+      },
       log: say,
     });
     if (stopping.aborted) {
@@ -60,9 +65,14 @@ export const runner: Command = {
       once: flags.once !== undefined,
     });
     const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
-    stopping.addEventListener('abort', stop);
-    if (stopping.aborted) stop();
-    if (isLocal) notePid(places.folder, say);
+    // The server decides about its own runner.
+    const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
+    stopping.addEventListener('abort', onSignal);
+    if (stopping.aborted) onSignal();
+    again.addEventListener('abort', stop);
+    lost.signal.addEventListener('abort', stop);
+    if (lost.signal.aborted) stop();
+    if (isLocal) noteStart(places, flags.started_as ?? '', say);
     const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
     if (isLocal) endWhenForgotten(config, running, stop);
     try {
@@ -72,16 +82,17 @@ export const runner: Command = {
       link.close();
       await lock.release();
     }
-    process.exit(0);
+    process.exit(lost.signal.aborted ? 1 : 0);
   },
 };
 
-/** For administrators of the machine; a full disk must not stop the runner. */
-function notePid(folder: string, log: (message: string) => void): void {
+/** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
+function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string, log: (message: string) => void): void {
   try {
     writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
+    writeFileSync(file, startedAs, { mode: 0o600 });
   } catch (error) {
-    log(`the file with the runner's process ID was not written: ${String(error)}`);
+    log(`the files about the runner's start were not written: ${String(error)}`);
   }
 }
 

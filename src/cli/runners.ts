@@ -1,5 +1,12 @@
 import { recordAudit } from '../auth/audit.ts';
-import { allRunners, insertRunner, revokeRunner, rotateRunner, type RegisteredRunner } from '../auth/runners.ts';
+import {
+  allRunners,
+  drainRunner,
+  insertRunner,
+  revokeRunner,
+  rotateRunner,
+  type RegisteredRunner,
+} from '../auth/runners.ts';
 import { findUser } from '../auth/users.ts';
 import type { Queries } from '../db/open.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -50,6 +57,20 @@ export const runnerAdmin: Command[] = [
       }),
   },
   {
+    usage: 'admin runner drain NAME [--off]',
+    about: 'Give a runner no more work: it ends after what it does; --off takes that back',
+    run: ({ config, values: [name = ''], flags }) =>
+      print(config, async ({ db, ids }) => {
+        const draining = flags.off === undefined;
+        await db.transaction(async (trx) => {
+          if ((await drainRunner(trx, name, draining)) === undefined) unknown(name);
+          const action = draining ? 'runner.drained' : 'runner.undrained';
+          await recordAudit(trx, ids, onTheMachine(), { action, subject: { id: null, name } });
+        });
+        return { name, draining };
+      }),
+  },
+  {
     usage: 'admin runner rotate NAME',
     about: 'Give a runner another token and print it, once; the one before stops working at once',
     run: ({ config, values: [name = ''] }) =>
@@ -76,13 +97,14 @@ async function accountOf(db: Queries, text: string): Promise<bigint> {
   return user.id;
 }
 
-function view({ name, accounts, ...moments }: RegisteredRunner): object {
+function view({ name, accounts, draining, ...moments }: RegisteredRunner): object {
   const { created_at: created, last_seen_at: seen, revoked_at: revoked } = moments;
   return {
     name,
     created_at: timestamp(created),
     last_seen_at: seen === null ? null : timestamp(seen),
     accounts,
+    draining: draining === 1,
     revoked: revoked !== null,
     revoked_at: revoked === null ? null : timestamp(revoked),
   };

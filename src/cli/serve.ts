@@ -1,9 +1,13 @@
+import { writeFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
+import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
+import { openSpanExporter } from '../lifecycle/span-exporter.ts';
+import { version } from '../protocol.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
-import { startServer } from '../server.ts';
+import { startServer, type RunningServer } from '../server.ts';
 import { publicAddress } from '../lib/public-address.ts';
 import { failWith, type Command } from './commands.ts';
 import { lockDataFolder } from './folder-lock.ts';
@@ -11,30 +15,48 @@ import { keepLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
-import { stopSignal, untilAborted, type Stopped } from './stopping.ts';
+import { stopSignals, untilAborted, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
 
-/** How long requests may still take after the server was asked to stop. */
-const drainTime = 10_000;
+/** How long requests may still take when the server closes. */
+const closingTime = 10_000;
 /** How long the cleanup after a failed start may take. */
 const undoTime = 5000;
 
 export const serve: Command = {
-  usage: 'serve [--host H] [--port P] [--no-runner]',
+  usage: 'serve [--host H] [--port P] [--no-runner] [--first-user-file F]',
   about: 'Run the service',
   async run({ config, flags }) {
-    const stopping = stopSignal();
+    const stopping = stopSignals();
+    const { asked } = stopping;
     const log = createLog(config.log_level);
-    stopping.addEventListener('abort', () => {
-      log.info({ signal: (stopping.reason as Stopped).signal }, 'stopping');
-      setTimeout(() => process.exit(1), drainTime).unref();
+    const way = wayToStop(config);
+    let server: RunningServer | undefined;
+    asked.addEventListener('abort', () => {
+      log.info({ signal: (asked.reason as Stopped).signal, way }, 'stopping');
+      if (way !== 'drain' || !server) closeInTime();
+    });
+    stopping.again.addEventListener('abort', () => {
+      log.info('asked to stop again: nothing more is waited for');
+      closeInTime();
     });
     const opened = new AsyncDisposableStack();
     try {
-      await start({ config, log, hasRunner: flags.no_runner === undefined }, opened, stopping);
-      await untilAborted(stopping);
+      const wanted = {
+        config,
+        log,
+        way,
+        hasRunner: flags.no_runner === undefined,
+        firstUserFile: flags.first_user_file,
+      };
+      server = await start(wanted, opened, asked);
+      await untilAborted(asked);
+      if (way === 'drain') {
+        await server.drain(stopping.again);
+        closeInTime();
+      }
     } catch (error) {
-      if (error !== stopping.reason) {
+      if (error !== asked.reason) {
         setTimeout(() => failWith(error), undoTime).unref();
         await opened.disposeAsync();
         throw error;
@@ -45,47 +67,85 @@ export const serve: Command = {
   },
 };
 
+/** Whatever hangs does not keep the process. */
+function closeInTime(): void {
+  setTimeout(() => process.exit(1), closingTime).unref();
+}
+
 interface Wanted {
   config: Config;
   log: Logger;
+  way: WayToStop;
   hasRunner: boolean;
+  /** Gets what the first user needs, instead of standard output, which a service manager writes to a log. */
+  firstUserFile: string | undefined;
 }
 
 /** Everything that is opened is put on the stack at once, so that it can be closed at any moment, the last first. */
 async function start(
-  { config, log, hasRunner }: Wanted,
+  { config, log, way, hasRunner, firstUserFile }: Wanted,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
-): Promise<void> {
+): Promise<RunningServer> {
   const lock = await lockDataFolder(config.data_dir);
   opened.defer(() => lock.release());
   await makeRoomToStart(config, (message) => log.warn(message));
   stopping.throwIfAborted();
-  const store = await openStore(config, (error) => log.error({ err: error }, 'database error'));
+  const note = (message: string): void => log.warn(message);
+  const store = await openStore(config, (error) => log.error({ err: error }, 'database error'), note);
   opened.defer(() => store.close());
+  await proveBlobs(store);
   stopping.throwIfAborted();
-  const server = await startServer({ config, store, log });
+  const tracer = await openSpanExporter({
+    env: process.env,
+    version,
+    onTrouble: (reason) =>
+      reason === undefined
+        ? log.info('the collector takes traces again')
+        : log.warn({ reason }, 'the collector does not take traces; they are dropped'),
+  });
+  opened.defer(() => tracer?.close());
+  const server = await startServer({ config, store, log, tracer });
   opened.defer(() => server.close());
   stopping.throwIfAborted();
   // Only after the start: credentials of a failed start would never be shown.
   const first = await firstUser(store);
-  if (first) introduce(publicAddress(config.base_url, server.address), first);
+  if (first) introduce(publicAddress(config.base_url, server.address), first, firstUserFile);
   lock.noteAddress(server.address);
   console.log(`listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);
   opened.defer(() => ballast.close());
-  if (!hasRunner || stopping.aborted) return;
+  if (!hasRunner || stopping.aborted) return server;
   const local = keepLocalRunner(config, {
     onGone: () => server.localRunnerGone(),
+    onOther: (signal) => {
+      log.info('the runner of an earlier start differs: it ends after what it does, and another one takes its place');
+      return server.retireLocalRunner(signal);
+    },
     onTrouble: ({ message }) => {
       log.error(`the local runner does not start, so no build runs here: ${message}`);
       server.localRunnerFails(message);
     },
   });
   opened.defer(async () => {
+    if (way === 'leave' && (await server.leaveLocalRunner())) return local.leave();
     await local.stop();
     await server.localRunnerStopped();
   });
+  return server;
+}
+
+/**
+ * A wrong address or wrong credentials are told before the start. A store that is merely away is no reason not to start:
+ * most of the service works without it, and it was noted.
+ */
+async function proveBlobs({ blobs }: Store): Promise<void> {
+  try {
+    await blobs.prove();
+  } catch (error) {
+    if (!isUnavailable(error)) throw error;
+    if (error.needsOperator) throw new Error(`blob_url: ${error.message}`, { cause: error });
+  }
 }
 
 /** Creates the first user of an empty installation. */
@@ -107,13 +167,24 @@ async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
   return credentials;
 }
 
-function introduce(address: string, { email, password, api_key: apiKey }: Credentials): void {
-  console.log(`
-Headrace is new here. Its first user, shown this once:
-
-  address   ${address.startsWith('unix:') ? address : `${address}/`}
+/** With a file, the password is never printed, not even when the file cannot be written: what is printed may be a log. */
+function introduce(address: string, credentials: Credentials, file: string | undefined): void {
+  const { email, password, api_key: apiKey } = credentials;
+  const facts = `  address   ${address.startsWith('unix:') ? address : `${address}/`}
   e-mail    ${email}
   password  ${password}
   API key   ${apiKey}
-`);
+`;
+  if (file === undefined) {
+    console.log(`\nHeadrace is new here. Its first user, shown this once:\n\n${facts}`);
+    return;
+  }
+  try {
+    writeFileSync(file, facts, { flag: 'wx', mode: 0o600 });
+    console.log(`Headrace is new here. What its first user needs is in ${file}`);
+  } catch (error) {
+    console.error(
+      `headrace: what the first user needs was not written (${String(error)}). Make it anew: admin user reset ${email}`,
+    );
+  }
 }

@@ -1,3 +1,6 @@
+import { isatty } from 'node:tty';
+import type { Config } from '../config.ts';
+
 /** This process was asked to stop. */
 export class Stopped extends Error {
   override name = 'Stopped';
@@ -9,17 +12,48 @@ export class Stopped extends Error {
   }
 }
 
+export interface Stopping {
+  /** Aborted with `Stopped` when this process is asked to stop. */
+  asked: AbortSignal;
+  /** Aborted when it is asked again: whoever asks does not want to wait. */
+  again: AbortSignal;
+}
+
 /**
- * Aborted with `Stopped` when this process is asked to stop: by an operator, at its terminal, or because the terminal
- * is closed. It must be called before anything is opened: from then on signals do not end the process, and repeated
- * signals change nothing, so that a start is always undone completely.
+ * Signals within this time are one request: Ctrl-C reaches every process of a terminal, and npm, which is one of them,
+ * hands it on once more.
  */
-export function stopSignal(): AbortSignal {
+const sameRequestMs = 1000;
+
+/**
+ * Notes when this process is asked to stop: by an operator, at its terminal, or because the terminal is closed. It must
+ * be called before anything is opened: from then on signals do not end the process, so that a start is always undone
+ * completely.
+ */
+export function stopSignals(): Stopping {
   const asked = new AbortController();
+  const again = new AbortController();
+  let since = 0;
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    process.on(signal, () => asked.abort(new Stopped(signal)));
+    process.on(signal, () => {
+      if (!asked.signal.aborted) since = performance.now();
+      else if (performance.now() - since >= sameRequestMs) again.abort();
+      asked.abort(new Stopped(signal));
+    });
   }
-  return asked.signal;
+  return { asked: asked.signal, again: again.signal };
+}
+
+export type WayToStop = 'leave' | 'drain' | 'break';
+
+/**
+ * What becomes of running builds when a server is stopped. A service manager restarts servers for upgrades, so builds
+ * outlive that; a person who ends a server at the terminal wants nothing to be left. Some desktops hand the variables of
+ * the service manager on to their terminals.
+ */
+export function wayToStop({ stop }: Config, env: NodeJS.ProcessEnv = process.env, isAtTerminal = isatty(0)): WayToStop {
+  const isService = (env.INVOCATION_ID ?? env.NOTIFY_SOCKET) !== undefined && !isAtTerminal;
+  return stop ?? (isService ? 'leave' : 'break');
 }
 
 /** Resolves when the signal is aborted. */

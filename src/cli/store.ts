@@ -1,15 +1,14 @@
 import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Services } from '../api/call.ts';
-import { diskReserveBytes, type Config } from '../config.ts';
-import { openFileBlobs } from '../db/blobs.ts';
+import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
+import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
 import { createSubscriptions } from '../db/subscriptions.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
-import { keepReserve } from '../lib/disk-reserve.ts';
+import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { createSearchThreads } from '../lib/search-threads.ts';
 import { searchProgram } from '../streams/search.ts';
 
@@ -21,13 +20,22 @@ export interface Store extends Services {
   close(): Promise<void>;
 }
 
-/** All persistent state: the data folder, the master key, the database, the blobs. Created where it is missing. */
-export async function openStore(config: Config, onTrouble: (error: unknown) => void): Promise<Store> {
+/**
+ * All persistent state: the data folder, the master key, the database, the blobs. Created where it is missing. What is to
+ * be known about blobs elsewhere is told to `note`.
+ */
+export async function openStore(
+  config: Config,
+  onTrouble: (error: unknown) => void,
+  note: (message: string) => void = () => {},
+): Promise<Store> {
   const db = await openMigrated(config, onTrouble);
   try {
     const vault = await openVaultOf(db, masterKeyFile(config));
-    const disk = keepReserve({ folders: [config.data_dir, blobFolder(config)], bytes: diskReserveBytes(config) });
-    const blobs = await openFileBlobs(blobFolder(config), disk);
+    const place = blobPlace(config);
+    const folders = 'folder' in place ? [config.data_dir, place.folder] : [config.data_dir];
+    const disk = keepReserve({ folders, bytes: diskReserveBytes(config) });
+    const blobs = await openBlobs(place, disk, note);
     const lease = await leaseNode(db, onTrouble);
     const subscriptions = createSubscriptions(db);
     const searches = createSearchThreads(searchProgram);
@@ -78,10 +86,23 @@ export function databaseUrl(config: Config): string {
   return config.database_url ?? join(config.data_dir, 'headrace.db');
 }
 
-/** A path, or a file:// address. */
-export function blobFolder(config: Config): string {
-  const place = config.blob_url ?? join(config.data_dir, 'blobs');
-  return place.startsWith('file:') ? fileURLToPath(place) : place;
+export function blobPlace(config: Config): BlobPlace {
+  return readBlobPlace(config.blob_url ?? join(config.data_dir, 'blobs'), 'blob_url');
+}
+
+export async function openBlobs(
+  place: BlobPlace,
+  disk: Pick<DiskReserve, 'take'>,
+  note: (message: string) => void = () => {},
+): Promise<Blobs> {
+  if ('folder' in place) return openFileBlobs(place.folder, disk);
+  if (place.endpoint?.startsWith('http:'))
+    note(`the blobs travel to and from ${new URL(place.endpoint).host} unencrypted, because its endpoint is http:`);
+  const { openS3Blobs } = await import('../db/s3/blobs.ts'); // who has no S3 need not hold its client in memory
+  return openS3Blobs(place, {
+    onChange: (trouble) =>
+      note(trouble === undefined ? 'the blobs can be reached again' : `no blobs for now: ${trouble}`),
+  });
 }
 
 export function masterKeyFile(config: Config): string {

@@ -6,8 +6,12 @@ import { openIncoming, type Incoming } from './incoming.ts';
 
 /** Large files, named by the SHA-256 of their content. A blob is complete or missing. */
 export interface Blobs {
-  /** Stores the content and returns its name. Throws a DiskFullError when there is no room for it. */
-  put(content: AsyncIterable<Uint8Array>): Promise<{ digest: string; size: number }>;
+  /**
+   * Stores the content and returns its name. Throws a DiskFullError when there is no room for it, and a WrongDigestError
+   * when another name is expected; nothing is stored then.
+   */
+  put(content: AsyncIterable<Uint8Array>, expected?: string): Promise<{ digest: string; size: number }>;
+  /** The error for a blob that is missing has the code ENOENT. */
   open(digest: string): Promise<Blob>;
   /**
    * Removes blobs without a reference: passes the digests of blobs older than `age` to `referredTo`, some at a time,
@@ -21,12 +25,38 @@ export interface Blobs {
    * then.
    */
   remove(digest: string, isWanted: () => Promise<boolean>): Promise<'removed' | 'missing' | 'wanted'>;
+  /** All blobs, in the order of their digests. */
+  list(): AsyncIterable<{ digest: string; size: number }>;
+  /** Rejects with the reason in words when blobs cannot be stored and read at this moment. */
+  prove(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** The content is not what its name says. */
+export class WrongDigestError extends Error {
+  override name = 'WrongDigestError';
+
+  constructor(expected: string) {
+    super(`the bytes of blob ${expected} have another digest`);
+  }
 }
 
 export interface Blob extends AsyncDisposable {
   size: number;
   read(offset: number, length: number): Promise<Buffer>;
+  /**
+   * An address under which anybody can fetch this blob for some minutes, where the store has such. It is a secret: it goes
+   * only to who may read the blob, and into no log. For a download by a browser it is undefined where browsers cannot be
+   * sent to the store.
+   */
+  address?(download?: Download): Promise<string | undefined>;
+}
+
+/** What a browser is told about a file. */
+export interface Download {
+  contentType: string;
+  contentEncoding: string;
+  fileName: string;
 }
 
 /** Blobs as files below a folder, as long as its disk has room. */
@@ -43,10 +73,11 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
     return join(folder, digest.slice(0, 2), digest);
   };
   return {
-    async put(content) {
+    async put(content, expected) {
       const temporary = await incoming.file();
       try {
         const { digest, size } = await write(temporary, content, disk);
+        if (expected !== undefined && digest !== expected) throw new WrongDigestError(expected);
         const path = pathOf(digest);
         await mkdir(dirname(path), { recursive: true, mode: 0o700 });
         await rename(temporary, path);
@@ -100,6 +131,16 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
       else await rm(aside);
       return wanted ? 'wanted' : 'removed';
     },
+    async *list() {
+      for (const group of (await readdir(folder)).toSorted()) {
+        if (!/^[0-9a-f]{2}$/.test(group)) continue;
+        for (const digest of (await readdir(join(folder, group))).toSorted()) {
+          const file = await stat(join(folder, group, digest)).catch(() => undefined); // removed in between
+          if (/^[0-9a-f]{64}$/.test(digest) && file?.isFile()) yield { digest, size: file.size };
+        }
+      }
+    },
+    prove: async () => {}, // the disk is watched by its reserve
     close: () => incoming.close(),
   };
 }

@@ -10,6 +10,8 @@ export interface HealthParts {
   write: () => Promise<void>;
   /** Opens a value that is sealed with the master key. */
   unseal: () => Promise<void>;
+  /** Rejects, with words for any reader, when blobs cannot be stored and read. */
+  proveBlobs: () => Promise<void>;
   /** Called when the answer changes. */
   onChange: (reason: string | undefined) => void;
 }
@@ -19,12 +21,12 @@ const longestWriteMs = 5000;
 const unreachable = 'the database cannot be reached';
 
 /**
- * Whether the service can do its work: the disk has more than its reserve, the database accepts writes, and the master
- * key opens the sealed values. Returns what is wrong, in words for any reader, or undefined. It looks at most once a
+ * Whether the service can do its work: the disk has more than its reserve, the database accepts writes, the master key
+ * opens the sealed values, and blobs can be stored. Returns what is wrong, in words for any reader, or undefined. It looks at most once a
  * second.
  */
 export function watchHealth(parts: HealthParts): () => Promise<string | undefined> {
-  const { disk, isAway, write, unseal, onChange } = parts;
+  const { disk, isAway, write, unseal, proveBlobs, onChange } = parts;
   let known: string | undefined;
   let looking: Promise<string | undefined> | undefined;
   let lookedAt = -Infinity;
@@ -34,7 +36,11 @@ export function watchHealth(parts: HealthParts): () => Promise<string | undefine
       (await disk.shortage()) ??
       (isAway() ? unreachable : undefined) ??
       (await troubleWith(write, 'the database cannot be written to')) ??
-      (await troubleWith(unseal, 'the master key does not open the sealed values of the database'));
+      (await troubleWith(unseal, 'the master key does not open the sealed values of the database')) ??
+      (await proveBlobs().then(
+        () => undefined,
+        () => 'the store of the blobs cannot be used',
+      ));
     if (reason !== known) onChange(reason);
     known = reason;
     lookedAt = performance.now();

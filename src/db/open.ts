@@ -5,7 +5,7 @@ import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { openPostgres } from './postgres.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
-import { goDirectly } from './prepared.ts';
+import { goDirectly, type DirectWay } from './prepared.ts';
 import { transactionsOn } from './session.ts';
 import { sqliteDialect } from './sqlite.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
@@ -49,6 +49,8 @@ export interface Database {
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
   /** Runs `work` after the rest of the transaction and before its commit. */
   atEnd(trx: Transaction, work: () => Promise<void>): void;
+  /** Runs `work` once the transaction is durable, and never when it was rolled back or is run again. */
+  afterCommit(trx: Transaction, work: () => void): void;
   /**
    * Tells every server on this database, once the transaction is durable, that something about `topic` has changed. It
    * is a hint that saves waiting and can be lost, so listeners also look in the store now and then.
@@ -67,7 +69,16 @@ export interface Database {
    * Whether the database is unreachable at the moment. Queries then wait for a while, and fail with `UnavailableError`.
    */
   isAway(): boolean;
+  /** From now on this observer is told how long queries outside of transactions, and transactions, take. */
+  observe(observer: DatabaseObserver): void;
   close(): Promise<void>;
+}
+
+/** Takes milliseconds. */
+export interface DatabaseObserver {
+  read(milliseconds: number): void;
+  /** From its begin until it is durable, or has failed. */
+  transaction(milliseconds: number): void;
 }
 
 export interface DatabaseOptions {
@@ -95,10 +106,18 @@ export async function openDatabase({
   const sqlite = isPostgres ? undefined : sqliteDialect(url);
   const postgres = sqlite ? undefined : await openPostgres({ url, waitLimitMs, onLost });
   const parts = sqlite ?? postgres ?? unreachable();
-  const read = new Kysely<Schema>({ dialect: parts.dialect });
-  goDirectly(read, parts.reading);
+  let observer: DatabaseObserver | undefined;
+  const read = new Kysely<Schema>({
+    dialect: parts.dialect,
+    log: ({ queryDurationMillis }) => observer?.read(queryDurationMillis),
+  });
+  goDirectly(
+    read,
+    observedReading(parts.reading, () => observer),
+  );
   const runIn = transactionsOn(read, parts.dialect);
   const ends = new WeakMap<Transaction, (() => Promise<void>)[]>();
+  const commits = new WeakMap<Transaction, (() => void)[]>();
   const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
@@ -109,7 +128,8 @@ export async function openDatabase({
       ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
     async transaction(work) {
-      const giveUpAt = performance.now() + waitLimitMs;
+      const beganAt = performance.now();
+      const giveUpAt = beganAt + waitLimitMs;
       for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
         try {
           let transaction: Transaction | undefined;
@@ -120,12 +140,19 @@ export async function openDatabase({
             for (let end = works?.shift(); end; end = works?.shift()) await end();
             return answer;
           });
-          if (transaction) announcements.committed(transaction);
+          observer?.transaction(performance.now() - beganAt);
+          if (transaction) {
+            announcements.committed(transaction);
+            for (const after of commits.get(transaction) ?? []) after();
+          }
           return result;
         } catch (error) {
           const isTie = tieBreaks.has(codeOf(error));
-          if (!isTie && !(isUnavailable(error) && !error.mayBeDone)) throw error;
-          if (performance.now() > giveUpAt) throw isTie ? tooBusy(error, onLost) : error;
+          const isOver = (!isTie && !(isUnavailable(error) && !error.mayBeDone)) || performance.now() > giveUpAt;
+          if (isOver) {
+            observer?.transaction(performance.now() - beganAt);
+            throw isTie ? tooBusy(error, onLost) : error;
+          }
           if (isTie) await pause(Math.random() * wait); // so that the same transactions do not collide again
         }
       }
@@ -145,14 +172,37 @@ export async function openDatabase({
       works.push(work);
       ends.set(trx, works);
     },
+    afterCommit(trx, work) {
+      const works = commits.get(trx) ?? [];
+      works.push(work);
+      commits.set(trx, works);
+    },
     announce: async (trx, topic) => announcements.announce(trx, topic),
     listen: (heard, missed) => announcements.listen(heard, missed),
     listenEarly: (heard) => announcements.listenEarly(heard),
     hears: () => postgres?.hears() ?? true,
     isAway: () => postgres?.isAway() ?? false,
+    observe: (one) => void (observer = one),
     async close() {
       await announcements.close();
       await parts.close();
+    },
+  };
+}
+
+/** The way of prepared queries, with a look at the clock where somebody wants to know. */
+function observedReading(reading: DirectWay, observer: () => DatabaseObserver | undefined): DirectWay {
+  return {
+    ...reading,
+    execute(query) {
+      const heard = observer();
+      if (!heard) return reading.execute(query);
+      const beganAt = performance.now();
+      const tell = (): void => heard.read(performance.now() - beganAt);
+      const result = reading.execute(query);
+      if (result instanceof Promise) return result.finally(tell);
+      tell();
+      return result;
     },
   };
 }

@@ -1,10 +1,13 @@
 import type { Database, Queries } from '../db/open.ts';
 import type { DependencyState } from '../lifecycle/states.ts';
 
-/** Compiles that other work waits for: an account's own dependencies that are about to become something else. */
+/** Compiles that other work waits for: dependencies of the same account that are about to get a new result. */
 const inTheWorks: readonly DependencyState[] = ['enqueued_for_compile', 'compiling'];
 
-/** Of these dependencies, those that the account has in the works. What is another's is pinned, and waited for by nobody. */
+/**
+ * Of these dependencies, those of the account that are being compiled. Another account's dependency is pinned, so
+ * nothing waits for it.
+ */
 export async function findAwaited(
   db: Queries,
   accountId: bigint,
@@ -15,7 +18,7 @@ export async function findAwaited(
   return own.where('owner_id', '=', accountId).where('state', 'in', inTheWorks).orderBy('id').execute();
 }
 
-/** Whether all of these are still in the works. Waits for a transaction that is just ending one of them. */
+/** Whether all of these are still being compiled. Waits for a transaction that is just ending one of them. */
 export async function isAwaited(db: Database, ids: readonly bigint[]): Promise<boolean> {
   return db.transaction(async (trx) => {
     const all = trx.selectFrom('dependencies').select('id').where('id', 'in', ids).orderBy('id');

@@ -5,12 +5,15 @@ import { ApiError } from '../errors.ts';
 import type { BareRoute } from '../http/bare-routes.ts';
 import { arriving } from '../http/uploads.ts';
 import { frugally } from '../lib/passing-bytes.ts';
+import { followsHeader } from '../protocol.ts';
 import { readClaimHeader, readDigest, readOffset } from './messages.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
+/** What is longer is fetched from where it is stored, by runners that can, if it has an address there. */
+const directFrom = 1024 * 1024;
 
-/** Routes for what is too large for an order or an outcome. */
+/** Routes for data that is too large for an order or an outcome. */
 export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
   return [
     {
@@ -24,6 +27,12 @@ export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
         const blob = digest === undefined ? undefined : await blobs.read(admitted, digest);
         if (!blob) throw new ApiError('not_found');
         const offset = Math.min(asked, blob.size);
+        const isDirect = blob.size - offset > directFrom && head.headers[followsHeader] === 'yes';
+        const location = isDirect ? await blob.address?.() : undefined;
+        if (location !== undefined) {
+          await blob[Symbol.asyncDispose]();
+          return { status: 307, headers: { location, 'cache-control': 'no-store' }, content: {} };
+        }
         const content = Readable.from(frugally(piecesOf(blob, offset)), {
           objectMode: false,
           highWaterMark: pieceSize,

@@ -2,10 +2,10 @@ import { longestCheckMs, settleCheck } from '../lifecycle/connection-checks.ts';
 import type { JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 
-/** What the answer needs for its way back. */
+/** Time for the answer to get back from the runner. */
 const wayBackMs = 1000;
 
-/** A look at the repository, for somebody who waits for it. */
+/** A check of the repository, for a user who waits for the result. */
 export const checkConnection: JobHandler = {
   async order(context, job) {
     const check = await context.trx
@@ -16,7 +16,7 @@ export const checkConnection: JobHandler = {
       .where('c.answer', 'is', null)
       .executeTakeFirst();
     const left = check ? Number(check.created_at) + longestCheckMs - wayBackMs - Date.now() : 0;
-    if (!check || left <= 0) return undefined; // whoever asked is gone
+    if (!check || left <= 0) return undefined; // the user has stopped waiting
     return { kind: 'check_connection', source: sourceOf(context, check), timeoutMs: Math.min(left, longestCheckMs) };
   },
 

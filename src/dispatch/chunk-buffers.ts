@@ -3,12 +3,12 @@ import { unreadable } from '../http/raw.ts';
 import { createPassingBytes } from '../lib/passing-bytes.ts';
 
 /**
- * Memory for chunks of log between the wire and the store, used again and again. A build that says a lot sends hundreds
- * of large chunks in a second or two; memory of its own for each would be let go later than it is asked for, and the
- * server would grow with every such build.
+ * Buffers for chunks of log between the network and the database, used many times. A build with much output sends
+ * hundreds of large chunks within a second or two. If each had a new buffer, memory would be requested faster than it
+ * is freed, and the server would grow with every such build.
  */
 export interface ChunkBuffers {
-  /** Reads a body of a known length. What it answers may be used until it is disposed of. */
+  /** Reads a body of a known length. The result is valid until it is disposed of. */
   read(body: Readable, length: number): Promise<HeldChunk>;
 }
 
@@ -16,9 +16,9 @@ export interface HeldChunk extends Disposable {
   bytes: Buffer;
 }
 
-/** Shorter ones cost less than looking after them. */
+/** Shorter chunks get a new buffer: that is cheaper than keeping one. */
 const smallChunk = 16 * 1024;
-/** As many are kept as are likely to come at once. */
+/** As many are kept as chunks are likely to arrive at the same time. */
 const mostKept = 4;
 
 export function createChunkBuffers(largest: number): ChunkBuffers {
@@ -47,7 +47,7 @@ async function fill(memory: Buffer, body: Readable): Promise<Buffer> {
   try {
     for await (const piece of body as AsyncIterable<Buffer>) filled += piece.copy(memory, filled);
   } catch {
-    throw unreadable(); // who sent it went away in the middle
+    throw unreadable(); // the sender went away in the middle
   }
   if (filled !== memory.length) throw unreadable();
   return memory;

@@ -7,7 +7,7 @@ import { findAwaited } from './awaited.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { relatedSoftware, sayWaiting } from './software.ts';
 
-/** A dependency's newest archive is compiled; exit 0 with something under the prefix is a result. */
+/** Compiles a dependency's newest archive. Exit status 0 with files under the prefix is a result. */
 export const compileDependency: JobHandler = {
   async order(context, job) {
     const dependency = await dependencyOf(context, job.subject_id);
@@ -21,7 +21,8 @@ export const compileDependency: JobHandler = {
       await sayWaiting(context, dependency.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
-    // One may have been compiled between the two looks: what it became is looked up when nothing is awaited any more.
+    // A dependency may be compiled between the two queries, so the results are read after it is known that nothing is
+    // awaited.
     const { missing, layers: _, ...software } = await relatedSoftware(context, dependency.id);
     if (missing.length > 0) {
       await failCompile(context, dependency, missing.map(notCompiled).join('\n'));
@@ -69,7 +70,10 @@ export const compileDependency: JobHandler = {
   },
 };
 
-/** Where two came to be compiled against each other, neither waits: it would be for ever. One that has begun goes on. */
+/**
+ * Where two dependencies need each other, neither waits, because they would wait for ever. A compile that has begun
+ * goes on.
+ */
 function mustWait({ id, state }: DependencyRow, layers: readonly Layer[]): boolean {
   return state !== 'compiling' && !layers.some((layer) => layer.id === id);
 }

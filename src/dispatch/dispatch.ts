@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Services } from '../api/call.ts';
-import { holdRunner, type Runner } from '../auth/runners.ts';
+import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
@@ -60,6 +60,8 @@ export interface DispatchParts extends Services {
   logBytes: number;
   /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
   accountConcurrency: number;
+  /** Told how many bytes were added to a log. */
+  onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
   /** How long a request for work is held, if it is not the usual time. */
   idleHoldMs?: number | undefined;
@@ -81,8 +83,20 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
   /** The holders whose requests wait here, and who therefore are there. */
   waiting(): Iterable<string>;
-  /** Everything a holder had is lost, and known to be. */
+  /** The holder takes no more orders under these names: its requests are answered at once. */
+  leaveOff(runner: Runner, claims: readonly string[]): void;
+  /** Everything a holder had is lost, and known to be. The next one of this name gets work again. */
   gone(holder: string): Promise<void>;
+  /** Gives this holder no more work, or nobody any; resolves when what was given is in the store. */
+  quiet(holder?: string): Promise<void>;
+  /** Whether nobody gets work here any more. */
+  isQuiet(): boolean;
+  /** Whether a holder has claims. */
+  isBusy(holder: string): Promise<boolean>;
+  /** The server closes: requests that are held are answered at once. */
+  letGo(): void;
+  /** The holder goes on while no server answers it: its claims are kept for so long. */
+  leave(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -100,7 +114,7 @@ const packSeconds = 600;
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
   const { idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
-  const intake = logIntake(db, disk, logBytes);
+  const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
   const held = heldRequests(db);
@@ -119,7 +133,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         queue.claimAny(db, trx, { holder: 'server', kind: packKind, seconds: packSeconds }),
       );
       if (!job) return;
-      await packLog(db, blobs, job.subject_id);
+      try {
+        await packLog(db, blobs, job.subject_id);
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        // The store of the blobs is away. With the next sweep it is tried again, by whichever server is first.
+        await db.transaction((trx) => queue.release(db, trx, job));
+        return;
+      }
       await db.transaction((trx) => queue.remove(db, trx, job));
     }
   };
@@ -144,9 +165,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     try {
       [receipt, next] = await db.transaction(async (trx) => {
         claimed = undefined;
-        await holdRunner(db, trx, runner);
+        const { isDraining } = await holdRunner(db, trx, runner);
         const settled = await settling.settle(trx, runner, report);
-        return [settled, 'taken' in settled ? await ordering.within(trx, { runner, name, onClaim }) : undefined];
+        if (isDraining || !('taken' in settled)) return [settled, undefined];
+        return [settled, await ordering.within(trx, { runner, name, onClaim })];
       });
     } catch (error) {
       if ((!claimed && !isUniqueViolation(error)) || isUnavailable(error)) throw error;
@@ -156,6 +178,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
     const order = await ordering.goOn(next, { runner, name });
     return order ? { ...receipt, next: order } : receipt;
+  };
+
+  /** Whether a runner that gets no more work has none left. Repositories that it was to look at are free again. */
+  const endsNow = async ({ holder }: Runner): Promise<boolean> => {
+    if ((await queue.heldBy(db, holder)).length > 0) return false;
+    await db.transaction((trx) => freeLooksOf(trx, holder));
+    return true;
   };
 
   const hasBeenSetBack = watchForSetBack();
@@ -185,7 +214,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   });
 
   const next: Dispatch['next'] = async (runner, claim, signal) => {
-    using asking = held.hold(runner, signal);
+    if (held.isQuiet(runner.holder)) {
+      const wasGiven = (await queue.jobOf(db.read, claim)) !== undefined; // and the answer was lost
+      if (wasGiven) return ordering.now({ runner, name: claim, mayBeGiven: true });
+      await held.whileQuiet(signal);
+      return undefined;
+    }
+    using asking = held.hold(runner, signal, claim);
     const isAny = () => queue.isWaiting(db, ordering.serving(runner));
     using place = lines.join(String(runner.boundAs ?? 'any'), isAny);
     const deadline = performance.now() + idleHoldMs;
@@ -198,13 +233,20 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       const patience = { ms: deadline - performance.now(), signal: asking.signal };
       if (patience.ms <= 0) break;
       // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
-      order = await place.look(patience, (isMore) => {
+      order = await place.look(patience, async (isMore) => {
+        if ((await checkRunner(db.read, runner)).isDraining) {
+          asking.end('drained');
+          isMore(true); // another runner looks
+          return undefined;
+        }
         const onClaim = ({ isLast = false }: ClaimedJob): void => isMore(!isLast);
         return ordering.now({ runner, name: claim, onClaim }, isWanted);
       });
     }
-    if (!order) asking.throwIfRefused();
-    return order;
+    if (order) return order;
+    asking.throwIfRefused();
+    if (asking.isDrained && (await endsNow(runner))) throw new protocol.DrainedError();
+    return undefined;
   };
 
   return {
@@ -252,9 +294,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async finish(runner, report) {
-      const { next } = report;
+      using _ = held.hold(runner);
+      const next = held.isQuiet(runner.holder) ? undefined : report.next;
       // Where an account may have so many under way and no more, who claims may have to wait, and then holds nothing.
-      if (next !== undefined && accountConcurrency === 0) return settleAndOrder(runner, report, next);
+      if (next !== undefined && accountConcurrency === 0) return await settleAndOrder(runner, report, next);
       const receipt = await db.transaction((trx) => settling.settle(trx, runner, report));
       const isTaken = next !== undefined && 'taken' in receipt;
       const order = isTaken ? await ordering.now({ runner, name: next }) : undefined;
@@ -266,9 +309,16 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
 
     waiting: () => held.holders(),
+    leaveOff: ({ holder }, claims) => held.leave(holder, claims),
+    quiet: (holder) => held.quiet(holder),
+    isQuiet: () => held.isQuiet(''),
+    isBusy: async (holder) => (await queue.heldBy(db, holder)).length > 0,
+    letGo: () => held.letGo(),
+    leave: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
 
     async gone(holder) {
       held.end(holder);
+      held.resume(holder);
       await db.transaction(async (trx) => {
         await queue.lapse(db, trx, holder);
         await freeLooksOf(trx, holder);

@@ -3,18 +3,20 @@ import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
+import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
 import type { Outcome } from '../protocol.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 
-/** A request's commit is looked for in the repository; when it is there, its suites start. */
+/** Fetches the commit of a request from the repository, and then starts its suites. */
 export const fetchCommit: JobHandler = {
-  keepsLogOpen: true, // a request that is run again fetches again, and tells on in the same log
+  keepsLogOpen: true, // a rerun fetches again, and writes to the same log
 
   async order(context, job) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return undefined;
     await moveFetch(context, request.id, 'running');
+    await noteFetchBegins(context, request);
     const project = await projectOf(context, request.project_id);
     return {
       kind: 'fetch_commit',
@@ -31,6 +33,7 @@ export const fetchCommit: JobHandler = {
   async settle(context, job, outcome) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
+    traceFetch(context, request, job, outcome.kind);
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(context, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await failFetch(context, request.id, reasonOf(outcome));
     else {
@@ -46,11 +49,13 @@ export const fetchCommit: JobHandler = {
     if (job.cancelled) await moveFetch(context, job.subject_id, 'cancelled');
     else if (job.tries < mostTries) return { retry: true };
     else await failFetch(context, job.subject_id, 'runner_lost');
+    const request = await requestOf(context, job.subject_id);
+    if (request) traceFetch(context, request, job, job.cancelled ? 'cancelled' : 'runner_lost');
     return { retry: false };
   },
 };
 
-/** In the words that builds have for it. */
+/** The failure reason, in the words that builds use. */
 function reasonOf(outcome: Outcome): string {
   return 'reason' in outcome ? outcome.reason : outcome.kind;
 }
@@ -68,7 +73,7 @@ async function trunkOf({ trx }: JobContext, { trunk_commit_id: id }: ProjectRow)
   return (await trx.selectFrom('commits').select('ref').where('id', '=', id).executeTakeFirst())?.ref ?? null;
 }
 
-/** What the refs that the request may mean pointed to when they were last built. */
+/** The commits at which the possible refs of the request were last built. */
 async function previousOf({ trx }: JobContext, request: BuildRequestRow): Promise<Record<string, string>> {
   const { commit_ref: ref, fetch_ref: by } = request;
   const rows = await trx

@@ -10,7 +10,7 @@ export interface BuildLimits {
   timeoutSeconds: number;
 }
 
-/** How much an archive may hold. */
+/** The limits for the content of an archive. */
 export interface UnpackLimits {
   bytes: number;
   entries: number;
@@ -22,23 +22,23 @@ export interface JobContext extends WriteContext {
   unpacked: UnpackLimits;
 }
 
-/** It has to wait for other work: for the compiles of these dependencies. */
+/** The job has to wait for the compiles of these dependencies. */
 export interface Later {
   awaits: readonly bigint[];
 }
 
-/** The server's half of one kind of work; the runner's half has the same name. */
+/** The server's half of one kind of job. The runner's half has the same name. */
 export interface JobHandler {
-  /** What is asked of the runner, and that it has begun; undefined when there is nothing left to do. */
+  /** Records that the job has begun and returns the order for the runner; undefined when nothing is left to do. */
   order(context: JobContext, job: ClaimedJob): Promise<Work | Later | undefined>;
-  /** How it can end, beside being lost. */
+  /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
-  /** What the outcome means. */
+  /** Stores the outcome. */
   settle(context: JobContext, job: ClaimedJob, outcome: Outcome): Promise<void>;
-  /** The runner is gone, or could not do its part: `retry` says whether the job stays in the queue to go on. */
+  /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */
   lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;
-  /** What is to be known about work that was broken off in the middle. */
+  /** A sentence for the log about work that was interrupted. */
   whenCut?: string;
-  /** Whether the log stays open for more once the work is over. */
+  /** Whether the log stays open after the work is over. */
   keepsLogOpen?: boolean;
 }

@@ -7,13 +7,13 @@ import { jobOf } from '../queue/queue.ts';
 import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
- * Takes the chunks of logs. Runners are told the limit of a log and keep to it; what one sends beyond it all the same
- * is not stored. Nor is anything when the disk is full, but for logs that are short: they are among the small things
- * that the reserve is kept for, so that whoever fills the disk with a long one does not end everybody else's work.
+ * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
+ * disk is full, nothing is stored either, except for short logs. The reserve on the disk is kept for small things like
+ * these, so that one long log that fills the disk does not end the work of everybody else.
  */
 const shortLog = 1024 * 1024;
 
-/** The log of what a claim is on, and who holds that claim, in one look. */
+/** The log of a claimed job, and the holder of the claim, in one query. */
 const holdLogUnder = forEachKind((db) =>
   prepared<{ claim: string }, LogRow & Pick<JobRow, 'holder'>>((queries, value) =>
     db.locked(
@@ -32,8 +32,17 @@ export interface LogIntake {
   take(holder: string, chunk: LogChunk): Promise<Receipt>;
 }
 
-export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIntake {
-  /** A chunk cannot make a log longer than where the chunk ends, whatever a runner says its offset is. */
+export interface LogIntakeParts {
+  db: Database;
+  disk: DiskReserve;
+  /** The longest log. */
+  limit: number;
+  /** Told how many bytes were added to a log, once they are durable. */
+  onStored?: ((bytes: number) => void) | undefined;
+}
+
+export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
+  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner says. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
       await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');
@@ -51,6 +60,8 @@ export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIn
       const { holder: _, ...log } = found;
       if (!isRoomy) return { refused: 'disk_full', size: Number(log.size) };
       const appended = await appendToHeld(db, trx, log, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
+      const end = 'full' in appended ? appended.full : BigInt(chunk.offset + chunk.bytes.length);
+      if (!('expected' in appended) && end > log.size) db.afterCommit(trx, () => onStored(Number(end - log.size)));
       if ('stored' in appended) return { taken: true };
       if ('full' in appended) return { refused: 'log_too_long', size: Number(appended.full) };
       return { expected: Number(appended.expected) };
@@ -70,10 +81,10 @@ export function logIntake(db: Database, disk: DiskReserve, limit: number): LogIn
   };
 }
 
-/** What is said in the log itself when it ends before its time. */
+/** The last words of a log that was cut. */
 export function wordsFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
-    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. Whoever runs the service has to make room on it.';
+    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';
   }
   return `The log was cut here and the work was ended, because a log may have at most ${Math.floor(limit / 1024 / 1024)} MB. Say less, or write what is long into a file.`;
 }

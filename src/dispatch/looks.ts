@@ -37,8 +37,10 @@ export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): 
   const take = (runner: Runner, room: number): Promise<ClaimedLook[]> => {
     const { holder, boundAs } = runner;
     return db.transaction(async (trx) => {
-      await holdRunner(db, trx, runner);
-      return claimLooks(db, trx, { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 });
+      const { isDraining } = await holdRunner(db, trx, runner);
+      return isDraining
+        ? []
+        : claimLooks(db, trx, { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 });
     });
   };
 
@@ -48,7 +50,7 @@ export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): 
       const againAfterMs = waitAfter(look.failures, look.poll_interval * 1000);
       return [{ claim: look.claim, source: sourceOf({ vault }, look), digest: look.digest, againAfterMs }];
     } catch (error) {
-      log.error({ err: error, project: String(look.id) }, 'a repository cannot be looked at');
+      log.error({ err: error, project: String(look.id) }, 'a repository cannot be polled');
       return [];
     }
   };
@@ -62,12 +64,17 @@ export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): 
       });
     } catch (error) {
       if (isUnavailable(error)) throw error; // it is told again
-      if (!(error instanceof LookLostError)) log.error({ err: error, project: projectId }, 'a look came to nothing');
+      if (!(error instanceof LookLostError))
+        log.error({ err: error, project: projectId }, 'recording the result of a poll failed');
     }
   };
 
   return {
     async looks(runner, room, signal) {
+      if (held.isQuiet(runner.holder)) {
+        await held.whileQuiet(signal);
+        return [];
+      }
       using asking = held.hold(runner, signal);
       const isAny = async (): Promise<boolean> =>
         ((await nextLookAt(db.read, runner.boundAs)) ?? Infinity) <= Date.now();

@@ -3,18 +3,19 @@ import { longestListing } from '../lib/ref-listings.ts';
 import {
   mostLooks,
   mostProjects,
+  mostSteps,
   type CommitReport,
   type CutReason,
   type FinishReport,
   type LookReport,
   type Outcome,
+  type StepReport,
   type TrunkNews,
 } from '../protocol.ts';
 
 /**
- * What runners send, read strictly: a runner is a machine elsewhere, and whoever has taken it over speaks for it. What
- * has the wrong type, length or form is refused under its name, before anything is done with it. Fields that nobody
- * knows are left out.
+ * Reads the messages of runners strictly. A runner is another machine, and an attacker may have taken it over. A value
+ * of the wrong type, length or form is refused under its name, before it is used. Unknown fields are left out.
  */
 type Read<T> = (value: unknown, name: string) => T;
 
@@ -58,27 +59,27 @@ function group(value: unknown, name: string): Record<string, unknown> {
     : refuse(name);
 }
 
-/** Names are the runner's choice, and long enough that nobody guesses another's. */
+/** The runner chooses the names of claims. They are long enough that nobody can guess another's. */
 const claim = matching(/^[\w-]{16,64}$/);
 const digest = matching(/^[0-9a-f]{64}$/);
 const size = whole(Number.MAX_SAFE_INTEGER);
-/** Why something ended, in one word. */
+/** A reason in one word. */
 const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
 
 const cutReason: Read<CutReason> = (value, name) =>
   value === 'log_too_long' || value === 'disk_full' ? value : refuse(name);
 
-/** A runner that is a little older says nothing of it. */
+/** Older runners do not send it. */
 const trunkNews: Read<TrunkNews> = (value = 'kept', name) =>
   value === 'this' || value === 'kept' || value === 'none' ? value : refuse(name);
 
-/** More than any runner works on at once. */
+/** More than any runner works on at the same time. */
 const mostClaims = 4096;
 const longestText = 1024 * 1024;
 const longestName = 64 * 1024;
-/** More than a runner ever tells of, see runner/git/commits.ts. */
+/** More than a runner ever sends (runner/git/commits.ts). */
 const mostNames = 20_000;
-/** More than a look ever tells of, see runner/git/look.ts. */
+/** More than a check ever sends (runner/git/look.ts). */
 const mostSeen = 1000;
 
 export function readClaim(body: unknown): string {
@@ -89,7 +90,7 @@ export function readClaims(body: unknown): string[] {
   return [...new Set(list(mostClaims, claim)(group(body, 'generic').claims, 'claims'))];
 }
 
-/** Their numbers, in decimal. */
+/** The identifiers of projects, in decimal. */
 export function readProjects(body: unknown): string[] {
   return list(mostProjects, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
 }
@@ -109,7 +110,7 @@ export function readLooked(body: unknown): LookReport[] {
   return list(mostReports, readLook)(group(body, 'generic').reports, 'reports');
 }
 
-/** A runner may tell of what it could not tell of before. */
+/** A runner may also send results that it could not deliver earlier. */
 const mostReports = 1024;
 
 const readLook: Read<LookReport> = (value, name) => {
@@ -154,9 +155,21 @@ export function readReport(body: unknown): FinishReport {
     claim: claim(report.claim, 'claim'),
     outcome: readOutcome(report.outcome),
     logSize: size(report.logSize, 'logSize'),
+    ...(report.steps === undefined ? {} : { steps: list(mostSteps, readStep)(report.steps, 'steps') }),
     next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
   };
 }
+
+const readStep: Read<StepReport> = (value, name) => {
+  const step = group(value, name);
+  return {
+    name: text(longestName)(step.name, `${name}[name]`)
+      .replaceAll(/\p{Cc}/gu, ' ')
+      .slice(0, 300),
+    from: size(step.from, `${name}[from]`),
+    to: size(step.to, `${name}[to]`),
+  };
+};
 
 type Details = {
   [JobHandler in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: JobHandler }>;

@@ -14,17 +14,17 @@ import { isAwaited } from './awaited.ts';
 import type { JobContext, JobHandler, Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
 
-/** Whoever is overtaken so often leaves it to those who are quicker, and looks again later. */
+/** After this many claims lost to other requests, this request leaves the jobs to them and tries again later. */
 const mostOvertaken = 20;
-/** More than these that have to wait are not looked at for one order. */
+/** The most jobs that are put off for one order. */
 const mostPutOff = 500;
 /**
- * The end of what work waits for lets it be claimed at once. Only a server that dies in the moment in which it puts
- * something off may miss that; so long it takes then.
+ * When a compile ends, jobs that wait for it become due at once. That is missed only if a server dies in the moment in
+ * which it puts a job off; then the job is due after this time.
  */
 export const longestPutOff = 5 * 60 * 1000;
 
-/** What became of an attempt at an order: `again` when the job came to nothing, or what was put off. */
+/** The result of one attempt: `again` when the job needed no order, or another runner's claim was first. */
 export type Attempt = Order | PutOff | 'again' | 'overtaken' | undefined;
 
 interface PutOff extends Later {
@@ -42,23 +42,23 @@ export interface OrderingParts {
   giveUp: (trx: Transaction, job: ClaimedJob) => Promise<void>;
 }
 
-/** One attempt of a runner at an order, under a claim of that name. */
+/** A runner's request for an order, with the name of the new claim. */
 export interface Asking {
   runner: Runner;
   name: string;
-  /** Whether the name may have been given to it already, by an answer that was lost. */
+  /** Whether the claim may exist already, because an earlier answer was lost. */
   mayBeGiven?: boolean;
-  /** Hears what was claimed, before it is committed. */
+  /** Called with the claimed job, before the commit. */
   onClaim?: (job: ClaimedJob) => void;
 }
 
 export interface Ordering {
   serving(runner: Runner): Serving & { kinds: readonly WorkKind[] };
-  /** Claims one job at most and makes the order for it, within a transaction that holds the runner. */
+  /** Claims at most one job and makes its order, in a transaction that has locked the runner. */
   within(trx: Transaction, asking: Asking): Promise<Attempt>;
-  /** The order whose turn it is, unless something else turned out in the meantime. */
+  /** The next order in turn; undefined where there is none, or it is no longer wanted. */
   now(asking: Asking, isWanted?: () => boolean): Promise<Order | undefined>;
-  /** The same, where a transaction of the caller's has made an attempt and is committed. */
+  /** The same, after the caller's transaction has made an attempt and is committed. */
   goOn(attempt: Attempt, asking: Asking): Promise<Order | undefined>;
 }
 
@@ -97,8 +97,9 @@ export function createOrdering(parts: OrderingParts): Ordering {
   };
 
   /**
-   * Where transactions go on side by side, what something waits for may have ended while it was put off, and that end
-   * cannot have seen it. So it is looked at once more: by then such an end is either over, or finds what waits.
+   * On PostgreSQL, transactions run side by side: the awaited compile may have ended while the job was put off, and its
+   * end cannot have seen this job. So the dependencies are checked once more. By then such an end is either committed,
+   * or finds the waiting job.
    */
   const lookOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
     if (!db.inTurns && !(await isAwaited(db, awaits))) await db.transaction((trx) => queue.hurryJob(db, trx, job));
@@ -115,24 +116,24 @@ export function createOrdering(parts: OrderingParts): Ordering {
       return await db.transaction(async (trx) => {
         taken = undefined;
         if (!isWanted()) return undefined;
-        await holdRunner(db, trx, asking.runner);
-        return within(trx, { ...asking, onClaim });
+        const { isDraining } = await holdRunner(db, trx, asking.runner);
+        return isDraining && !asking.mayBeGiven ? undefined : within(trx, { ...asking, onClaim });
       });
     } catch (error) {
-      // The same request, made again while the first was still being answered: what that one got is ordered once more.
+      // The runner repeated its request while the first was being answered: it gets the same order again.
       if (isUniqueViolation(error) && !asking.mayBeGiven && (await queue.jobOf(db.read, asking.name)))
         return attempt({ ...asking, mayBeGiven: true }, isWanted);
-      if (!taken || isUnavailable(error)) throw error; // nothing is wrong with the job
+      if (!taken || isUnavailable(error)) throw error; // the job itself is not at fault
       log.error(
         { err: error, kind: taken.kind, subject: String(taken.subject_id) },
         'preparing a job for a runner failed',
       );
       await setAside(taken);
-      return 'again'; // whoever is next must not wait for the next look
+      return 'again'; // the next job must not wait for the next query
     }
   };
 
-  /** What cannot be ordered must not keep the others waiting. The claim on it was undone with the order. */
+  /** A job without a possible order must not block the others. Its claim was rolled back with the order. */
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);

@@ -1,16 +1,17 @@
+import { sql } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
 import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
 import type { Database } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
 import { workKinds } from '../protocol.ts';
 
-/** How the work stands, for those who look after the service. */
+/** The state of the queue and the runners, for operators. */
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
   /** Why nobody takes any work, in words for anybody; undefined when somebody does. */
   whyNobody: string | undefined;
   waiting: number;
-  /** How long the oldest piece of work has been in the queue without being taken. */
+  /** How long the oldest unclaimed job has waited. */
   oldestSeconds: number;
   running: Record<string, number>;
 }
@@ -18,7 +19,7 @@ export interface Overview {
 const lookEveryMs = 1000;
 const longestLookMs = 2000;
 
-/** However often it is asked, it looks once a second. Rejects when the database does not answer, soon. */
+/** Queries at most once a second, however often it is called. Rejects soon when the database does not answer. */
 export function watchOverview(db: Pick<Database, 'read' | 'clock'>): () => Promise<Overview> {
   let known: Overview | undefined;
   let looking: Promise<Overview> | undefined;
@@ -46,7 +47,7 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   for (const { state } of all) runners[state] += 1;
   const work = db.read.selectFrom('jobs').where('kind', 'in', workKinds);
   const waiting = await work
-    .select((of) => [of.fn.countAll<bigint>().as('count'), of.fn.min('id').as('oldest')])
+    .select((of) => [of.fn.countAll<bigint>().as('count'), of.fn.min(sql<bigint>`abs(id)`).as('oldest')])
     .where('claim', 'is', null)
     .executeTakeFirstOrThrow();
   const running = await work
@@ -57,11 +58,15 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   const { oldest } = waiting as { oldest: bigint | null };
   return {
     runners,
-    whyNobody: runners.idle + runners.busy > 0 ? undefined : whyNobody(all),
+    whyNobody: all.some(takesWork) ? undefined : whyNobody(all),
     waiting: Number(waiting.count),
     oldestSeconds: oldest === null ? 0 : Math.max(0, (Date.now() - timeOfId(oldest)) / 1000),
     running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
   };
+}
+
+function takesWork({ state, isDraining }: RunnerNow): boolean {
+  return !isDraining && (state === 'idle' || state === 'busy');
 }
 
 function countOf(rows: readonly { kind: string; count: bigint }[], kind: string): number {

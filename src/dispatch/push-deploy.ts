@@ -5,7 +5,7 @@ import type { Outcome } from '../protocol.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 
-/** A commit goes to a branch of another repository; what that repository answers decides. */
+/** Pushes a commit to a branch of another repository. The answer of that repository decides. */
 export const pushDeploy: JobHandler = {
   whenCut: 'A push that had begun was broken off: look at the remote branch to see whether it arrived.',
 
@@ -30,7 +30,7 @@ export const pushDeploy: JobHandler = {
 
   async settle(context, job, outcome) {
     const deploy = await deployOf(context, job.subject_id);
-    // What has arrived is deployed, also when somebody called it off in the last moment.
+    // A push that arrived is deployed, even if a user cancelled it in the last moment.
     if (deploy) await advanceDeploy(context, deploy, stateAfter(outcome));
   },
 

@@ -11,13 +11,14 @@ import {
 import { advanceBuild, advanceHeldBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
+import { traceparentOf } from '../lifecycle/traces.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
-/** One attempt at one suite: the command's exit decides. */
+/** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
   async order(context, job) {
     const [parts] = await findParts(context.trx, { build: job.subject_id });
@@ -38,12 +39,13 @@ export const runSuite: JobHandler = {
       target_branch: targetBranch,
       from_fork: fromFork,
       fetch_ref: fetchRef,
+      trace,
       ...rest
     } = parts;
     const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
     const [found, variables] = await Promise.all([
       hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
-      // Whoever wrote what is run here could send them anywhere.
+      // Variables may be secrets, and the author of a fork's code could send them anywhere.
       hasVariables && fromFork === 0 ? variablesOf(context, build.suite_id) : [],
     ]);
     const awaited = await findAwaited(
@@ -55,7 +57,7 @@ export const runSuite: JobHandler = {
       await sayWaiting(context, build.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
-    // What is missing may have been compiled between the two looks.
+    // A missing result may have been compiled between the two queries.
     const needed = found.missing.length === 0 ? found : await suiteSoftware(context, build.suite_id);
     const { missing, layers: _, ...software } = needed;
     if (missing.length > 0) {
@@ -63,15 +65,18 @@ export const runSuite: JobHandler = {
       await advanceBuild(context, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
-    // One that runs already is ordered again when the runner did not get the first answer.
+    // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceHeldBuild(context, build, 'running'))) return undefined;
+    const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
+      ...(traceparent !== undefined && { isTraced: true }),
       source: { projectId: String(build.project_id), repositoryUrl },
       sha,
       ...reachedBy(fetchRef, commitRef),
       command,
       environment: {
+        ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
         CI: 'true',
         HEADRACE: 'true',
@@ -123,7 +128,7 @@ function endingOf(outcome: Outcome): Ending {
     case 'unrunnable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'cut_short':
-      // A log that is too long is the command's doing, a full disk is not.
+      // A log that is too long is the command's fault; a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
     case 'looked':
@@ -138,7 +143,7 @@ function endingOf(outcome: Outcome): Ending {
   }
 }
 
-/** Branches and tags come with every fetch; another ref has to be named, because not every host gives out a SHA. */
+/** Every fetch brings branches and tags. Any other ref has to be named, because not every host serves a bare SHA. */
 function reachedBy(...refs: string[]): { fetchRef?: string } {
   const fetchRef = refs.find((ref) => /^refs\/(?!heads\/|tags\/)/.test(ref));
   return fetchRef === undefined ? {} : { fetchRef };
@@ -162,7 +167,7 @@ type Parts = BuildRow &
   Pick<ProjectRow, 'repository_url'> &
   Pick<
     BuildRequestRow,
-    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref'
+    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
   > & {
     suite_name: string;
     sha: string;
@@ -170,7 +175,7 @@ type Parts = BuildRow &
     has_variables: SqlBool;
   };
 
-/** A build and everything an order is made of; none when the suite was deleted since. */
+/** A build and all data for its order; undefined when the suite was deleted since. */
 const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
   db
     .selectFrom('builds')
@@ -183,6 +188,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
+    .select('build_requests.trace')
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))

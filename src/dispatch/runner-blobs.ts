@@ -7,15 +7,15 @@ import type { Stored, Work } from '../protocol.ts';
 import { isNamedTo, noteStored } from '../queue/claimed-blobs.ts';
 import { jobOf } from '../queue/queue.ts';
 
-/** Blobs on their way between the server and its runners, as far as what they hold at the moment lets them. */
+/** Transfers blobs between the server and its runners, as far as the runner's claims allow. */
 export interface RunnerBlobs {
-  /** Whoever reads it also closes it; undefined when no order that the runner holds names it. */
+  /** The caller closes the blob. Undefined when no order that the runner holds names it. */
   read(runner: Runner, digest: string): Promise<Blob | undefined>;
-  /** Stores what a compile made. */
+  /** Stores the result of a compile. */
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
 }
 
-/** How often it is looked whether a long transfer may go on. */
+/** How often a long transfer checks whether its claim still holds. */
 const lookEvery = 1000;
 
 export function runnerBlobs(db: Database, blobs: Blobs): RunnerBlobs {
@@ -59,14 +59,14 @@ export function runnerBlobs(db: Database, blobs: Blobs): RunnerBlobs {
   };
 }
 
-/** What an order names. */
+/** The blobs that an order names. */
 export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
   const software = 'software' in work ? work.software.map(({ digest }) => digest) : [];
   return [...archive, ...software];
 }
 
-/** The claim that a transfer was for went while it was under way. */
+/** The claim was lost during the transfer. */
 class LostClaimError extends ApiError {
   constructor() {
     super('not_found');

@@ -6,7 +6,7 @@ import { ApiError } from '../errors.ts';
 import { json } from '../http/bare-bodies.ts';
 import type { BareCall, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
 import { unreadable } from '../http/raw.ts';
-import { understandEachOther, unnamedVersion, version } from '../protocol.ts';
+import { DrainedError, understandEachOther, unnamedVersion, version } from '../protocol.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -22,26 +22,27 @@ import {
   readWantedRoom,
 } from './messages.ts';
 
-/** A chunk of log is at most this long. */
+/** The largest chunk of log. */
 export const largestChunk = 1024 * 1024;
 
 /** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
 const vanishedAfterMs = 5000;
 
-/** Names of claims are short; what a commit says about itself need not be. */
+/** The largest body of messages with claims only. Messages about commits may be longer. */
 const short = 1024;
 const long = 32 * largestChunk;
 
 export interface RunnerRoutes {
   dispatch: Dispatch;
-  /** Answers who knocks, and throws for strangers. */
+  /** Returns the runner that calls, and throws for anybody else. */
   identify: (head: Head) => Promise<Runner>;
   /** Somebody came; `trouble` says why they were turned away. */
   note: (runner: Runner, visit: { version: string; trouble: string }) => Promise<void>;
 }
 
 /**
- * The routes for runners, the same on the Unix socket and on HTTPS. Who is let in or turned away is written down: `note`.
+ * The routes for runners, the same on the Unix socket and on HTTPS. `note` records each runner that is let in or
+ * refused.
  */
 export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRoutes<Runner> {
   const buffers = createChunkBuffers(largestChunk);
@@ -53,13 +54,15 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       head.raw.socket.setKeepAlive(true, vanishedAfterMs);
       const runner = await identify(head);
       reply.header('headrace-version', version);
+      // Its next request comes on a new connection, which a balancer leads to a server that has work for it.
+      if (dispatch.isQuiet() && head.raw.httpVersionMajor === 1) reply.header('connection', 'close');
       const theirs = String(head.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
       const isUnderstood = understandEachOther(version, theirs);
       await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs) });
       if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
       return runner;
     },
-    // Not as callers of the API are told: to a runner, 4xx means that it need not come again.
+    // Other statuses than for callers of the API: to a runner, 4xx means that a retry is useless.
     refuse: (error) =>
       isUnavailable(error) || error instanceof LeaseLapsedError
         ? { status: 503, content: new ApiError('resource_temporary_unavailable').body }
@@ -67,8 +70,17 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
     routes: [
       post('/runner/next', json(short), async ({ admitted, body, signal }) => {
         const [claim, room] = [readClaim(body), readWantedRoom(body)];
-        if (room !== undefined) return dispatch.nextOrLooks(admitted, { claim, room }, signal);
-        return { order: (await dispatch.next(admitted, claim, signal)) ?? null };
+        try {
+          if (room !== undefined) return await dispatch.nextOrLooks(admitted, { claim, room }, signal);
+          return { order: (await dispatch.next(admitted, claim, signal)) ?? null };
+        } catch (error) {
+          if (error instanceof DrainedError) return { order: null, end: true };
+          throw error;
+        }
+      }),
+      post('/runner/leave', json(largestChunk), async ({ admitted, body }) => {
+        dispatch.leaveOff(admitted, readClaims(body));
+        return {};
       }),
       post('/runner/log', chunk(buffers), async ({ admitted, head: { headers }, body }) => {
         using held = body;
@@ -112,7 +124,7 @@ function post<Body>(
   return route;
 }
 
-/** A piece of log. A runner always says how long it is. */
+/** A chunk of log. A runner always sends its length. */
 function chunk(buffers: ChunkBuffers): (request: IncomingMessage) => Promise<HeldChunk> {
   return async (request) => {
     const length = Number(request.headers['content-length']);

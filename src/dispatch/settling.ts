@@ -9,13 +9,14 @@ import type { FinishReport, Outcome, Receipt, WorkKind } from '../protocol.ts';
 import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
+import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { wordsFor } from './log-intake.ts';
 
-/** How work of every kind can end. */
+/** Outcomes that every kind of job can have. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
-/** Logs up to this size stay where they are: packing one costs more than running a short build. */
+/** Logs up to this size stay as they are: packing one costs more than running a short build. */
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
 
@@ -29,15 +30,15 @@ export interface SettlingParts {
   log: FastifyBaseLogger;
 }
 
-/** How work ends, and what that means for its job. */
+/** Ends jobs by their outcomes. */
 export interface Settling {
   settle(trx: Transaction, runner: Runner, report: FinishReport): Promise<Receipt>;
   lose(lost: LapsedClaim): Promise<void>;
-  /** Our part was not done: somebody tries again, or it is over. */
+  /** This server or the runner failed: the job is tried again, or ends. */
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
 }
 
-/** A job and the size of its log. Nobody else touches the job until the transaction is over. */
+/** A job and the size of its log. The job is locked until the transaction is over. */
 const holdWithLog = forEachKind((db) =>
   prepared<{ claim: string }, JobRow & { size: bigint | null }>((queries, value) =>
     db.locked(
@@ -61,10 +62,10 @@ export function createSettling({
   accountConcurrency,
   log,
 }: SettlingParts): Settling {
-  /** The job is over: whatever state that led to, its log is complete and can be packed. */
+  /** The job is over: its log is complete in any case, and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
     await queue.remove(db, trx, job);
-    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another one begun
+    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may begin another one
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
     if ((size ?? (await findLog(trx, job.subject_id))?.size ?? 0n) <= smallLog) return;
     await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
@@ -86,7 +87,7 @@ export function createSettling({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize }) {
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [] }) {
       const [held] = await holdWithLog(db)(trx, { claim });
       if (held?.holder !== holder) return { gone: true };
       const { size, ...row } = held;
@@ -96,9 +97,10 @@ export function createSettling({
       const kind = kinds[job.kind as WorkKind];
       if (!alwaysPossible.includes(outcome.kind) && !kind.outcomes.includes(outcome.kind))
         throw new ApiError('invalid_format', 'outcome');
-      // A runner makes a result, it does not choose one: another account's blob could be named as well.
+      // A runner creates a result and cannot choose one: otherwise it could name another account's blob.
       if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
         throw new ApiError('not_found', 'outcome[digest]');
+      if (job.kind === 'run_suite') traceSteps(context(trx), job.subject_id, steps);
       if (outcome.kind === 'lost') {
         log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
         await giveUp(trx, job);

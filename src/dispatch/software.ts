@@ -3,17 +3,17 @@ import type { Software, SuiteOrder } from '../protocol.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 
-/** The compiled software that some work needs. */
+/** The compiled software that a job needs. */
 export interface Needed {
   software: Software[];
   prefixes: string[];
-  /** Everything that this comes to. */
+  /** All layers of it. */
   layers: Layer[];
-  /** What of it was never compiled. */
+  /** The layers that were never compiled. */
   missing: Layer[];
 }
 
-/** What most suites need. */
+/** Most suites need no software. */
 export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
   software: [],
   prefixes: [],
@@ -22,7 +22,7 @@ export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
   launches: [],
 };
 
-/** What a suite has attached, in that order, and what that was compiled against. */
+/** The dependencies attached to a suite, in their order, with the ones they were compiled against. */
 export async function suiteSoftware(
   context: JobContext,
   suiteId: bigint,
@@ -34,12 +34,15 @@ export async function suiteSoftware(
   return { ...neededBy(stacks), launches };
 }
 
-/** What a dependency is compiled against, and what that was compiled against in its turn. */
+/** The dependencies that a dependency is compiled against, with theirs in turn. */
 export async function relatedSoftware(context: JobContext, dependencyId: bigint): Promise<Needed> {
   return neededBy(await relatedStacks(context.trx, dependencyId));
 }
 
-/** What something was compiled against lies below it, but is looked through after everything that was named itself. */
+/**
+ * The layers that a dependency was compiled against lie below it. But search paths list them after every named
+ * dependency.
+ */
 function neededBy(stacks: Stack[]): Needed {
   const layers = eachOnce(stacks.flatMap(({ below, itself }) => [...below, itself]));
   const prefixes = [...stacks.map(({ itself }) => itself), ...layers].map(({ prefix }) => prefix);
@@ -51,7 +54,7 @@ function neededBy(stacks: Stack[]): Needed {
   };
 }
 
-/** That something waits for them is the first that there is to say of it, and said once. */
+/** Writes once, as the first line of the log, that the job waits for these compiles. */
 export async function sayWaiting(
   { db, trx }: JobContext,
   subjectId: bigint,

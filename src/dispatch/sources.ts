@@ -5,7 +5,7 @@ import type { Source } from '../protocol.ts';
 import { jobOf } from '../queue/queue.ts';
 import type { JobContext } from './job-handler.ts';
 
-/** Where a project's code comes from, with the key that opens it. */
+/** Where a project's code comes from, with the key to read it. */
 export function sourceOf(
   { vault }: Pick<JobContext, 'vault'>,
   project: Pick<ProjectRow, 'id' | 'repository_url' | 'ssh_private_key'>,
@@ -18,7 +18,7 @@ export function sourceOf(
   };
 }
 
-/** The key for the suite that somebody runs at the moment. The other orders that need one carry it. */
+/** The key for a suite that this holder runs now. Other orders that need a key carry it themselves. */
 export async function keyOf(db: Queries, vault: Vault, holder: string, claim: string): Promise<string | undefined> {
   const job = await jobOf(db, claim);
   if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;

@@ -13,7 +13,7 @@ import {
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, tell, type Reader } from './reading.ts';
 
-/** Bitbucket Cloud, and Data Center, which has other names for everything. */
+/** Bitbucket Cloud, and Bitbucket Data Center, whose payloads have other field names. */
 export const readBitbucket: Reader = (event, payload) => {
   const actor = at(payload, 'actor');
   const told = {
@@ -45,7 +45,7 @@ function several(list: Json, read: (change: Json) => Change): { changes: Change[
   return { changes: all.slice(0, mostChanges).map(read), left: Math.max(0, all.length - mostChanges) };
 }
 
-/** `new` is null where a branch or tag was deleted, and `old` where it was made. */
+/** `new` is null where a branch or tag was deleted, and `old` where it was created. */
 function cloudPush(change: Json): Change {
   const isDeleted = at(change, 'new') === null;
   const place = at(change, isDeleted ? 'old' : 'new');
@@ -63,7 +63,10 @@ function centerPush(change: Json): Change {
   return movedRef(ref, shaIn(sha, 'changes[toHash]'), textOf(at(change, 'toCommit', 'message')));
 }
 
-/** Bitbucket Cloud has no refs of pull requests: one of its own repository is a branch, one of a fork is nowhere. */
+/**
+ * Bitbucket Cloud has no refs for pull requests. A pull request of the same repository is a branch; one from a fork
+ * cannot be fetched.
+ */
 function cloudPullRequest(payload: Json): Change {
   const pull = at(payload, 'pullrequest');
   const [source, destination] = [at(pull, 'source'), at(pull, 'destination')];

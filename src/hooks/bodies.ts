@@ -2,19 +2,19 @@ import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../errors.ts';
 
 /**
- * Bodies of calls whose proof is over every byte of them: they have to be held whole before it is known who sent them.
- * So what is long takes its turn. A short one is read at once; of a longer one no more is read than a short one has until
- * there is room for all of it, in the whole and for its hook, so that no hook keeps others waiting. Whoever got room has
- * to get on with it.
+ * Reads the bodies of calls from forges. The proof covers every byte, so a body is held whole before the sender is
+ * known. Short bodies are read at once. A longer one is read up to the length of a short one, and then waits until
+ * there is room for all of it, in total and for its hook. So no hook keeps others waiting. A body that got room must
+ * arrive in time.
  */
 export interface BodyLimits {
-  /** The longest that is taken; GitHub sends as much. */
+  /** The longest body that is taken. GitHub sends up to this. */
   longest: number;
-  /** Up to this a body is read without waiting for room. */
+  /** Up to this length a body is read without waiting for room. */
   short: number;
-  /** What may be held of longer ones at a time. */
+  /** The memory for longer bodies at the same time. */
   room: number;
-  /** So long may it wait for room, and so long may it take in all. */
+  /** How long a body may wait for room, and how long it may take to arrive. */
   waitMs: number;
   totalMs: number;
 }
@@ -28,9 +28,9 @@ export const usualLimits: BodyLimits = {
   totalMs: 30_000,
 };
 
-/** It is longer than what is taken. */
+/** The body is longer than the limit. */
 export class TooLongError extends Error {}
-/** It broke off, or did not come in time. */
+/** The body broke off, or did not arrive in time. */
 export class BrokenBodyError extends Error {}
 
 export type ReadBody = (request: IncomingMessage, hookId: bigint) => Promise<Buffer>;
@@ -52,7 +52,7 @@ export function boundedBodies(limits: BodyLimits = usualLimits): ReadBody {
   };
 }
 
-/** Resolves with the whole body. Where it is longer than short, `makeRoom` is waited for before more is read. */
+/** Resolves with the whole body. Once it is longer than `short`, it waits for `makeRoom` before it reads on. */
 function collect(request: IncomingMessage, limits: BodyLimits, makeRoom: () => Promise<void>): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const pieces: Buffer[] = [];
@@ -83,12 +83,12 @@ function collect(request: IncomingMessage, limits: BodyLimits, makeRoom: () => P
   return promise.finally(() => {
     clearTimeout(timer);
     request.off('data', take).off('end', end).off('close', end);
-    // What is left of it is read past while the answer is sent; an error of it is nobody's any more.
+    // The rest of the body is read and dropped while the answer is sent. Its errors do not matter any more.
     pieces.length = 0;
   });
 }
 
-/** Room for so many bytes in all, of which one hook has what the longest body takes. First come, first served. */
+/** Room for this many bytes in total. One hook gets as much as the longest body takes. First come, first served. */
 function sharedRoom({ room, longest, waitMs }: BodyLimits): (hookId: bigint, bytes: number) => Promise<Disposable> {
   const taken = new Map<bigint, number>();
   const waiting = new Set<{ hookId: bigint; bytes: number; go: () => void }>();

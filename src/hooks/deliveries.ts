@@ -6,12 +6,12 @@ import type { Facts } from './facts.ts';
 import { judge, type JudgedProject, type Judgement } from './judge.ts';
 import { tell } from './reading.ts';
 
-/** What arrived at hooks, what came of it and why. The table `hook_deliveries` is written here alone. */
+/** Deliveries to hooks, with their outcomes and reasons. Only this file writes the table `hook_deliveries`. */
 
 const findHook = prepared<{ id: bigint }, HookRow>((db, value) =>
   db.selectFrom('hooks').selectAll().where('id', '=', value('id')),
 );
-/** What decides about what arrives: the events that the hook wants, and its project. */
+/** The settings that decide about a delivery: the hook's events, and its project. */
 const findSettings = prepared<{ id: bigint }, Pick<HookRow, 'events'> & JudgedProject>((db, value) =>
   db
     .selectFrom('hooks')
@@ -27,7 +27,10 @@ const findByKey = prepared<{ hook: bigint; key: string }, HookDeliveryRow>((db, 
     .where('hook_id', '=', value('hook'))
     .where('delivery_key', '=', value('key')),
 );
-/** Nothing where the same delivery is there already, or comes at this very moment: then its end is waited for. */
+/**
+ * Inserts nothing where the same delivery exists already. If another transaction is just inserting it, this waits for
+ * its end.
+ */
 const insertOnce = prepared<HookDeliveryRow, { id: bigint }>((db, value) =>
   db
     .insertInto('hook_deliveries')
@@ -63,7 +66,10 @@ export async function hookById(db: Queries, id: bigint): Promise<HookRow | undef
   return (await findHook(db, { id }))[0];
 }
 
-/** Takes a delivery: judges it, or answers what came of the same one before. A hook that is gone breaks its reference. */
+/**
+ * Takes a delivery: judges it, or answers the outcome of the same delivery from before. If the hook was deleted, the
+ * foreign key fails.
+ */
 export async function receive(
   context: WriteContext,
   hookId: bigint,
@@ -79,14 +85,14 @@ export async function receive(
   return judged(context, delivery, await judge(context, { id: hookId, events }, project, facts));
 }
 
-/** Judges what arrived once more, with the settings of this moment. */
+/** Judges a delivery again, with the present settings. */
 export async function replay(
   context: WriteContext,
   hook: HookRow,
   project: JudgedProject,
   delivery: HookDeliveryRow,
 ): Promise<HookDeliveryRow> {
-  if (delivery.outcome === refusedOutcome) return delivery; // it was never understood, or never proven
+  if (delivery.outcome === refusedOutcome) return delivery; // it was never proven, or its payload was unreadable
   return judged(context, delivery, await judge(context, hook, project, JSON.parse(delivery.facts) as Facts));
 }
 
@@ -120,7 +126,7 @@ function newDelivery(
   };
 }
 
-/** Notes a payload that was proven and could not be understood. */
+/** Records a payload with a right proof that could not be understood. */
 export async function noteUnreadable(
   { trx, ids }: Pick<WriteContext, 'trx' | 'ids'>,
   hookId: bigint,
@@ -131,7 +137,7 @@ export async function noteUnreadable(
   return delivery;
 }
 
-/** Adds to the count of calls that were refused, of which there is one row for each key. */
+/** Adds to the count of refused calls. There is one row for each key. */
 export async function countRefused(
   { db, trx, ids }: WriteContext,
   hookId: bigint,
@@ -153,7 +159,9 @@ export async function countRefused(
     .execute();
 }
 
-/** Forgets what is older, a little at a time, but for each hook's newest: it says when the hook was last called. */
+/**
+ * Deletes older deliveries, some at a time, but keeps the newest of each hook: it shows when the hook was last called.
+ */
 export async function forgetHookDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
   const old = trx
     .selectFrom('hook_deliveries as old')

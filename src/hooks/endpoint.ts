@@ -30,7 +30,10 @@ interface Admitted {
   isProven: boolean;
 }
 
-/** What forges call. It takes no credentials of the API: that the sender knows the hook's secret is all that counts. */
+/**
+ * The endpoint that forges call. It takes no API credentials: the sender only has to prove that it knows the hook's
+ * secret.
+ */
 export function hookEndpoint(services: HookServices): BareRoutes<Admitted> {
   return {
     provenBy: 'signature',
@@ -40,7 +43,7 @@ export function hookEndpoint(services: HookServices): BareRoutes<Admitted> {
   };
 }
 
-/** What cannot be proven by any body is refused before the body is read. */
+/** A call that no body could prove is refused before the body is read. */
 async function admit({ db, vault, refusals }: HookServices, { params, headers }: Head): Promise<Admitted> {
   const id = parseId((params as { hook_id: string }).hook_id);
   const hook = id === undefined ? undefined : await hookById(db.read, id);
@@ -62,7 +65,7 @@ async function take(services: HookServices, { head, admitted }: BareCall<Admitte
   return accepted(await db.transaction((trx) => receive({ db, trx, ids }, hook.id, delivery)));
 }
 
-/** Reads the body, has its proof checked over its very bytes, and only then looks at what it says. */
+/** Reads the body, checks the proof over its exact bytes, and only then parses it. */
 async function factsIn(services: HookServices, head: Head, { hook, secret, isProven }: Admitted): Promise<Facts> {
   const { refusals } = services;
   const provider = providerOf(hook);
@@ -103,7 +106,7 @@ async function tellUnreadable(
 
 const longestKey = 200;
 
-/** What the sender calls the delivery; kept apart from keys of our own. */
+/** The sender's identifier of the delivery, with a prefix that separates it from our own keys. */
 function deliveryKey(names: readonly string[], headers: IncomingHttpHeaders): string | null {
   const sent = names.map((name) => textIn(headers, name)).find((value) => value !== '');
   if (sent === undefined) return null;

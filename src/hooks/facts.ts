@@ -2,25 +2,28 @@ import type { ErrorCode } from '../errors.ts';
 import { isRefName } from '../lib/ref-names.ts';
 import { textOf } from './json.ts';
 
-/** What a payload says, in the same words whichever forge it came from. This is what is stored and judged. */
+/** The content of a payload in one form for all forges. This form is stored and judged. */
 export interface Facts {
-  /** What the forge calls it, such as `push` or `repo:push`. */
+  /** The forge's name for the event, such as `push` or `repo:push`. */
   event: string;
   action: string;
-  /** What the forge calls the person who did it. The author of a commit is whoever its committer says, and not asked. */
+  /**
+   * The forge's name for the user who caused it. The author of a commit is not used: committers can write any name
+   * there.
+   */
   sender: string;
   repository: RepositoryNames;
   changes: Change[];
-  /** So many refs more than are looked at. */
+  /** The number of refs beyond the limit, which are not considered. */
   left: number;
-  /** Why it asks for nothing, whatever the settings are; blank where it does. */
+  /** Why the payload asks for no build, whatever the settings are; empty where it asks for one. */
   idle: string;
 }
 
 export interface RepositoryNames {
   /** Such as `owner/name`. */
   names: string[];
-  /** Where it can be cloned from or looked at. */
+  /** Addresses to clone the repository or to see it in a browser. */
   addresses: string[];
 }
 
@@ -30,9 +33,9 @@ export type HookEvent = (typeof hookEvents)[number];
 /** One ref that was moved, or one pull request. */
 export interface Change {
   event: HookEvent;
-  /** The ref that leads to the commit. */
+  /** The ref to fetch the commit by. */
   ref: string;
-  /** Blank where the tip of the ref is meant. */
+  /** Empty where the tip of the ref is meant. */
   sha: string;
   targetBranch: string;
   pullRequest: number | null;
@@ -41,10 +44,10 @@ export interface Change {
   verdict?: { outcome: 'ignored' | 'skipped'; reason: string };
 }
 
-/** More refs than that are not looked at: no forge tells of so many at once. */
+/** The most refs that are considered. No forge sends so many at once. */
 export const mostChanges = 100;
 
-/** A payload whose proof is right and that makes no sense. */
+/** The proof of the payload is right, but its content makes no sense. */
 export class PayloadError extends Error {
   readonly field: string;
   readonly code: ErrorCode;
@@ -58,7 +61,7 @@ export class PayloadError extends Error {
 
 const shas = { full: /^[0-9a-f]{40}$/i, short: /^[0-9a-f]{7,40}$/i };
 
-/** A SHA of the payload; a short one where the forge has nothing longer. */
+/** A SHA in the payload; a short one where the forge sends nothing longer. */
 export function shaIn(value: unknown, field: string, length: keyof typeof shas = 'full'): string {
   const sha = textOf(value);
   if (sha === '') throw new PayloadError(field, 'is_blank', `The payload has no ${field}.`);
@@ -81,10 +84,10 @@ export function numberIn(value: unknown, field: string): number {
   throw new PayloadError(field, value === undefined ? 'is_blank' : 'invalid_format', `${field} is no number.`);
 }
 
-/** What git gives for a ref that is not there. */
+/** Git's value for a ref that does not exist. */
 export const isNoCommit = (sha: unknown): boolean => sha === null || /^0+$/.test(textOf(sha));
 
-/** A branch or tag that points somewhere else now; without a SHA it is gone. */
+/** A branch or tag that was moved; without a SHA it was deleted. */
 export function movedRef(ref: string, sha: string | undefined, message: string): Change {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref) ?? [];
   const change: Change = {
@@ -105,7 +108,7 @@ export function ignoring(change: Change, reason: string): Change {
   return { ...change, verdict: { outcome: 'ignored', reason } };
 }
 
-/** People who want no build for a commit say so in its message. */
+/** A commit's message can ask for no build. */
 export function unlessSkipped(change: Change, message: string): Change {
   const [mark] = /\[(?:skip ci|ci skip)\]/i.exec(message) ?? [];
   if (mark === undefined) return change;
@@ -113,12 +116,15 @@ export function unlessSkipped(change: Change, message: string): Change {
   return { ...change, verdict: { outcome: 'skipped', reason } };
 }
 
-/** Something of others in a sentence of ours. */
+/** Foreign text inside a sentence of ours. */
 export function quoted(text: string): string {
   return `“${tidy(text, 200)}”`;
 }
 
-/** Text of others in one line, in a bounded length, and without characters that nobody sees or that no database holds. */
+/**
+ * Foreign text on one line, with a limited length, and without invisible characters or characters that a database
+ * refuses.
+ */
 export function tidy(text: string, most: number): string {
   return text
     .slice(0, most + 1)

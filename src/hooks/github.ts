@@ -3,8 +3,8 @@ import { at, firstText, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, tell, type Reader } from './reading.ts';
 
 /**
- * GitHub, and Gitea and Forgejo, which speak as GitHub does. A tag is told of with `push`; what else tells of the same
- * moment (`create`, `workflow_run` and their like) is not read, or everything would be built twice.
+ * GitHub, and Gitea and Forgejo, which send the same payloads. A `push` reports tags too. Other events of the same
+ * moment (`create`, `workflow_run` and similar ones) are not read, or everything would be built twice.
  */
 const building = {
   github: ['opened', 'synchronize', 'reopened'],
@@ -31,7 +31,7 @@ export function readGithub(forge: keyof typeof building): Reader {
   };
 }
 
-/** Who is logged in at the forge and did it; `pusher` is the same person in older payloads. */
+/** The user of the forge who did it. Older payloads name the same person as `pusher`. */
 function senderOf(payload: Json): string {
   const names = ['login', 'username', 'name'];
   const people = [at(payload, 'sender'), at(payload, 'pusher')];
@@ -42,7 +42,7 @@ function pushOf(payload: Json): Change {
   const ref = refIn(at(payload, 'ref'), 'ref');
   const after = at(payload, 'after');
   if (at(payload, 'deleted') === true || isNoCommit(after)) return movedRef(ref, undefined, '');
-  // For a tag with a message `after` is the tag itself, and only this is its commit.
+  // For an annotated tag `after` is the tag object, and this is its commit.
   const tagged = ref.startsWith('refs/tags/') ? at(payload, 'head_commit', 'id') : undefined;
   const sha = typeof tagged === 'string' ? shaIn(tagged, 'head_commit[id]') : shaIn(after, 'after');
   return movedRef(ref, sha, textOf(at(payload, 'head_commit', 'message')));

@@ -2,7 +2,7 @@ import { isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, unlessSkipped, ty
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, tell, type Reader } from './reading.ts';
 
-/** The names in `X-Gitlab-Event`. `update` of a merge request tells of every change; one with `oldrev` of new commits. */
+/** The names in `X-Gitlab-Event`. A merge request sends `update` for every change; with `oldrev` it has new commits. */
 export const readGitlab: Reader = (event, payload) => {
   const action = textOf(at(payload, 'object_attributes', 'action'));
   const told = {
@@ -29,7 +29,7 @@ function pushOf(payload: Json): Change {
   const ref = refIn(at(payload, 'ref'), 'ref');
   const after = at(payload, 'after');
   if (isNoCommit(after)) return movedRef(ref, undefined, '');
-  // For a tag with a message `after` is the tag itself.
+  // For an annotated tag `after` is the tag object.
   const checkout = at(payload, 'checkout_sha');
   const sha = typeof checkout === 'string' ? shaIn(checkout, 'checkout_sha') : shaIn(after, 'after');
   const head = listOf(at(payload, 'commits')).find((commit) => textOf(at(commit, 'id')).toLowerCase() === sha);

@@ -1,7 +1,7 @@
-/** What a forge sent, of which nothing is certain. */
+/** A payload of a forge, not checked yet. */
 export type Json = unknown;
 
-/** What stands at a path; only what was sent itself, so that no name is special. */
+/** The value at a path. Only own properties count, so that no name is special. */
 export function at(value: Json, ...path: string[]): Json {
   let found = value;
   for (const name of path) {
@@ -25,12 +25,12 @@ export function listOf(value: Json): Json[] {
 }
 
 const deepest = 64;
-/** The longest payloads that forges send have a value in every thirty bytes; these have room for twice as many. */
+/** The longest payloads of forges have a value in every thirty bytes. This leaves room for twice as many. */
 const mostValues = 2_000_000;
 
 /**
- * Whether a text can be parsed without harm: what takes a few bytes here may take a hundred as a value, and whoever knows
- * the secret of one hook must not take down the server of all.
+ * Whether a text can be parsed without harm. A few bytes here may take a hundred as a value, and a sender that knows
+ * the secret of one hook must not take down the server for all.
  */
 export function isModest(bytes: Uint8Array): boolean {
   let depth = 0;

@@ -7,17 +7,17 @@ import { isAbout } from './repositories.ts';
 
 export type Outcome = TriggerOutcome | 'skipped';
 
-/** What came of one ref, and why. */
+/** The outcome for one ref, and the reason. */
 export interface Result {
   ref: string;
   sha: string;
   outcome: Outcome;
   reason: string;
-  /** The request that was made, in decimal: JSON has no 64 bits. */
+  /** The new request, in decimal: JSON has no 64-bit integers. */
   request: string | null;
 }
 
-/** What came of a delivery as a whole: the first request that it led to stands for it. */
+/** The outcome of a whole delivery. Its first request stands for it. */
 export interface Judgement {
   outcome: Outcome;
   reason: string;
@@ -25,10 +25,10 @@ export interface Judgement {
   results: Result[];
 }
 
-/** What of a project decides. */
+/** The project's settings that decide. */
 export type JudgedProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'repository_url'>;
 
-/** Decides what is built of what a payload says, with the settings of this moment, and asks for it. */
+/** Decides which changes of a payload are built, with the present settings, and starts the builds. */
 export async function judge(
   context: WriteContext,
   hook: Pick<HookRow, 'id' | 'events'>,
@@ -85,7 +85,7 @@ async function judgeChanges(
 
 const ignored = { outcome: 'ignored', reason: '' } as const;
 
-/** Why a change is not built, before the project is asked; undefined where nothing stands against it. */
+/** Why a change is not built, before the project's settings are read; undefined where nothing is against it. */
 function verdictOn({ events }: Pick<HookRow, 'events'>, change: Change): Change['verdict'] {
   if (events.split(',').includes(change.event)) return change.verdict;
   const reason = `The hook does not want the event ${change.event}, only ${events.replaceAll(',', ', ')}.`;

@@ -3,13 +3,16 @@ import { PayloadError, type Facts } from './facts.ts';
 import { isModest, type Json } from './json.ts';
 import type { Provider } from './providers.ts';
 
-/** A body as it came: what its signature is over, and how its payload is read once that is known to be right. */
+/**
+ * A body as it came: the bytes that its signature covers, and a function that reads the payload once the signature is
+ * verified.
+ */
 export interface Unproven {
   signed: Uint8Array;
   read(): Facts;
 }
 
-/** Takes a body apart as far as it must be for its proof. */
+/** Parses a body only as far as its proof needs. */
 export function openBody(provider: Provider, headers: IncomingHttpHeaders, body: Buffer): Unproven {
   const event = textIn(headers, provider.eventHeader);
   const read = (payload: () => Json) => (): Facts => {
@@ -33,7 +36,7 @@ export function openBody(provider: Provider, headers: IncomingHttpHeaders, body:
   };
 }
 
-/** By its first byte, too: `curl -d` calls everything a form. */
+/** Decided by the first byte, too: `curl -d` calls everything a form. */
 function isForm(headers: IncomingHttpHeaders, body: Buffer): boolean {
   const [type = ''] = (headers['content-type'] ?? '').split(';', 1);
   return type.trim().toLowerCase() === 'application/x-www-form-urlencoded' && body[0] !== 0x7b;

@@ -1,18 +1,18 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** How the sender of a payload shows that it knows the secret of the hook. */
+/** How the sender of a payload proves that it knows the secret of the hook. */
 export type ProofForm =
-  /** HMAC-SHA256 over the very bytes of the payload, in hexadecimal after a prefix. */
+  /** HMAC-SHA256 over the exact bytes of the payload, in hexadecimal after a prefix. */
   | { kind: 'hmac'; header: string; prefix: string }
   /** The secret itself, after a prefix. */
   | { kind: 'token'; header: string; prefix: RegExp }
-  /** As the Standard Webhooks specification has it. */
+  /** As in the Standard Webhooks specification. */
   | { kind: 'standard' };
 
 export type Verdict = 'proven' | 'wrong' | 'undecided';
 
-/** What the head of a request proves by itself. Where there is nothing in it, the body need not be read. */
+/** The result of the headers alone. Where they contain no proof, the body need not be read. */
 export function judgeHead(forms: readonly ProofForm[], secret: string, headers: IncomingHttpHeaders): Verdict {
   const sent = forms.filter((form) => headers[headerOf(form)] !== undefined);
   const tokens = sent.filter((form) => form.kind === 'token');
@@ -20,7 +20,7 @@ export function judgeHead(forms: readonly ProofForm[], secret: string, headers: 
   return sent.length > tokens.length ? 'undecided' : 'wrong';
 }
 
-/** Whether one of the signatures in the head is right for these bytes. */
+/** Whether one of the signatures in the headers is right for these bytes. */
 export function isSigned(
   forms: readonly ProofForm[],
   secret: string,
@@ -46,15 +46,17 @@ function headerOf(form: ProofForm): string {
 function isToken(secret: string, sent: string, prefix: RegExp): boolean {
   const [found] = prefix.exec(sent) ?? [];
   if (found === undefined) return false;
-  // Of the same length whatever was sent: not even that is told by the time it takes.
+  // Digests have the same length for every input, so the time tells nothing, not even a length.
   return timingSafeEqual(digest(sent.slice(found.length)), digest(secret));
 }
 
-/** What was signed longer ago, or is yet to be, was kept by somebody. */
+/** An older or future signature may be a recorded one that is sent again. */
 const toleranceSeconds = 5 * 60;
 const mostSignatures = 16;
 
-/** https://www.standardwebhooks.com: the secret is base64 after `whsec_`, and the header may hold several signatures. */
+/**
+ * https://www.standardwebhooks.com: the secret is base64 after `whsec_`, and the header may hold several signatures.
+ */
 function isStandard(secret: string, headers: IncomingHttpHeaders, bytes: Uint8Array, now: number): boolean {
   const [id, timestamp] = [single(headers, 'webhook-id'), single(headers, 'webhook-timestamp')];
   if (id === '' || !/^\d{1,12}$/.test(timestamp)) return false;
@@ -70,7 +72,9 @@ function isStandard(secret: string, headers: IncomingHttpHeaders, bytes: Uint8Ar
     });
 }
 
-/** A header that was sent twice is none that a forge sends. Node puts most such together with a comma, which fits nothing. */
+/**
+ * No forge sends such a header twice. Node joins most repeated headers with a comma, and the result matches nothing.
+ */
 function single(headers: IncomingHttpHeaders, name: string): string {
   const value = headers[name];
   return typeof value === 'string' ? value : '';

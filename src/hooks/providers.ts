@@ -5,14 +5,14 @@ import { readGitlab } from './gitlab.ts';
 import type { ProofForm } from './proofs.ts';
 import type { Reader } from './reading.ts';
 
-/** A kind of sender: how it proves that it knows the secret, and how it says what happened. */
+/** A kind of sender: how it proves that it knows the secret, and how to read its payloads. */
 export interface Provider {
   proofs: readonly ProofForm[];
-  /** Says what the payload is about; blank where the payload does so itself. */
+  /** The header with the type of event; empty where the payload contains it. */
   eventHeader: string;
-  /** By which of these it tells deliveries apart; the first that is there counts. */
+  /** The headers with the identifier of a delivery; the first that is present counts. */
   deliveryHeaders: readonly string[];
-  /** Whether the payload may come as the field `payload` of a form, and what is signed then. */
+  /** Whether the payload may come as the field `payload` of a form, and which bytes are signed then. */
   form?: { signed: 'form' | 'payload' };
   read: Reader;
 }
@@ -37,14 +37,14 @@ export const providers = {
     proofs: [hubSignature, { kind: 'hmac', header: 'x-gitea-signature', prefix: '' }],
     eventHeader: 'x-gitea-event',
     deliveryHeaders: ['x-gitea-delivery'],
-    // Gitea and Forgejo sign the JSON also where they put it into a form.
+    // Gitea and Forgejo sign the JSON, even when they send it in a form.
     form: { signed: 'payload' },
     read: readGithub('gitea'),
   },
   bitbucket: {
     proofs: [{ kind: 'hmac', header: 'x-hub-signature', prefix: 'sha256=' }],
     eventHeader: 'x-event-key',
-    // The second is what Data Center calls it.
+    // The second is for Data Center.
     deliveryHeaders: ['x-request-uuid', 'x-request-id'],
     read: readBitbucket,
   },
@@ -59,7 +59,7 @@ export const providers = {
 export type ProviderName = keyof typeof providers;
 export const providerNames = Object.keys(providers) as [ProviderName, ...ProviderName[]];
 
-/** A provider of the store's. */
+/** The provider of a stored hook. */
 export function providerOf({ provider }: { provider: string }): Provider {
   return providers[provider as ProviderName];
 }

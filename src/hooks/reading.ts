@@ -1,7 +1,7 @@
 import { tidy, type Facts, type RepositoryNames } from './facts.ts';
 import { at, listOf, textOf, type Json } from './json.ts';
 
-/** Makes facts of a payload. Throws a PayloadError where it makes no sense. */
+/** Reads a payload. Throws a PayloadError where it makes no sense. */
 export type Reader = (event: string, payload: Json) => Facts;
 
 const nothing: Facts = {
@@ -14,13 +14,16 @@ const nothing: Facts = {
   idle: '',
 };
 
-/** What is not said is nothing; what is said, in a length that can be stored. Refs and SHAs were looked at already. */
+/**
+ * Fills in missing facts with empty values, and shortens texts to a length that can be stored. Refs and SHAs were
+ * checked already.
+ */
 export function tell(told: Partial<Facts>): Facts {
   const facts = { ...nothing, ...told };
   return { ...facts, event: tidy(facts.event, 100), action: tidy(facts.action, 100), sender: tidy(facts.sender, 255) };
 }
 
-/** By the names that any of the forges has for it. */
+/** Reads the names and addresses from the fields of all forges. */
 export function repositoryNames(...places: Json[]): RepositoryNames {
   const slugs = places.map(slugOf);
   const named = places.flatMap((place) => [at(place, 'full_name'), at(place, 'path_with_namespace')]);
@@ -32,15 +35,15 @@ export function repositoryNames(...places: Json[]): RepositoryNames {
   return { names: texts([...named, ...slugs]), addresses: texts(addressed) };
 }
 
-/** Data Center has a key for the project and a name within it. */
+/** Data Center has the key of the project and a name within the project. */
 function slugOf(place: Json): string {
   const key = textOf(at(place, 'project', 'key'));
   return key === '' ? '' : `${key}/${textOf(at(place, 'slug'))}`;
 }
 
 /**
- * Whether a pull request stays within one repository: by their numbers, or by their names where the payload has no numbers.
- * A repository that is not told, because it was deleted, is not the project's own.
+ * Whether a pull request stays within one repository. Compares identifiers, or names where the payload has no
+ * identifiers. A repository that is missing, because it was deleted, is not the project's own.
  */
 export function areSame(one: Json, other: Json): boolean {
   const [first, second] = [one, other].map((place) => at(place, 'uuid') ?? at(place, 'id'));

@@ -4,8 +4,9 @@ import type { IdSource } from '../lib/ids.ts';
 import { countRefused } from './deliveries.ts';
 
 /**
- * Calls that were refused before it was known who makes them. People who set up a hook have to see them, and strangers
- * must not fill the disk: so they are counted, in one row for each hook, reason and hour, which is written now and then.
+ * Calls that were refused before their sender was known. Users who set up a hook have to see them, but strangers must
+ * not fill the disk. So they are counted, in one row for each hook, reason and hour, which is written from time to
+ * time.
  */
 export type RefusalKind = keyof typeof reasons;
 
@@ -17,7 +18,7 @@ const reasons = {
 
 export interface Refusals {
   note(hookId: bigint, kind: RefusalKind): void;
-  /** Writes down what is not yet. */
+  /** Writes the counts that are not stored yet. */
   close(): Promise<void>;
 }
 
@@ -25,7 +26,7 @@ export interface RefusalServices {
   db: Database;
   ids: IdSource;
   onTrouble: (error: unknown) => void;
-  /** For so long they are gathered before they are written down. */
+  /** The time between two writes. */
   pauseMs?: number;
 }
 

@@ -1,7 +1,10 @@
 import { isIP } from 'node:net';
 import type { RepositoryNames } from './facts.ts';
 
-/** Whether a payload is about the project's own repository. What is built comes from the project's in any case. */
+/**
+ * Whether a payload is about the project's own repository. The built code comes from the project's repository in any
+ * case.
+ */
 
 interface Address {
   host: string;
@@ -9,8 +12,8 @@ interface Address {
 }
 
 /**
- * A payload that does not say which repository it is about is taken for one about the project's. Else one of its names or
- * addresses has to fit the path, and one of its addresses the host, in whatever way they are spelled.
+ * A payload without a repository counts as one about the project's own. Otherwise one of its names or addresses must
+ * match the path, and one of its addresses the host, in any of the usual spellings.
  */
 export function isAbout(repositoryUrl: string, { names, addresses }: RepositoryNames): boolean {
   const own = parseAddress(repositoryUrl);
@@ -22,7 +25,7 @@ export function isAbout(repositoryUrl: string, { names, addresses }: RepositoryN
   );
 }
 
-/** `user@host:path`, or a URL of any kind, of which the port does not count: SSH and HTTPS have different ones. */
+/** `user@host:path`, or a URL of any kind. The port does not count: SSH and HTTPS have different ones. */
 function parseAddress(text: string): Address | undefined {
   if (/^[a-z+]+:\/\//i.test(text)) {
     const url = URL.parse(text);
@@ -42,7 +45,7 @@ function decoded(path: string): string {
   }
 }
 
-/** Forges take a name in capitals for the same, and with or without `.git`. */
+/** Forges ignore the case of a name, and a `.git` at its end. */
 function plain(path: string): string {
   return path
     .toLowerCase()
@@ -50,14 +53,14 @@ function plain(path: string): string {
     .replace(/\.git$/, '');
 }
 
-/** Where the project names a folder of the host's, the forge's name is its end. */
+/** Where the project's path has a folder of the host in front, the forge's name is the end of the path. */
 function fits(own: string, path: string): boolean {
   return path !== '' && (plain(own) === path || (own.startsWith('/') && own.endsWith(`/${path}`)));
 }
 
 /**
- * A host without a dot in its name is mostly an alias in the operator's SSH configuration, and an address is one of many:
- * neither can be compared. Some forges answer SSH under a name below or above the one they show.
+ * A host without a dot is mostly an alias in the operator's SSH configuration, and a host may have many IP addresses:
+ * neither can be compared. Some forges serve SSH under a subdomain or parent domain of their web name.
  */
 function areOne(own: string, told: string): boolean {
   if (own === told || !own.includes('.') || isIP(own.replaceAll(/[[\]]/g, '')) !== 0) return true;

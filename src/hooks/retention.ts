@@ -3,10 +3,10 @@ import { firstIdAt } from '../lib/ids.ts';
 import { forgetHookDeliveries } from './deliveries.ts';
 
 const day = 24 * 60 * 60 * 1000;
-/** In small transactions, between which others get their turn. */
+/** Small transactions, so that others get their turn in between. */
 const atOnce = 500;
 
-/** What arrived long ago goes, as what was sent does. */
+/** Deletes old deliveries to hooks, as old webhook deliveries are deleted. */
 export async function forgetOldHookDeliveries(db: Database, keptDays: number, now = Date.now()): Promise<void> {
   const before = firstIdAt(now - keptDays * day);
   for (;;) {

@@ -246,6 +246,7 @@ export function guardConnections(
   fastify.addHook('preClose', (done) => {
     isStopping = true;
     for (const { socket } of silent) socket.destroy();
+    for (const connection of all) closeWhenAnswered(connection);
     done();
   });
   fastify.addHook('onClose', (_, done) => {
@@ -284,6 +285,16 @@ function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTi
     connection.waitedMs += passedMs;
   }
   return connection.waitedMs >= bodyMs;
+}
+
+/**
+ * A connection on which a request is being answered is not idle yet when a server begins to close, and would be kept for
+ * the next request afterwards, for as long as the client likes. HTTP/2 connections close with their last answer.
+ */
+function closeWhenAnswered({ socket, response }: Connection): void {
+  if (!response || response.writableFinished || streamOf(response.req)) return;
+  if (response.headersSent) response.once('finish', () => socket.end());
+  else response.shouldKeepAlive = false;
 }
 
 function streamOf(request: IncomingMessage): ServerHttp2Stream | undefined {

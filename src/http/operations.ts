@@ -30,7 +30,7 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
   );
 
   server.get('/healthz', { config: { provenBy: 'none' } }, async (_request, reply) => {
-    const reason = await operations.trouble().catch(() => 'the service cannot look after itself');
+    const reason = await operations.trouble().catch(() => 'the health check failed');
     const work = await operations.overview().then(workInWords, () => ({ runner: null, queue: null }));
     if (reason === undefined) return reply.send({ status: 'ok', ...work });
     return reply.status(503).send({ status: 'unavailable', reason, ...work });
@@ -39,9 +39,8 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
   server.get('/metrics', { config: { provenBy: 'operator' } }, async (request, reply) => {
     if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
     const work = await operations.overview().catch(() => undefined); // without the database its gauges are left out
-    return reply
-      .type(operations.metrics.contentType)
-      .send(operations.metrics.text({ connections: server.connections.size, work }));
+    const text = await operations.metrics.text({ connections: server.connections.size, work });
+    return reply.type(operations.metrics.contentType).send(text);
   });
 }
 

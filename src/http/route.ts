@@ -41,6 +41,8 @@ export interface RouteDescription {
   query?: FieldSet;
   /** Whether it starts builds or deploys, which the project's owner pays for. */
   startsWork?: boolean;
+  /** Whether it makes other work for runners. A server that takes no more work refuses both. */
+  makesWork?: boolean;
   /** Whether the answer is one page of a list. */
   paged?: boolean;
   /** The content types of a streamed answer, outside the envelope. */

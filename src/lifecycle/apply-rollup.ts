@@ -2,20 +2,28 @@ import { sql } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
+import { noteEnding } from './endings.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
-import type { BuildState, CommitState, FetchState, ProjectState } from './states.ts';
+import {
+  buildRequestMachine,
+  isFinal,
+  type BuildState,
+  type CommitState,
+  type FetchState,
+  type ProjectState,
+} from './states.ts';
 
 type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'failure_reason'> & { state: string };
 type NoBuild = Record<keyof CountedBuild, null>;
 
-/** A commit or a request as it stands, once for each of its builds that count, or once without any. */
+/** The state of a commit or a request, with one row for each build that counts, or one row without builds. */
 type CommitFacts = Pick<CommitRow, 'project_id' | 'build_state'> & (CountedBuild | NoBuild);
 type RequestFacts = CommitFacts & Pick<BuildRequestRow, 'fetch'>;
 
 /**
- * Of each suite the newest attempt and the one before it, found by leaping through the index from suite to suite: a
- * commit that was built a thousand times costs what one costs that was built twice.
+ * The newest attempt of each suite and the one before it. The query jumps through the index from suite to suite, so a
+ * commit that was built a thousand times costs no more than one that was built twice.
  */
 const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) =>
   db
@@ -41,7 +49,7 @@ const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) =>
     .with('counted', (cte) =>
       cte
         .selectFrom('built')
-        .crossJoin('builds') // SQLite keeps this order, and would choose the wrong one for an inner join
+        .crossJoin('builds') // SQLite keeps this order of tables, and would choose the wrong one for an inner join
         .select(['builds.suite_id', 'builds.attempt', 'builds.build_state as state', 'builds.failure_reason'])
         .whereRef('builds.suite_id', '=', 'built.suite')
         .where('builds.commit_id', '=', value('commit'))
@@ -71,9 +79,9 @@ const factsOfRequest = prepared<{ request: bigint }, RequestFacts>((db, value) =
 );
 
 /*
- * A commit and a request are held from before their builds are looked at until the transaction is over: of two whose
- * builds end at the same moment, the second sees what the first one left. Nobody waits for the answer: whatever is asked
- * after that is answered when they are held.
+ * A commit and a request are locked before their builds are read, until the end of the transaction. So of two
+ * transactions whose builds end at the same moment, the second sees the result of the first. Nothing waits for the
+ * answer: every later query is answered after the lock is taken.
  */
 const holdCommit = preparedChange<{ id: bigint }>((db, value) =>
   db.selectFrom('commits').select('id').where('id', '=', value('id')).forNoKeyUpdate(),
@@ -81,7 +89,7 @@ const holdCommit = preparedChange<{ id: bigint }>((db, value) =>
 const holdRequest = preparedChange<{ id: bigint }>((db, value) =>
   db.selectFrom('build_requests').select('id').where('id', '=', value('id')).forNoKeyUpdate(),
 );
-/** One of each, which is what most transactions hold: the commit when the request is held. */
+/** One request and one commit, as in most transactions: the commit is locked after the request. */
 const holdPair = preparedChange<{ request: bigint; commit: bigint }>((db, value) => ({
   compile: () =>
     sql`
@@ -93,7 +101,7 @@ const holdPair = preparedChange<{ request: bigint; commit: bigint }>((db, value)
     `.compile(db),
 }));
 
-/** What a transaction holds already, or has made itself. */
+/** The records that a transaction has locked already, or has created. */
 const heldIn = new WeakMap<Transaction, Set<bigint>>();
 
 async function hold({ db, trx }: WriteContext, requestIds: readonly bigint[], commitIds: readonly bigint[]) {
@@ -112,7 +120,7 @@ async function hold({ db, trx }: WriteContext, requestIds: readonly bigint[], co
   for (const id of [...requests, ...commits]) held.add(id);
 }
 
-/** What a transaction has made itself, nobody else can touch. */
+/** A record that the transaction has created cannot be touched by others. */
 export function isOurs({ trx }: WriteContext, id: bigint): void {
   heldIn.set(trx, (heldIn.get(trx) ?? new Set()).add(id));
 }
@@ -132,12 +140,15 @@ const moveRequest = preparedChange<{ id: bigint; from: string; state: string }>(
     .where('build_state', '=', value('from')),
 );
 
-/** Until the transaction is over nobody else adds builds to the commit, or looks at those that it has to do so. */
+/** Until the transaction is over, no other adds builds to the commit, or reads its builds in order to do so. */
 export async function holdForBuilds(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   await hold(context, [requestId], commitId === undefined ? [] : [commitId]);
 }
 
-/** Brings commits and requests into line with their builds. Answers what moved, and which projects that changes. */
+/**
+ * Calculates the states of commits and requests from their builds. Returns the events, and the projects that have to be
+ * updated.
+ */
 export async function rollUpCommits(
   context: WriteContext,
   commitIds: bigint[],
@@ -169,6 +180,7 @@ export async function rollUpCommits(
     if (state === request.build_state) continue;
     await moveRequest(trx, { id, from: request.build_state, state });
     moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
+    if (isFinal(buildRequestMachine, state)) noteEnding(context, { type: 'build_request', id, state });
   }
   return { moved, changed };
 }
@@ -191,8 +203,9 @@ const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'id' | 
 );
 
 /**
- * A project is in the state of the newest commit of its trunk, or of the newest one where none of that was built. Who
- * asks holds its row, so nothing newer is overwritten with the answer, and names the commit that decided.
+ * A project has the state of the newest commit of its default branch, or of the newest commit where that branch was
+ * never built. The caller has locked the project's row, so the result overwrites nothing newer. Also returns the commit
+ * that decided.
  */
 export async function decidedState(
   { trx }: WriteContext,

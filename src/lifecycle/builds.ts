@@ -4,12 +4,13 @@ import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLogs, completeLog } from '../streams/logs.ts';
+import { noteEnding } from './endings.ts';
 import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 
-/** Every attempt that was lost through no fault of the code counts towards this. */
+/** How many attempts in a row may be lost through no fault of the code. */
 export const mostTries = 3;
 
 interface Ending {
@@ -17,7 +18,7 @@ interface Ending {
   failure_reason?: string;
 }
 
-/** Moves a build on, if it stands where that is possible; answers whether it did. */
+/** Moves a build to another state, if its present state allows that. Answers whether it moved. */
 export async function advanceBuild(
   context: WriteContext,
   build: Pick<BuildRow, 'id'>,
@@ -30,8 +31,8 @@ export async function advanceBuild(
 }
 
 /**
- * The same, for whoever holds the build's job and has looked at the build since: nobody else moves it then. That the store
- * sees it in the same way is checked at the end of the transaction, and not waited for here.
+ * The same, for a caller that holds the build's job and has read the build since: nobody else moves the build then. At
+ * the end of the transaction it is checked that the stored state agreed; nothing waits for that here.
  */
 export async function advanceHeldBuild(context: WriteContext, build: BuildRow, to: BuildState): Promise<boolean> {
   if (!statesBefore(buildMachine, to).includes(build.build_state as BuildState)) return false;
@@ -56,7 +57,16 @@ async function moveBuild(
   return moved;
 }
 
-type Moved = Pick<BuildRow, 'id' | 'project_id' | 'commit_id' | 'build_request_id'>;
+const movedColumns = [
+  'id',
+  'project_id',
+  'commit_id',
+  'build_request_id',
+  'created_at',
+  'started_at',
+  'finished_at',
+] as const;
+type Moved = Pick<BuildRow, (typeof movedColumns)[number]>;
 
 async function write(
   { trx }: WriteContext,
@@ -69,9 +79,12 @@ async function write(
   return moved;
 }
 
-/** That it came to a state; with the final one its log is complete. */
+/** Records the new state. With a final state the log is complete too. */
 async function tell(context: WriteContext, build: Moved, state: BuildState): Promise<void> {
-  if (isFinal(buildMachine, state)) await completeLog(context.db, context.trx, build.id);
+  if (isFinal(buildMachine, state)) {
+    await completeLog(context.db, context.trx, build.id);
+    noteEnding(context, { type: 'build', state, ...build });
+  }
   recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
 }
 
@@ -82,7 +95,7 @@ type Move = (
 
 const moves = Object.fromEntries(buildMachine.states.map((to) => [to, moveTo(to)])) as Record<BuildState, Move>;
 
-/** The write that moves a build, guarded by the states that it may leave. */
+/** The write that moves a build, guarded by the states that the build may leave. */
 function moveTo(to: BuildState): Move {
   return prepared((db, value) => {
     const began = { started_at: value('now') };
@@ -100,7 +113,7 @@ function moveTo(to: BuildState): Move {
         'in',
         statesBefore(buildMachine, to).map((state) => sql.lit<string>(state)),
       )
-      .returning(['id', 'project_id', 'commit_id', 'build_request_id']);
+      .returning(movedColumns);
   });
 }
 
@@ -128,7 +141,7 @@ export interface Tried {
   last: number;
 }
 
-/** How often these suites were tried. The commit is held: nobody else makes the same attempt. */
+/** The last attempt of each suite. The commit is locked, so nobody else makes the same next attempt. */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, suiteIds: bigint[]): Promise<Tried[]> {
   const tried = suiteIds.map(async (suiteId) => {
     const [last] = await findLastAttempt(trx, { commit: commitId, suite: suiteId });
@@ -137,7 +150,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, suite
   return Promise.all(tried);
 }
 
-/** Makes the next attempt at each suite and puts it into the queue. Roll-ups are left to the caller. */
+/** Makes the next attempt of each suite and puts it into the queue. The caller does the roll-ups. */
 export async function addBuilds(
   context: WriteContext,
   place: BuildPlace,
@@ -172,7 +185,7 @@ export async function addBuilds(
   return builds;
 }
 
-/** The runner is gone and took the build with it: the next attempt follows in the same breath. */
+/** The runner of the build is gone. The build ends, and its next attempt is made in the same transaction. */
 export async function loseBuild(
   context: WriteContext,
   build: BuildRow,

@@ -4,12 +4,12 @@ import { spareBlob } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
 import { blobColumns } from '../db/schema.ts';
 
-/** What is stored is referred to within moments; this leaves room for a server that stops in between. */
+/** A stored blob gets its reference within moments. This leaves time for a server that stops in between. */
 const hour = 60 * 60 * 1000;
 
 /**
- * Removes the blobs that nothing refers to any more: archives and results that were replaced and that nobody is pinned
- * to, logs of what was deleted.
+ * Removes the blobs that nothing refers to any more: replaced archives and results that no pin names, and logs of
+ * deleted records.
  */
 export async function collectBlobs(db: Database, blobs: Blobs, age = hour): Promise<number> {
   return blobs.collect(age, async (digests) => {
@@ -25,9 +25,9 @@ export async function collectBlobs(db: Database, blobs: Blobs, age = hour): Prom
 const atOnce = 100;
 
 /**
- * Removes the blobs of what was deleted. The same log may have been said elsewhere, so those that something refers to
- * stay. Somebody may also be packing one at this moment, which refers to its blob a moment after it is stored: until
- * nobody is, all wait.
+ * Removes the blobs of deleted logs. Two logs with the same text share a blob, so a blob that something still refers to
+ * stays. A log that is being packed refers to its blob a moment after the blob is stored, so while any log is being
+ * packed, all removals wait.
  */
 export async function removeDoomedBlobs(db: Database, blobs: Blobs): Promise<number> {
   const doomed = await db.read.selectFrom('doomed_blobs').select('digest').limit(atOnce).execute();
@@ -41,7 +41,7 @@ export async function removeDoomedBlobs(db: Database, blobs: Blobs): Promise<num
     };
     const fate = await blobs.remove(digest, isWanted);
     if (fate === 'removed') removed += 1;
-    if (fate === 'wanted' && !isReferredTo) continue; // it is looked at again
+    if (fate === 'wanted' && !isReferredTo) continue; // The next run looks at it again.
     await db.transaction((trx) => spareBlob(trx, digest));
   }
   return removed;

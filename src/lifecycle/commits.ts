@@ -3,7 +3,7 @@ import { moveTrunk, recordEvent, rollUp } from './ledger.ts';
 import { commitMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** What a fetch found out about a commit. */
+/** The result of fetching a commit. */
 export interface FetchedCommit {
   sha: string;
   message: string;
@@ -16,17 +16,17 @@ export interface FetchedCommit {
   branches: string[];
   tags: string[];
   files: string[];
-  /** The branch that was asked for, or the likeliest one. */
+  /** The branch that was asked for, or the most likely one. */
   branch: string | null;
   /** The full name of the branch or tag that was asked for. */
   ref: string | null;
-  /** The ref was built before at a commit that this one does not descend from. */
+  /** The ref was built before, at a commit that is no ancestor of this one. */
   overwritten: boolean;
-  /** Which commit of the default branch is the newest that was built: this one, still the same as before, or neither. */
+  /** The newest built commit of the default branch: this one, the same as before, or neither. */
   trunk: 'this' | 'kept' | 'none';
 }
 
-/** The record of a commit: made the first time it is seen; what may change around it is brought up to date. */
+/** Makes the record of a commit when it is first seen; later fetches update its branches, tags and version. */
 export async function recordCommit(
   context: WriteContext,
   projectId: bigint,
@@ -76,7 +76,7 @@ async function addCommit(context: WriteContext, commit: CommitRow): Promise<void
   recordEvent(context, { projectId, subjectId: id, type: 'commit', state });
 }
 
-/** One more than that of the commit whose place it took by force. */
+/** One more than the version of the commit that this one replaced by a forced push. */
 async function versionOf({ trx }: WriteContext, projectId: bigint, report: FetchedCommit): Promise<number> {
   if (!report.overwritten || report.ref === null) return 1;
   const overwritten = await trx

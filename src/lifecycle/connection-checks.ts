@@ -4,33 +4,33 @@ import { hurryPolling } from './polls.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
 /**
- * Somebody looks whether a project's repository can be reached with its key. A runner does the looking, and whoever asked
- * waits for it, so its job stands before all others of the account. The last look stays with the project: the page that
- * sets one up suggests a first suite by what the repository held.
+ * Checks whether a project's repository can be reached with its key. A runner does the check while the user waits, so
+ * its job goes before all others of the account. The last result stays with the project: the page that sets up a
+ * project suggests a first suite by the files found.
  */
 
-/** What was seen. */
+/** The result of a check. */
 export interface ConnectionCheck {
   connected: boolean;
-  /** In words, what is wrong or what is there. */
+  /** A sentence: what is wrong, or what was found. */
   message: string;
-  /** null where it is not known, as that of an empty repository. */
+  /** null where it is unknown, as in an empty repository. */
   default_branch: string | null;
   branches: string[];
-  /** What lies at the top of the default branch; none where it was not looked at. */
+  /** The names at the top of the default branch; empty where they were not read. */
   files: string[];
 }
 
-/** Whoever asked is answered by then. */
+/** By then the waiting user gets an answer. */
 export const longestCheckMs = 14_000;
 
-/** Begins a look, or joins the one that is under way; answers its identifier. */
+/** Begins a check, or joins the one that is under way. Answers its identifier. */
 export async function beginCheck(
   { db, trx, ids }: WriteContext,
   project: { id: bigint; owner_id: bigint },
 ): Promise<bigint> {
   const now = BigInt(Date.now());
-  await db.holdNumber(trx, project.id); // of two who ask at once, the second joins the first
+  await db.holdNumber(trx, project.id); // Of two callers at the same time, the second joins the check of the first.
   const open = await trx
     .selectFrom('connection_checks')
     .select(['id', 'created_at'])
@@ -38,7 +38,7 @@ export async function beginCheck(
     .where('answer', 'is', null)
     .orderBy('id', 'desc')
     .executeTakeFirst();
-  // One that is older was left behind by a server that died.
+  // An older check was left by a server that died.
   if (open && now - open.created_at < BigInt(longestCheckMs)) return open.id;
   const id = ids.next();
   await trx.deleteFrom('connection_checks').where('project_id', '=', project.id).where('answer', 'is', null).execute();
@@ -51,7 +51,7 @@ export async function beginCheck(
   return id;
 }
 
-/** Notes what was seen, unless it was given up already. It takes the place of what was seen before. */
+/** Stores the result in place of the last one, unless the check was given up already. */
 export async function settleCheck({ db, trx }: WriteContext, id: bigint, seen: ConnectionCheck): Promise<void> {
   const settled = await trx
     .updateTable('connection_checks')
@@ -71,26 +71,26 @@ export async function settleCheck({ db, trx }: WriteContext, id: bigint, seen: C
   await db.announce(trx, subjectTopic(id));
 }
 
-/** Whether a runner has begun to look. */
+/** Whether a runner has begun the check. */
 export async function isLookedAt(db: Queries, id: bigint): Promise<boolean> {
   const taken = db.selectFrom('jobs').select('id').where('subject_id', '=', id).where('claim', 'is not', null);
   return (await taken.executeTakeFirst()) !== undefined;
 }
 
-/** Nobody has looked in time: the job is called off, and this is the answer to all who wait. */
+/** No runner did the check in time: its job is cancelled, and every waiting caller gets this result. */
 export async function giveUpCheck(context: WriteContext, id: bigint, seen: ConnectionCheck): Promise<void> {
   const { db, trx } = context;
   await drop(db, trx, trx.selectFrom('connection_checks').select('id').where('id', '=', id) as never);
   await settleCheck(context, id, seen);
 }
 
-/** What was seen; undefined while nothing was, `gone` once the project is. */
+/** The result of a check; undefined while there is none, `gone` once the project is deleted. */
 export async function checkSeen(db: Queries, id: bigint): Promise<ConnectionCheck | 'gone' | undefined> {
   const row = await db.selectFrom('connection_checks').select('answer').where('id', '=', id).executeTakeFirst();
   return row ? read(row) : 'gone';
 }
 
-/** The last look at a project's repository. */
+/** The last result for a project's repository. */
 export async function lastCheck(db: Queries, projectId: bigint): Promise<ConnectionCheck | undefined> {
   const row = await db
     .selectFrom('connection_checks')

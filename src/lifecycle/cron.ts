@@ -1,14 +1,14 @@
 import { Cron } from 'croner';
 
 /**
- * When the clock says that something is to be done: the five fields of cron, by the clocks of a time zone.
+ * The times of a cron expression: five fields, in a time zone.
  *
- * A night in which clocks are changed has times that do not exist and times that come twice. What is due at a time that
- * does not exist is done when the clocks are changed; what is due at one that comes twice is done the first time. Where
- * the hour is `*`, what is meant is "every hour", and every hour that passes has one.
+ * When clocks change, some local times do not exist and some come twice. A time that does not exist is run at the
+ * moment of the change; a time that comes twice is run the first time. An hour of `*` means "every hour", so then every
+ * hour that passes has one run.
  */
 
-/** Numbers and names, and nothing of what only some programs understand (`L`, `W`, `#`, `?`, `@daily`). */
+/** Numbers and names only. Extensions of single programs (`L`, `W`, `#`, `?`, `@daily`) are refused. */
 const field = /^(?:\*|[0-9]+|[A-Za-z]{3})(?:-(?:[0-9]+|[A-Za-z]{3}))?(?:\/[0-9]+)?$/;
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
@@ -18,7 +18,7 @@ export interface CronTimes {
   after(moment: number): number | undefined;
 }
 
-/** Undefined for what is not five fields, or no fields of cron. */
+/** Undefined where the text is not five valid fields. */
 export function parseCron(text: string, timeZone: string): CronTimes | undefined {
   const fields = text.trim().split(/\s+/);
   if (fields.length !== 5 || !fields.every((one) => one.split(',').every((part) => field.test(part)))) return undefined;
@@ -32,7 +32,7 @@ export function parseCron(text: string, timeZone: string): CronTimes | undefined
   }
 }
 
-/** A name of the IANA's list. Node would take an offset such as `+02:00` for one too. */
+/** A name from the IANA list. Node would also accept an offset such as `+02:00`. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
@@ -42,7 +42,7 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** Goes through the times that the clocks on the wall show, as if they were in UTC, and looks when each of them is. */
+/** Goes through the local times of the expression as if they were in UTC, and finds the moment of each. */
 function byWallClock(next: (wall: number) => number | undefined, timeZone: string): CronTimes['after'] {
   const offsetAt = offsets(timeZone);
   return (moment) => {
@@ -50,13 +50,15 @@ function byWallClock(next: (wall: number) => number | undefined, timeZone: strin
     while (wall !== undefined) {
       const found = momentOf(wall, offsetAt);
       if (found > moment) return found;
-      wall = next(wall); // it comes a second time, and its first time is over
+      wall = next(wall); // This local time comes twice, and its first time is over.
     }
     return undefined;
   };
 }
 
-/** When clocks show this: the first time where that is twice, and the moment of the change where they never do. */
+/**
+ * The moment of a local time: the first one where it comes twice, and the moment of the change where it does not exist.
+ */
 function momentOf(wall: number, offsetAt: (moment: number) => number): number {
   const [before, after] = [offsetAt(wall - dayMs), offsetAt(wall + dayMs)];
   const found = [wall - before, wall - after].find((moment) => moment + offsetAt(moment) === wall);

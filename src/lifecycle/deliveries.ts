@@ -8,19 +8,19 @@ import type { WriteContext } from './write-context.ts';
 import { deliveryMachine, statesBefore, type DeliveryState } from './states.ts';
 import { takePlace } from './webhook-events.ts';
 
-/** What came of sending something once. */
+/** The result of one attempt to send a delivery. */
 export interface Attempt {
-  /** null when there was no answer; then `error` says why. */
+  /** null when there was no answer; `error` says why. */
   status: number | null;
   durationMs: number;
   answer: string;
   error: string;
 }
 
-/** As a literal: with a parameter in its place, neither database would see that the index of what waits applies. */
+/** A literal: with a parameter here, neither database would use the index of waiting deliveries. */
 const waiting = sql.lit(deliveryMachine.initial);
 
-/** The first in a notification's line, with what sending it takes; undefined when nothing waits. */
+/** The first delivery in a notification's line, with all data to send it; undefined when the line is empty. */
 export async function headOfLine(db: Queries, notificationId: bigint): Promise<Readonly<Outgoing> | undefined> {
   const [head] = await findHead(db, { notification: notificationId });
   return head;
@@ -46,7 +46,7 @@ const findHead = prepared<{ notification: bigint }, Outgoing>((db, value) =>
     .limit(sql.lit(1)),
 );
 
-/** Keeps what came of an attempt; nothing when the delivery was deleted meanwhile. */
+/** Stores the result of an attempt; does nothing when the delivery was deleted meanwhile. */
 export async function recordAttempt(
   { trx, ids }: { trx: Transaction; ids: IdSource },
   deliveryId: bigint,
@@ -72,12 +72,12 @@ const moveTo = preparedChange<Pick<DeliveryRow, 'id' | 'position' | 'state' | 's
     .where('id', '=', value('id')),
 );
 
-/** The receiver says that it will never take this one: what comes after it need not wait. */
+/** The receiver will never take this delivery, so those behind it need not wait. */
 export async function markRefused(trx: Transaction, deliveryId: bigint): Promise<void> {
   await move(trx, 'failed').where('id', '=', deliveryId).execute();
 }
 
-/** Gives up on everything in a notification's line that has been tried, or has waited, since before the moment. */
+/** Gives up all deliveries of a notification whose first attempt, or whose creation, was before that moment. */
 export async function giveUpOn(trx: Transaction, notificationId: bigint, before: number): Promise<bigint> {
   const line = move(trx, 'failed').where('notification_id', '=', notificationId).where('state', '=', waiting);
   const old = line.where('since', '<=', BigInt(before));
@@ -89,8 +89,8 @@ function move(trx: Transaction, to: DeliveryState) {
 }
 
 /**
- * Sends something once more: at the end of the line when it was over, where it stands when it waits. Somebody asks for
- * this who believes that the receiver is there, so the whole line is tried at once.
+ * Sends a delivery again: a finished one goes to the end of the line, a waiting one keeps its place. The user who asks
+ * expects that the receiver answers now, so the whole line is tried at once.
  */
 export async function sendAgain(context: WriteContext, accountId: bigint, delivery: DeliveryRow): Promise<DeliveryRow> {
   const { db, trx, ids } = context;
@@ -98,25 +98,25 @@ export async function sendAgain(context: WriteContext, accountId: bigint, delive
   const again = { state: deliveryMachine.initial, since: BigInt(Date.now()) };
   const isOver = delivery.state !== deliveryMachine.initial;
   const position = isOver && place ? place.position : delivery.position;
-  // The delivery job first: whoever runs it holds it, and touches deliveries then.
+  // The delivery job first: the sender of the line holds it, and writes deliveries afterwards.
   await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
   await hurryDeliveryJob(db, trx, delivery.notification_id);
   await moveTo(trx, { id: delivery.id, position, ...again });
   return { ...delivery, ...again, position };
 }
 
-/** Tries everything that waits for a receiver at once: there is reason to believe that it answers now. */
+/** Tries all waiting deliveries of a receiver at once, because it probably answers now. */
 export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigint): Promise<void> {
   await hurryDeliveryJob(db, trx, notificationId);
 }
 
-/** Lets go of everything that waits for a receiver: its notification is about to be deleted, and the line with it. */
+/** Drops all waiting deliveries of a notification that is about to be deleted. */
 export async function dropLine(context: WriteContext, notificationId: bigint): Promise<void> {
-  await takePlace(context, notificationId); // whoever has news for it waits here, and then finds nobody to tell
+  await takePlace(context, notificationId); // A transaction with a new delivery waits here, and then finds that the notification is gone.
   await dropDeliveryJob(context.trx, notificationId);
 }
 
-/** Forgets what was over before the identifier was made, a little at a time; answers how much it was. */
+/** Deletes deliveries that ended before the identifier was made, some at a time. Answers how many. */
 export async function forgetDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
   const old = trx
     .selectFrom('deliveries')

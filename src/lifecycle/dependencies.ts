@@ -8,7 +8,7 @@ import { dependencyMachine as machine, statesBefore, type DependencyState } from
 
 type Owned = Pick<DependencyRow, 'id' | 'owner_id'>;
 
-/** A source archive that lies in the blob store. */
+/** A source archive in the blob store. */
 export interface Archive {
   digest: string;
   kind: string;
@@ -17,8 +17,8 @@ export interface Archive {
 }
 
 /**
- * Writes down that a dependency came to a state: for those who follow it, and for every project that it concerns. A
- * dependency belongs to an account, so these are the account's projects, and all others with a suite that uses it.
+ * Records the new state of a dependency: for its streams, and for every project that it concerns. A dependency belongs
+ * to an account, so these are the account's projects, and the projects of others with a suite that uses it.
  */
 export async function dependencyHappened(
   context: WriteContext,
@@ -55,7 +55,7 @@ async function projectsConcerned({ trx }: WriteContext, { id, owner_id: ownerId 
   return projects.map((project) => project.id);
 }
 
-/** Moves a dependency on, if it stands where that is possible; answers whether it did. */
+/** Moves a dependency to another state, if its present state allows that. Answers whether it moved. */
 async function move(
   context: WriteContext,
   dependency: Owned,
@@ -73,7 +73,7 @@ async function move(
   return true;
 }
 
-/** Where an archive can be taken: not while an earlier one waits to be compiled or is. */
+/** The states in which a new archive is taken: not while an earlier one waits to be compiled or is being compiled. */
 const takesArchive = machine.states.filter((state) =>
   [...machine.moves[state], ...machine.again[state]].includes('enqueued_for_compile'),
 );
@@ -82,7 +82,7 @@ export function canTakeArchive({ state }: Pick<DependencyRow, 'state'>): boolean
   return takesArchive.includes(state as DependencyState);
 }
 
-/** A new source is there: it is to be compiled. What was compiled before goes on serving. */
+/** Takes a new source archive and enqueues the compile. Until that is done, suites get the last result. */
 export async function takeArchive(context: WriteContext, dependency: Owned, archive: Archive): Promise<boolean> {
   return enqueueCompile(context, dependency, takesArchive, {
     archive: archive.digest,
@@ -92,7 +92,7 @@ export async function takeArchive(context: WriteContext, dependency: Owned, arch
   });
 }
 
-/** The source that is there is to be compiled once more, as the dependency is described now. */
+/** Compiles the present archive again, with the present settings of the dependency. */
 export async function compileAgain(context: WriteContext, dependency: Owned): Promise<boolean> {
   const withArchive = takesArchive.filter((state) => state !== machine.initial);
   return enqueueCompile(context, dependency, withArchive);
@@ -107,13 +107,13 @@ async function enqueueCompile(
   const { db, trx, ids } = context;
   const { id, owner_id: accountId } = dependency;
   if (!(await move(context, dependency, [from, 'enqueued_for_compile'], columns))) return false;
-  await cancel(db, trx, [id]); // the last compile's log need not be packed any more
+  await cancel(db, trx, [id]); // The log of the last compile is replaced, so it need not be packed any more.
   await restartLog(trx, id);
   await enqueue(db, trx, ids, { kind: 'compile_dependency', subjectId: id, accountId });
   return true;
 }
 
-/** A runner begins, or goes on where another was lost. */
+/** A runner begins the compile, or repeats it after another runner was lost. */
 export async function beginCompile(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   const { id, prefix } = dependency;
   const prepared = { compile_prefix: prefix };
@@ -123,7 +123,7 @@ export async function beginCompile(context: WriteContext, dependency: Dependency
   return true;
 }
 
-/** It is compiled: from now on suites get this result. One that is shared comes out of it shared. */
+/** The compile succeeded: from now on suites get this result. A shared dependency stays shared. */
 export async function finishCompile(context: WriteContext, dependency: Owned, result: string): Promise<void> {
   const { db, trx } = context;
   const { id } = dependency;
@@ -144,7 +144,7 @@ export async function finishCompile(context: WriteContext, dependency: Owned, re
   await dependencyHappened(context, dependency, finished.state as DependencyState);
 }
 
-/** It cannot be compiled as it is; what `why` says, the log did not say yet. */
+/** The compile failed. `why` is added to the log where the log does not say it yet. */
 export async function failCompile(context: WriteContext, dependency: Owned, why = ''): Promise<void> {
   const { db, trx } = context;
   if (why !== '') await addLine(db, trx, dependency.id, why);
@@ -154,20 +154,20 @@ export async function failCompile(context: WriteContext, dependency: Owned, why 
 }
 
 /**
- * Suites and compiles of an account that wait for compiles are looked at anew: one of those is over, or they may not need
- * it any more. Nobody waits for what another account compiles.
+ * Makes the account's suites and compiles due that wait for a compile: one has ended, or is no longer needed. Nobody
+ * waits for a compile of another account.
  */
 export async function wakeWaiting({ db, trx }: WriteContext, ownerId: bigint): Promise<void> {
   await hurryAccount(db, trx, ownerId, ['run_suite', 'compile_dependency']);
 }
 
-/** Offers what is compiled to every account; false while nothing is. */
+/** Shares the compiled result with every account; false while there is no result. */
 export async function share(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   if (dependency.shared === 1) return true;
   return move(context, dependency, [['compiled'], 'shared'], { shared: 1 });
 }
 
-/** Takes it back, also while it is compiled anew; false when there was never anything to share. */
+/** Ends the sharing, also during a new compile; false when the dependency was not shared. */
 export async function unshare(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   if (await move(context, dependency, [['shared'], 'compiled'], { shared: 0 })) return true;
   const { numUpdatedRows } = await context.trx
@@ -179,7 +179,7 @@ export async function unshare(context: WriteContext, dependency: DependencyRow):
   return numUpdatedRows === 1n;
 }
 
-/** Lets go of all work on a dependency that is about to be deleted, and tells those who follow it. */
+/** Stops all work on a dependency that is about to be deleted, and ends its streams. */
 export async function dropCompile({ db, trx }: WriteContext, id: bigint): Promise<void> {
   const subject = trx.selectFrom('dependencies').select('id').where('id', '=', id);
   await drop(db, trx, subject as never);

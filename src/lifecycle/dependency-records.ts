@@ -3,7 +3,7 @@ import { dropCompile } from './dependencies.ts';
 import { dependencyMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** What its owner says about a dependency. */
+/** The settings of a dependency that its owner writes. */
 export type DependencySettings = Pick<
   DependencyRow,
   'name' | 'description' | 'source' | 'command' | 'prefix' | 'launch_command'
@@ -43,7 +43,7 @@ export async function changeDependency(
   await trx.updateTable('dependencies').set(settings).where('id', '=', id).execute();
 }
 
-/** Deletes a dependency with the compile that may be under way. The store refuses while something uses it. */
+/** Deletes a dependency, and its compile if one is under way. The database refuses while something uses it. */
 export async function deleteDependency(context: WriteContext, id: bigint): Promise<void> {
   await dropCompile(context, id);
   await context.trx.deleteFrom('dependencies').where('id', '=', id).execute();

@@ -7,7 +7,7 @@ import { recordEvent } from './ledger.ts';
 import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
 
-/** A deploy waits in the queue behind those to the same branch, whichever project or strategy they come from. */
+/** A deploy waits behind all others to the same branch, whatever their project or strategy. */
 export async function openDeploy(
   context: WriteContext,
   project: Pick<ProjectRow, 'id' | 'owner_id'>,
@@ -39,12 +39,12 @@ function laneOf({ repository_url: url, remote_branch: branch }: DeployRow): stri
   return `deploy ${createHash('sha256').update(`${url}\n${branch}`).digest('hex')}`;
 }
 
-/** A runner begins, or goes on with what another began; false when there is nothing left to do. */
+/** A runner begins the deploy, or repeats it after another runner was lost; false when nothing is left to do. */
 export async function beginDeploy(context: WriteContext, deploy: DeployRow): Promise<boolean> {
   return deploy.state === 'deploying' || advanceDeploy(context, deploy, 'deploying');
 }
 
-/** Moves a deploy on, if it stands where that is possible; answers whether it did. */
+/** Moves a deploy to another state, if its present state allows that. Answers whether it moved. */
 export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to: DeployState): Promise<boolean> {
   const { db, trx } = context;
   const now = BigInt(Date.now());
@@ -58,7 +58,7 @@ export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to
   tell(context, deploy, to);
   if (isFinal(deployMachine, to)) {
     await completeLog(db, trx, deploy.id);
-    await db.announce(trx, queueTopic); // the next one to this branch has waited for it
+    await db.announce(trx, queueTopic); // The next deploy to this branch was waiting for it.
   }
   return true;
 }
@@ -67,7 +67,7 @@ function tell(context: WriteContext, { project_id: projectId, id }: DeployRow, s
   recordEvent(context, { projectId, subjectId: id, type: 'deploy', state });
 }
 
-/** The runner is gone or could not go on. To push once more does no harm, so another tries; not for ever. */
+/** The runner is gone or could not go on. A second push does no harm, so another runner tries, a few times at most. */
 export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries: number): Promise<{ retry: boolean }> {
   const retry = tries < mostTries;
   const outlook = retry
@@ -78,7 +78,7 @@ export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries
   return { retry };
 }
 
-/** Ends a deploy that waits, and tells the runner of one that is under way; one that is over stays as it is. */
+/** Ends a deploy that waits, and tells the runner of a running one to stop. A finished deploy stays as it is. */
 export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Promise<void> {
   if (isFinal(deployMachine, deploy.state as DeployState)) return;
   const outcomes = await cancel(context.db, context.trx, [deploy.id]);

@@ -1,10 +1,11 @@
 import type { CommitRow } from '../db/schema.ts';
 
 /**
- * What comes from a fork was written by somebody who cannot write to the repository, so it must not see what the project
- * keeps secret. Whether a commit comes from one is not for whoever asks to say: a commit that is on no branch and has no
- * tag of the project's own repository was put there by somebody else, over a ref such as `refs/pull/7/head`, whoever asks
- * for it and in whatever way. Once it is merged it is on a branch, and one like all others.
+ * A commit from a fork was written by somebody without write access to the repository, so its builds must not see the
+ * project's secrets. The request does not say whether a commit comes from a fork; the repository does. A commit that is
+ * on no branch and has no tag of the project's own repository was put there by somebody else, through a ref such as
+ * `refs/pull/7/head`. This holds for every request, however it was made. Once the commit is merged it is on a branch,
+ * and is treated like any other.
  */
 export const forkPolicies = ['without_secrets', 'approval', 'never'] as const;
 export type ForkPolicy = (typeof forkPolicies)[number];

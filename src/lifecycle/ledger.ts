@@ -7,29 +7,29 @@ import { decidedState, rollUpCommits } from './apply-rollup.ts';
 import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
 
 /**
- * What follows from the changes of a transaction is noted while it goes on and done at its end: commits, requests and
- * projects are brought into line with their builds, and what happened is numbered, written down and told. However many
- * builds a transaction changes, that is done once; and the rows that many transactions have to pass, above all the
- * project's, are held for the last moment alone.
+ * The consequences of a transaction's changes are collected during the transaction and applied at its end: the states of
+ * commits, requests and projects are calculated from their builds, and events are numbered, stored and announced. This
+ * is done once, however many builds the transaction changes. And rows that many transactions need, above all the
+ * project's, are locked only for the last moment.
  *
- * It is also what keeps transactions from waiting for each other in a circle. Whoever locks rows on PostgreSQL does so in
- * this order, and several of one kind in the order of their identifiers:
+ * It also prevents deadlocks. Every transaction locks rows on PostgreSQL in this order, and rows of one kind in the order
+ * of their identifiers:
  *
  *  1. an idempotency key; the runner that asks; the turn of its account
- *  2. jobs, but for delivery jobs
- *  3. the build, deploy or dependency that a job is about, and its log
- *  4. the lane of a deploy, where its place in the queue is; build requests
- *  5. the right to record what was fetched for a project (`holdFetched`)
+ *  2. jobs, except delivery jobs
+ *  3. the build, deploy or dependency of a job, and its log
+ *  4. the lane of a deploy, with its place in the queue; build requests
+ *  5. the right to record a fetched commit of a project (`holdFetched`)
  *  6. commits
  *  7. projects
  *  8. notifications
  *  9. delivery jobs
  * 10. deliveries
- * 11. schedules; polls, and what was seen at them
+ * 11. schedules; polls and their listings
  *
- * 4, 6 and 7 to 9 are this file's. New rows may be inserted at any time: nobody waits for a row that nobody has seen. And
- * whoever passes over what others hold waits for nobody: so a claim takes a turn and a job after the outcome of another
- * job, and the end of a compile lets go of the jobs that wait for it.
+ * This file locks 4, 6 and 7 to 9. New rows may be inserted at any time: no transaction waits for a row that it cannot
+ * see. And a statement that skips locked rows never waits: so a claim takes a turn and a job after the outcome of another
+ * job, and the end of a compile makes the jobs due that wait for it.
  */
 interface Ledger {
   events: LifecycleEvent[];
@@ -37,11 +37,11 @@ interface Ledger {
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
-  /** The commits at the ends of trunks, by project. */
+  /** The newest commits of default branches, by project. */
   trunks: Map<bigint, bigint | null>;
-  /** Why requests came to nothing. */
+  /** Why the fetches of requests failed. */
   reasons: Map<bigint, string>;
-  /** What has to turn out well. */
+  /** Checks that must succeed. */
   checks: Promise<void>[];
 }
 
@@ -70,35 +70,35 @@ function emptyLedger(): Ledger {
   };
 }
 
-/** Notes that something happened. */
+/** Records an event. */
 export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
   ledgerOf(context).events.push(event);
 }
 
-/** Notes that a dependency came to another state, for those who asked to be told. */
+/** Records that a dependency has changed its state, for its notifications. */
 export function dependencyMoved(context: WriteContext, id: bigint): void {
   ledgerOf(context).dependencies.add(id);
 }
 
-/** Notes which commit is the newest of a project's trunk; null where none of it was built. */
+/** Records the newest commit of a project's default branch; null where none of it was built. */
 export function moveTrunk(context: WriteContext, projectId: bigint, commitId: bigint | null): void {
   const { trunks, projects } = ledgerOf(context);
   trunks.set(projectId, commitId);
   projects.add(projectId);
 }
 
-/** Notes that nothing could be fetched for a request, and why, for those who asked to be told. */
+/** Records why the fetch of a request failed, for the notifications of its project. */
 export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
   ledgerOf(context).reasons.set(requestId, reason);
 }
 
-/** Notes something that the transaction relies on and nobody waits for: where it fails, the transaction does. */
+/** Adds a check that the transaction depends on without waiting for it. If the check fails, the transaction fails. */
 export function checkAtEnd(context: WriteContext, check: Promise<void>): void {
-  check.catch(() => {}); // it is waited for at the end, if the transaction gets there
+  check.catch(() => {}); // it is awaited at the end, if the transaction gets there
   ledgerOf(context).checks.push(check);
 }
 
-/** Notes that these have to be brought into line with what they consist of. */
+/** Marks commits, requests and projects whose states have to be calculated again. */
 export function rollUp(
   context: WriteContext,
   { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
@@ -109,7 +109,10 @@ export function rollUp(
   if (project !== undefined) projects.add(project);
 }
 
-/** Does what was noted. The transaction does so at its end; who needs the states before that locks nothing afterwards. */
+/**
+ * Does everything that was recorded. The transaction calls it at its end. A caller that needs the states earlier must
+ * lock nothing afterwards.
+ */
 export async function applyLedger(context: WriteContext): Promise<void> {
   const noted = ledgers.get(context.trx);
   if (!noted) return;
@@ -141,7 +144,7 @@ interface Held {
   is_told: SqlBool;
 }
 
-/** Also says whether anybody asked to be told: in most projects nobody did, and nothing more is spent on it. */
+/** Also returns whether the project has notifications: most have none, and then nothing more is done for them. */
 const holdProject = forEachKind((db) =>
   prepared<{ id: bigint }, Held>((queries, value) =>
     db.locked(
@@ -181,15 +184,15 @@ const insertEvents = preparedInsert('events');
 
 interface Noted {
   news: News[];
-  /** Its state may not be that of the commit which decides any more. */
+  /** Whether its state may differ from that of the commit that decides. */
   isBehind: boolean;
-  /** The commit at the end of its trunk, where that has changed. */
+  /** The newest commit of its default branch, where that has changed. */
   trunk: bigint | null | undefined;
 }
 
 /**
- * Writes down what happened in a project. Sequences are given out under the lock of its row, so they stand in the order
- * of the commits: who reads from one on misses nothing.
+ * Stores the events of a project. Sequences are assigned under the lock of the project's row, so they have the order of
+ * the commits: a reader that goes on from a sequence misses nothing.
  */
 async function record(context: WriteContext, id: bigint, { news, isBehind, trunk }: Noted): Promise<void> {
   const { db, trx, ids } = context;
@@ -197,7 +200,7 @@ async function record(context: WriteContext, id: bigint, { news, isBehind, trunk
   if (trunk !== undefined) await changeTrunk(trx, { id, trunk });
   const [[project], decided] = await Promise.all([
     held,
-    isBehind ? decidedState(context, id) : undefined, // answered when the project is held
+    isBehind ? decidedState(context, id) : undefined, // answered when the project is locked
   ]);
   if (!project) throw new Error(`project ${id} is gone`);
   const first = project.last_event + 1n;
@@ -221,7 +224,7 @@ async function record(context: WriteContext, id: bigint, { news, isBehind, trunk
   if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
 }
 
-/** What the project was when each happened: up to the event of the commit that decides, what it was before. */
+/** The state of the project at each event: up to the event of the commit that decides, the state before. */
 function withProjectStates(events: News[], before: string, deciding: bigint | undefined): News[] {
   const decides = ({ type, subjectId }: News): boolean => type === 'commit' && subjectId === deciding;
   let projectState = events.some(decides) ? before : undefined;

@@ -5,7 +5,7 @@ import { dropLine, tryLineNow } from './deliveries.ts';
 import { enqueuePing } from './webhook-events.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** What a project says about one of its notifications. */
+/** The settings of a notification that the project's users write. */
 export type NotificationSettings = Pick<NotificationRow, 'name' | 'notifiable_type' | 'url'>;
 
 interface Secret {
@@ -13,7 +13,7 @@ interface Secret {
   secret: string;
 }
 
-/** Makes a notification; its receiver gets a ping. */
+/** Creates a notification and enqueues its ping. */
 export async function createNotification(
   context: WriteContext,
   projectId: bigint,
@@ -25,10 +25,10 @@ export async function createNotification(
   return notification;
 }
 
-/** What a project says about a forge that is to know how its commits stand. */
+/** The settings of a forge that is told the status of commits. */
 export type StatusTargetSettings = Pick<NotificationRow, 'name' | 'url' | 'repository'>;
 
-/** Makes a status target: a notification like others in all that concerns its line, and told of nothing but statuses. */
+/** Creates a status target. It is a notification with a line like all others, but it gets statuses only. */
 export async function createStatusTarget(
   context: WriteContext,
   projectId: bigint,
@@ -56,7 +56,7 @@ async function insert(
   return notification;
 }
 
-/** What the old address did not take waits for the new one, and need not wait any longer. */
+/** Deliveries that the old address did not take go to the new one, and are tried at once. */
 export async function changeNotification(
   context: WriteContext,
   { id, url }: NotificationRow,

@@ -4,25 +4,26 @@ import type { PolledRefsRow, PollRow, ProjectRow } from '../db/schema.ts';
 import { randomName } from '../lib/random-name.ts';
 
 /**
- * Which looks a runner gets. Those of an account that has the fewest under way come first, so one with thousands of
- * projects, or with hosts that never answer, takes up what is left by the others; and of one host only so many are
- * looked at at once. What is under way at a runner is counted, not remembered: any server can answer it.
+ * Decides which polls a runner gets. The account with the fewest polls under way comes first, so an account with
+ * thousands of projects, or with hosts that never answer, uses only the capacity that others leave. The number of polls
+ * at the same time is limited for each host. The polls under way at a runner are counted in the database, so any server
+ * can decide.
  */
 
-/** Parts of what a runner takes at a time: the rest is for others. */
+/** The largest shares of a runner's capacity for one host and one account. */
 const partOfHost = 1 / 4;
 const partOfAccount = 3 / 4;
-/** More are not looked at for one answer. */
+/** The most polls that are considered for one answer. */
 const mostOffered = 4096;
 
 interface Asking {
   holder: string;
-  /** The runner's identifier, where it works for some accounts alone. */
+  /** The runner's identifier, where it works only for some accounts. */
   boundAs?: bigint | undefined;
-  /** How many more it takes, and how many it takes in all. */
+  /** How many more polls the runner takes now, and its full capacity. */
   room: number;
   most: number;
-  /** For so long they are the runner's. */
+  /** How long the claim of the runner lasts. */
   claimMs: number;
 }
 
@@ -34,7 +35,7 @@ export interface ClaimedLook
 
 type Polls = Pick<PollRow, 'project_id' | 'account_id' | 'host'>;
 
-/** When the next look is due that this runner could have; undefined where nothing is polled. */
+/** When the next poll is due that this runner could get; undefined where nothing is polled. */
 export async function nextLookAt(db: Queries, boundAs: bigint | undefined): Promise<number | undefined> {
   const next = await db
     .selectFrom('polls')
@@ -46,7 +47,7 @@ export async function nextLookAt(db: Queries, boundAs: bigint | undefined): Prom
   return next && Number(next.next_look_at);
 }
 
-/** Takes looks that are due, under one claim. */
+/** Claims polls that are due, all under one claim. */
 export async function claimLooks(db: Database, trx: Transaction, asking: Asking): Promise<ClaimedLook[]> {
   const now = BigInt(Date.now());
   const chosen = choose(await underWay(trx, asking.holder, now), await offered(trx, asking, now), asking);
@@ -77,7 +78,7 @@ export async function claimLooks(db: Database, trx: Transaction, asking: Asking)
   return looks.map((look) => ({ ...look, claim }));
 }
 
-/** Everything that a runner had is lost: somebody else looks. */
+/** The runner is gone: its polls are due for other runners. */
 export async function freeLooksOf(trx: Transaction, holder: string): Promise<void> {
   await trx
     .updateTable('polls')
@@ -90,7 +91,7 @@ function accountsOf(db: Queries, runner: bigint) {
   return db.selectFrom('runner_accounts').select('account_id').where('runner_id', '=', runner);
 }
 
-/** What a runner has at the moment; what it has had for too long, it has no more. */
+/** The polls that a runner has at the moment. Polls with an expired claim do not count. */
 function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[]> {
   return trx
     .selectFrom('polls')
@@ -100,7 +101,7 @@ function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[
     .execute();
 }
 
-/** What is due, of each account as much as it could get. */
+/** The polls that are due, for each account as many as it could get. */
 function offered(trx: Transaction, { boundAs, most }: Asking, now: bigint): Promise<Polls[]> {
   const due = trx
     .selectFrom('polls')
@@ -118,7 +119,9 @@ function offered(trx: Transaction, { boundAs, most }: Asking, now: bigint): Prom
     .execute();
 }
 
-/** Those whose account has the fewest, one after the other, as far as hosts and accounts have room. */
+/**
+ * Chooses polls one after the other, each from the account with the fewest, within the limits of hosts and accounts.
+ */
 function choose(busy: readonly Polls[], due: readonly Polls[], { room, most }: Asking): bigint[] {
   const atHost = count(busy, ({ host }) => host);
   const ofAccount = count(busy, ({ account_id: account }) => account);

@@ -1,9 +1,12 @@
-/** When a repository that is polled is looked at again. */
+/** When a polled repository is looked at again. */
 
-/** So often it is tried after the usual time before that becomes longer: a key is installed after a project is made. */
+/**
+ * After this many failures the interval grows. Before that it stays as usual, because a project's key is often
+ * installed some time after the project is made.
+ */
 const usualTries = 3;
 const longestWait = 15 * 60 * 1000;
-/** Looks that began together do not stay together. */
+/** Spreads polls that began at the same time. */
 const jitter = 0.1;
 
 export function waitAfter(failures: number, intervalMs: number): number {

@@ -1,9 +1,9 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { longestListing, readListing, type Refs } from '../lib/ref-listings.ts';
 
-/** What moved between two looks at a repository, and what of it is built. */
+/** The difference between two listings of a repository's refs, and which of the moved refs are built. */
 
-/** Names are at most three bytes for each of their characters. */
+/** A character of a name takes at most three bytes. */
 const longestUnpacked = 3 * longestListing;
 
 export function packListing(listing: string): Buffer {
@@ -20,18 +20,21 @@ export function unpackListing(packed: Uint8Array): Refs {
 export interface MovedRef {
   ref: string;
   sha: string;
-  /** Of a branch; blank for a tag. */
+  /** The branch; empty for a tag. */
   branch: string;
   tag: string;
 }
 
 export interface Moves {
-  /** New or moved: branches first, and of tags those with the highest numbers. */
+  /** New or moved refs: branches first, then the tags with the highest numbers. */
   moved: MovedRef[];
   deleted: number;
 }
 
-/** So many builds one look asks for. A mirror that is filled with thousands of tags is no thousand wishes for a build. */
+/**
+ * The most builds that one poll asks for. A mirror that is filled with thousands of tags should not start thousands of
+ * builds.
+ */
 export const mostBuilds = 20;
 
 export function movesBetween(before: Refs, after: Refs): Moves {

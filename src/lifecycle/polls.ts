@@ -17,13 +17,13 @@ import { triggerRequests, type Asked } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Repositories that are looked at by themselves. A project that is polled has a row here, that says when the next look
- * is due. Who takes a look moves that moment on, for as long as a look may take, and writes a claim beside it: so
- * nobody else takes it, and where nothing is heard of it, it is due again. What was seen counts only with that claim, in
- * the transaction that asks for the builds: so nothing is built twice, and nothing is forgotten.
+ * Repositories that Headrace polls. Each polled project has a row here with the time of its next poll. A runner that
+ * claims a poll moves that time on, by as long as a poll may take, and writes its claim into the row. So no other
+ * runner takes the poll, and a poll without an answer is due again. A result counts only under its claim, in the
+ * transaction that asks for the builds. So nothing is built twice, and no change is missed.
  */
 
-/** Announced when a look may be due earlier than anybody knows. */
+/** Announced when a poll may be due earlier than the waiting servers know. */
 export const pollsTopic = 'polls';
 
 export type PollOutcome = 'waiting' | 'first_look' | 'unchanged' | 'build_requested' | 'ignored' | 'failed';
@@ -32,8 +32,8 @@ const never = { last_looked_at: null, outcome: 'waiting' satisfies PollOutcome, 
 const nobodys = { claim: null, holder: null };
 
 /**
- * Brings what is looked at into line with what a project says now; to be called when its row is written. A project that
- * is polled anew, or whose repository is another, begins with a first look: what is there is noted, and nothing is built.
+ * Updates the poll's row to the project's settings; call it when the project's row is written. A newly polled project,
+ * or one with a new repository, begins with a first poll: its refs are noted, and nothing is built.
  */
 export async function arrangePolling(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
@@ -62,7 +62,7 @@ export async function arrangePolling(
   if (seconds > 0) await db.announce(trx, pollsTopic);
 }
 
-/** Somebody has seen that the repository can be reached: it need not be waited for any longer. */
+/** A check has reached the repository, so a longer wait after failures ends. */
 export async function hurryPolling({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const { numUpdatedRows } = await trx
     .updateTable('polls')
@@ -74,7 +74,7 @@ export async function hurryPolling({ db, trx }: Pick<WriteContext, 'db' | 'trx'>
   if (numUpdatedRows > 0n) await db.announce(trx, pollsTopic);
 }
 
-/** Of `user@host:path`; an address of another form is a host of its own. */
+/** The host of `user@host:path`. An address in another form counts as a host of its own. */
 function hostOf(url: string): string {
   return (/^(?:[^@:]*@)?(\[[^\]]*\]|[^:]*):/.exec(url)?.[1] ?? url).toLowerCase();
 }
@@ -84,7 +84,7 @@ interface Moment {
   seconds: number;
 }
 
-/** A look that is under way keeps its claim, and its own time. */
+/** A poll under way keeps its claim and its own time. */
 function nextLook(
   poll: Pick<PollRow, 'claim' | 'next_look_at' | 'wait_ms'>,
   { now, seconds }: Moment,
@@ -99,16 +99,16 @@ export async function pollOf(db: Queries, projectId: bigint): Promise<PollRow | 
   return db.selectFrom('polls').selectAll().where('project_id', '=', projectId).executeTakeFirst();
 }
 
-/** What a runner says of a look, under the claim that it has for it. */
+/** A runner's report on a poll, under the runner's claim. */
 interface Told {
   projectId: bigint;
   claim: string;
 }
 
-/** Nothing has moved: one statement for all of one claim, and nothing of what they look like is read. */
+/** Nothing has moved: one statement for all polls of a claim, without reading the stored listings. */
 export async function noteUnchanged(trx: Transaction, claim: string, projects: readonly bigint[]): Promise<void> {
   const now = BigInt(Date.now());
-  // Each waits a little longer or shorter than the others, and than the last time (see poll-waits.ts).
+  // Each poll waits a little longer or shorter than the others, and than the last time (see poll-waits.ts).
   const salt = BigInt(Math.floor(Math.random() * 201));
   const wait = sql<bigint>`(900 + (polls.project_id + ${salt}) % 201) * (
     select projects.poll_interval from projects where projects.id = polls.project_id
@@ -136,7 +136,7 @@ export async function noteFailure(trx: Transaction, { projectId, claim }: Told, 
   await settle(trx, poll, { outcome: 'failed', reason: message, failures });
 }
 
-/** Another listing than before: what is new in it, or has moved, is built. */
+/** The listing has changed: new and moved refs are built. */
 export async function noteListing(context: WriteContext, told: Told, listing: string): Promise<void> {
   const { trx } = context;
   const poll = await claimed(trx, told);
@@ -148,7 +148,7 @@ export async function noteListing(context: WriteContext, told: Told, listing: st
     .where('project_id', '=', poll.project_id)
     .executeTakeFirst();
   const came = known ? await ask(context, poll, movesBetween(unpackListing(known.refs), refs)) : firstLook(refs);
-  await applyLedger(context); // what others may hold comes before polls: see ledger.ts
+  await applyLedger(context); // Rows that others may hold are locked before polls (see ledger.ts).
   if (!(await settle(trx, poll, { ...came, failures: 0 }))) throw new LookLostError();
   const row = { digest: digestOf(listing), refs: packListing(listing) };
   await trx
@@ -158,7 +158,7 @@ export async function noteListing(context: WriteContext, told: Told, listing: st
     .execute();
 }
 
-/** While it was told of, the look became another's: nothing of it counts. */
+/** The poll was claimed by another runner while the report came in: the whole report is dropped. */
 export class LookLostError extends Error {
   override name = 'LookLostError';
 }
@@ -179,7 +179,7 @@ function claimed(trx: Transaction, { projectId, claim }: Told): Promise<Claimed 
 
 type Came = Pick<PollRow, 'reason' | 'failures'> & { outcome: PollOutcome };
 
-/** Notes what came of a look, if the claim still holds. */
+/** Stores the result of a poll, if the claim still holds. */
 async function settle(trx: Transaction, poll: Claimed, came: Came): Promise<boolean> {
   const now = Date.now();
   const free = { ...poll, claim: null };
@@ -251,7 +251,7 @@ function triggerOf({ ref, branch }: MovedRef): Asked['trigger'] {
   };
 }
 
-/** The clock was set back: looks that are further off than anything put them are due now. */
+/** The clock was set back: polls that are further ahead than any interval are due now. */
 export async function hurryStrandedPolls(db: Database): Promise<void> {
   const now = BigInt(Date.now());
   await db.transaction((trx) =>

@@ -9,13 +9,13 @@ import { arrangePolling } from './polls.ts';
 import { projectMachine } from './states.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
-/** What its owner says about a project. */
+/** The settings of a project that its owner writes. */
 export type ProjectSettings = Pick<ProjectRow, 'name' | 'description' | 'repository_url'> & ProjectPolicies;
 
-/** What it says about builds that nobody asks for by hand, and about who may see how it stands. */
+/** The settings for triggered builds, and for who may see the project's status. */
 type ProjectPolicies = Pick<ProjectRow, 'poll_interval' | 'fork_builds' | 'cancel_superseded' | 'public_badge'>;
 
-/** Makes a project, and with it the key that is to be installed in its repository. */
+/** Creates a project and its SSH key, which the owner installs in the repository. */
 export async function createProject(
   { db, trx, ids }: WriteContext,
   ownerId: bigint,
@@ -64,7 +64,7 @@ export async function deleteProject(context: WriteContext, projectId: bigint): P
   await context.trx.deleteFrom('projects').where('id', '=', projectId).execute();
 }
 
-/** Lets go of all work on a project that is about to be deleted, and tells those who follow it. */
+/** Stops all work on a project that is about to be deleted, and ends its streams. */
 async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
   for (const table of ['build_requests', 'builds', 'deploys', 'connection_checks'] as const) {
     await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);

@@ -1,4 +1,4 @@
-/** What the API says in one word, in a sentence. */
+/** The sentence for each reason that the API names in one word. */
 
 const reasons: Record<string, string> = {
   timed_out: 'It took longer than it may, and was ended.',

@@ -8,6 +8,7 @@ import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
 import { applies, type CommitFacts, type Rule } from './rules.ts';
 import { holdForBuilds, isOurs } from './apply-rollup.ts';
+import { beginTrace, beginTraceAgain } from './traces.ts';
 import {
   buildMachine,
   buildRequestMachine,
@@ -27,35 +28,37 @@ const insertRequest = preparedInsert('build_requests');
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
 
-/** What a build that nobody asked for by hand goes back to. */
+/** The trigger of a build that no user asked for. */
 export interface Trigger {
   /** `hook:ID`, `poll` or `schedule:ID`. */
   source: string;
   event: Exclude<RequestEvent, 'manual'>;
   pullRequest: bigint | null;
-  /** The branch that was pushed to, or that a pull request wants to go to; blank for a tag. */
+  /** The branch that was pushed to, or the target branch of a pull request; empty for a tag. */
   targetBranch: string;
   fromFork: boolean;
-  /** What the forge calls the person who did it; blank where nobody did. */
+  /** The forge's name for the user who did it; empty where no user did. */
   sender: string;
-  /** The full name of the ref by which the commit can be reached; blank where `commitRef` is all there is. */
+  /** The full name of the ref to fetch the commit by; empty where `commitRef` is enough. */
   fetchRef: string;
-  /** The branch or pull request of which a newer request may cancel older ones (triggers.ts); blank where none may. */
+  /** The branch or pull request in which a newer request may cancel older ones (triggers.ts); empty where none may. */
   group: string;
 }
 
-/** What is asked for, and by whom. */
+/** The build that is asked for, and by whom. */
 export interface Asked {
   commitRef: string;
   createdBy: bigint;
   trigger?: Trigger;
-  /** It waits until somebody of the project approves it. */
+  /** It waits until a user of the project approves it. */
   isHeld?: boolean;
+  /** The header with which it was asked for, if there was one: the trace that it belongs to. */
+  traceparent?: unknown;
 }
 
 /**
- * The one way in which a build starts, whoever asks for it. A request begins with the fetch of its commit, unless its
- * SHA is known: then the suites start at once.
+ * The one way in which every build starts. A request begins with the fetch of its commit, unless its SHA is known: then
+ * the suites start at once.
  */
 export async function openRequest(context: WriteContext, project: Owned, asked: Asked): Promise<BuildRequestRow> {
   const { trigger, isHeld = false } = asked;
@@ -77,6 +80,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     sender: trigger?.sender ?? '',
     fetch_ref: trigger?.fetchRef ?? '',
     concurrency_group: trigger?.group ?? '',
+    trace: beginTrace(context, asked.traceparent),
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, request);
@@ -90,7 +94,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   return { ...request, from_fork: opened.from_fork };
 }
 
-/** Lets a request go on that waits for it; false when it does not, or no more. */
+/** Lets a request continue that waits for approval; false when it does not wait for one. */
 export async function approveRequest(context: WriteContext, project: Owned, requestId: bigint): Promise<boolean> {
   if (!(await moveFetch(context, requestId, 'waiting'))) return false;
   await enqueueFetch(context, project, requestId);
@@ -122,7 +126,7 @@ const holdCommitByRef = forEachKind((db) =>
   ),
 );
 
-/** A commit that is held, and the suites that apply to it. */
+/** A locked commit, and the suites that apply to it. */
 interface Known {
   commit: CommitRow;
   suites: Tried[];
@@ -134,14 +138,14 @@ async function knownCommit(context: WriteContext, request: BuildRequestRow): Pro
   if (!/^[0-9a-f]{40}$/.test(commitRef)) return undefined;
   const [[commit], suites] = await Promise.all([
     holdCommitByRef(db)(trx, { project, ref: commitRef }),
-    findSuites(trx, { project, ref: commitRef }), // answered when the commit is held, and so up to date
+    findSuites(trx, { project, ref: commitRef }), // answered when the commit is locked, and so up to date
   ]);
   if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
   isOurs(context, commit.id);
   return { commit, suites: applying(suites, commit, { ...request, ...fetchedAs(request, commit, commit.branch) }) };
 }
 
-/** Whether it is known that a commit is on the branch or has the tag that it was told of with. */
+/** Whether a known commit is on the branch, or has the tag, that it was sent with. */
 function isOn({ branches, tags }: CommitRow, ref: string): boolean {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(ref) ?? [];
   return kind === undefined || (JSON.parse(kind === 'heads' ? branches : tags) as string[]).includes(name);
@@ -161,12 +165,12 @@ export async function moveFetch(context: WriteContext, requestId: bigint, fetch:
   return true;
 }
 
-/** Nothing could be fetched. There will be no commit and no build to tell of, so those who asked are told of this. */
+/** The fetch failed. There will be no commit and no build, so notifications report this instead. */
 export async function failFetch(context: WriteContext, requestId: bigint, reason: string): Promise<void> {
   if (await moveFetch(context, requestId, 'errored')) fetchFailed(context, requestId, reason);
 }
 
-/** The commit is there: the suites that apply to it start. */
+/** The commit was fetched: the suites that apply to it start. */
 export async function startSuites(
   context: WriteContext,
   project: Owned,
@@ -200,7 +204,7 @@ type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch' | 'from_fo
 
 function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string): Fetched {
   const branches = JSON.parse(commit.branches) as string[];
-  // A push says which of them it is about; a pull request is on none that could be told.
+  // A push is about one of these branches. A pull request is about none of them.
   const pushed = branches.includes(request.target_branch) && request.pull_request === null ? request.target_branch : '';
   return {
     commit_id: commit.id,
@@ -222,7 +226,7 @@ const recordFetch = preparedChange<Fetched & { id: bigint }>((db, value) =>
     .where('id', '=', value('id')),
 );
 
-/** A suite with how often it was tried on the commit, once for each of its rules, or once without any. */
+/** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
 interface SuiteFacts {
   id: bigint;
   last: bigint | number | null;
@@ -261,7 +265,7 @@ function applying(rows: readonly Readonly<SuiteFacts>[], commit: CommitRow, requ
     .map(([suiteId, [suite]]) => ({ suiteId, last: Number(suite?.last ?? 0) }));
 }
 
-/** What rules look at. */
+/** The facts about a commit that rules compare. */
 export function factsOf(
   commit: CommitRow,
   request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork'>,
@@ -281,33 +285,34 @@ export function factsOf(
   };
 }
 
-/** Calls off the fetch and every build that is not over. */
+/** Cancels the fetch and every unfinished build. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
   await callOff(context, [request]);
   await applyLedger(context);
 }
 
-/** The same for several, in the order in which rows are locked: all jobs first. */
+/** The same for several, in the order of locks: all jobs first. */
 export async function callOff(context: WriteContext, requests: readonly BuildRequestRow[]): Promise<void> {
   const open = requests.filter(({ fetch }) => !isFinal(fetchMachine, fetch as FetchState)).map(({ id }) => id);
   const fetches = await cancel(context.db, context.trx, open);
   const builds: BuildRow[] = [];
   for (const request of requests) {
-    // There are builds once the fetch is over, which it may be since the request was looked at.
+    // Builds exist once the fetch is over, and it may have ended since the request was read.
     if ((fetches.get(request.id) ?? 'none') === 'none') builds.push(...(await buildsOf(context, request)));
   }
   await cancelBuilds(context, builds);
   for (const id of open) if (fetches.get(id) !== 'signalled') await moveFetch(context, id, 'cancelled');
 }
 
-/** Tries again: all suites, or those that did not pass. False while something of the request is not over. */
+/** Runs all suites again, or those that did not pass. False while any part of the request is unfinished. */
 export async function rerunRequest(
   context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
-  failedOnly: boolean,
+  { failedOnly, traceparent }: { failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
   if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
+  await beginTraceAgain(context, request, traceparent);
   await startAgain(context, project, request, failedOnly);
   await applyLedger(context);
   return true;
@@ -333,7 +338,7 @@ async function startAgain(
   }
   const earlier = await buildsOf(context, request);
   if (earlier.length === 0) {
-    // No suite applied the last time; one that was made since may apply now.
+    // No suite applied the last time. One that was made since may apply now.
     const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
     await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
     return;
@@ -357,6 +362,7 @@ export async function restartBuild(
   context: WriteContext,
   project: Owned,
   build: BuildRow,
+  traceparent?: unknown,
 ): Promise<BuildRow | undefined> {
   await holdForBuilds(context, build.build_request_id, build.commit_id);
   const unfinished = await context.trx
@@ -371,6 +377,11 @@ export async function restartBuild(
     )
     .executeTakeFirst();
   if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
+  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state']);
+  const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
+  // While others of its builds are under way, the request's own span is too.
+  if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
+    await beginTraceAgain(context, request, traceparent);
   const place = {
     projectId: project.id,
     accountId: project.owner_id,

@@ -1,18 +1,18 @@
 /*
- * What many builds amount to: the states of a commit, of a build request and of a project, as pure functions.
+ * The states of a commit, of a build request and of a project, calculated from their builds by pure functions.
  *
- * Of each suite the newest attempt counts and no other, so that a rerun can make good what went wrong, and a build
- * lost with its runner does not show as an error when its next attempt is enqueued already.
+ * Only the newest attempt of each suite counts. So a rerun can repair a failure, and a build that was lost with its
+ * runner does not show as an error while its next attempt is enqueued.
  *
- * While any build is unfinished nothing is decided, though one may have failed: the end is announced once. When all
- * are over, the gravest word counts:
+ * While any build is unfinished there is no result, even if one has failed: the end is announced once. When all are
+ * over, the first of these that occurs is the result:
  *
- *   failed, timed_out   The code was judged and found wanting. No rerun of the others can change that, so it is what
- *                       its author must hear first. A command that does not end in time is the code's fault as well.
- *   errored             Nobody knows whether the code is good: we could not find out. More urgent than a
- *                       cancellation, for nobody wanted it.
- *   cancelled           Nobody knows either, but somebody chose that. It must not look passed.
- *   passed              Every suite said so.
+ *   failed, timed_out   The code is wrong. No rerun of the others can change that, so its author must hear this first.
+ *                       A command that does not end in time is the code's fault as well.
+ *   errored             We could not find out whether the code is good. This comes before a cancellation, because
+ *                       nobody wanted it.
+ *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed.
+ *   passed              Every suite passed.
  */
 
 import {
@@ -25,7 +25,7 @@ import {
   type ProjectState,
 } from './states.ts';
 
-/** What a roll-up needs to know of a build. No two have the same suite and attempt. */
+/** The facts about a build that a roll-up needs. No two have the same suite and attempt. */
 export interface BuildFact {
   suiteId: bigint;
   attempt: number;
@@ -35,7 +35,10 @@ export interface BuildFact {
 
 type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
 
-/** Before the suites of a commit are `chosen` by their rules, having no builds says nothing; afterwards, that none applies. */
+/**
+ * Before the rules have chosen the suites of a commit (`chosen`), having no builds says nothing; afterwards it says
+ * that no suite applies.
+ */
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
   const newest = newestAttempts(builds);
   if (newest.length === 0) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
@@ -51,8 +54,8 @@ const whileFetching = {
 } as const satisfies Record<Exclude<FetchState, 'done'>, BuildRequestState>;
 
 /**
- * `builds` are those of the request. A request for which no suite applies is `passed`: whoever waits for its end must
- * see one, nothing failed, and there is no error to look into. Its commit says `skipped`, so nobody takes it for tested.
+ * `builds` are those of the request. A request for which no suite applies is `passed`: a client that waits for its end
+ * must see one, and nothing failed. Its commit is `skipped`, so nobody takes it for tested.
  */
 export function buildRequestState(fetch: FetchState, builds: readonly BuildFact[]): BuildRequestState {
   if (fetch !== 'done') return whileFetching[fetch];
@@ -60,7 +63,7 @@ export function buildRequestState(fetch: FetchState, builds: readonly BuildFact[
   return newest.length === 0 ? 'passed' : (verdict(newest) ?? 'building');
 }
 
-/** The commit that decides is chosen in apply-rollup.ts. */
+/** apply-rollup.ts chooses the commit that decides. */
 export function projectState(decidingCommit: CommitState | null): ProjectState {
   return decidingCommit ?? 'new';
 }
@@ -74,7 +77,7 @@ function newestAttempts(builds: readonly BuildFact[]): BuildFact[] {
   return [...newest.values()];
 }
 
-/** Undefined while one is unfinished. */
+/** Undefined while a build is unfinished. */
 function verdict(newest: readonly BuildFact[]): Verdict | undefined {
   if (newest.some(({ state }) => !isFinal(buildMachine, state))) return undefined;
   const any = (...states: BuildState[]) => newest.some(({ state }) => states.includes(state));
@@ -84,8 +87,8 @@ function verdict(newest: readonly BuildFact[]): Verdict | undefined {
 }
 
 /**
- * Whether work on the suite is under way. An attempt that follows one lost with its runner goes on with the same work:
- * a commit that is `building` must not seem to wait again because a machine broke down.
+ * Whether work on the suite has begun. An attempt that follows a lost one continues the same work: a `building` commit
+ * must not seem to wait again because a machine failed.
  */
 function begun(build: BuildFact, all: readonly BuildFact[]): boolean {
   if (build.state !== 'enqueued') return true;

@@ -63,9 +63,9 @@ export interface CommitFacts {
   ref: string;
   /** The paths changed against the first parent. */
   files: readonly string[];
-  /** What the build was asked for by: a push, a schedule, somebody. */
+  /** The event that started the build: a push, a schedule, a user. */
   event: string;
-  /** Blank where no branch was pushed to, and no pull request wants to go to one. */
+  /** Empty where no branch was pushed to and there is no pull request. */
   targetBranch: string;
   isFromFork: boolean;
 }
@@ -73,12 +73,12 @@ export interface CommitFacts {
 export const longestValue = 1000;
 
 /**
- * In atoms after repetitions are written out. What people write has some dozens; the worst that can be written with
- * this many takes some tens of microseconds per character of the text, and with more it takes more.
+ * The size limit of an expression, in atoms after repetitions are written out. People's expressions have some dozens.
+ * The worst expression of this size takes some tens of microseconds per character of the text.
  */
 export const largestExpression = 300;
 
-/** The fields of a rule that are not as they should be; none when it can be stored. */
+/** The fields of a rule that are wrong; empty when the rule can be stored. */
 export function wrongFields(subject: string, operator: string, value: string): (keyof Rule)[] {
   const wrong: (keyof Rule)[] = [];
   if (!(subjects as readonly string[]).includes(subject)) wrong.push('subject');
@@ -92,12 +92,12 @@ export function validRule(subject: string, operator: string, value: string): boo
   return wrongFields(subject, operator, value).length === 0;
 }
 
-/** Whether a suite with these rules runs on a commit. One without rules runs on all. */
+/** Whether a suite with these rules runs on a commit. A suite without rules runs on every commit. */
 export function applies(rules: readonly Rule[], facts: CommitFacts): boolean {
   return rules.every((rule) => isMet(rule, facts));
 }
 
-/** The first rule that keeps a suite from running on a commit, and what the commit has in its place. */
+/** The first rule that keeps a suite from running on a commit, and the commit's values for it. */
 export function unmetRule(
   rules: readonly Rule[],
   facts: CommitFacts,
@@ -132,7 +132,7 @@ const holds: Record<Operator, (values: readonly string[], value: string) => bool
   starts_with: (values, value) => values.some((text) => text.startsWith(value)),
   ends_with: (values, value) => values.some((text) => text.endsWith(value)),
   matches(values, value) {
-    const expression = engine().compile(value); // once for all values: a commit may have changed thousands of files
+    const expression = engine().compile(value); // Compiled once for all values: a commit may have changed thousands of files.
     return values.some((text) => expression.test(text));
   },
 };

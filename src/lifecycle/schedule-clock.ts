@@ -6,26 +6,28 @@ import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from '
 export interface ScheduleClockParts {
   db: Database;
   ids: IdSource;
-  /** What time it is, in milliseconds since 1970. */
+  /** The time in milliseconds since 1970. */
   now: () => number;
   trouble: (error: unknown) => void;
 }
 
 export interface ScheduleClock {
-  /** Looks whether something is due, as it also does by itself. */
+  /** Looks for due schedules now, as the clock also does by itself. */
   look(): void;
   close(): Promise<void>;
 }
 
-/** Announcements can be lost, and clocks can be set: so often the store is asked what is due next. */
+/** Announcements can be lost, and clocks can be set. So the database is asked this often for the next due time. */
 const lookEvery = 15_000;
 
-/** Runs schedules when they are due. Every server does; of those that come at once, one asks for the build. */
+/**
+ * Runs schedules when they are due. Every server has such a clock; for each due time only one of them starts the build.
+ */
 export function startScheduleClock({ db, ids, now, trouble }: ScheduleClockParts): ScheduleClock {
   const looks = repeatLook(
     async () => {
       await mendSchedules(db, now());
-      if ((await runDueSchedules(db, ids, now(), trouble)) > 0) return 0; // there may be more, and what is next is known only now
+      if ((await runDueSchedules(db, ids, now(), trouble)) > 0) return 0; // More may be due, and only now the next time is known.
       const next = await nextScheduleAt(db.read);
       return next === undefined ? lookEvery : Math.max(1, next - now());
     },

@@ -8,17 +8,18 @@ import { triggerRequest } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Builds that the clock asks for. A schedule knows its next time. Whoever runs what is due moves it on in the transaction
- * that asks for the build, and only from the time that it was found with: so each time is run once, by whichever server
- * comes first. What fell due while nobody was there is one time in the past, and so it is made up once.
+ * Builds at set times. A schedule stores its next time. A server that runs a due schedule moves this time on, in the
+ * transaction that starts the build, and only if the stored time is still the one it read. So each time is run once, by
+ * the first server. Times that passed while no server ran are one stored time in the past, so they are made up for by
+ * one build.
  *
- * A clock that is set back makes no time come again: the next one is still ahead.
+ * When a clock is set back, no time is run twice: the stored next time is still ahead.
  */
 
-/** Announced when a schedule may be due earlier than anybody knows. */
+/** Announced when a schedule may be due earlier than the waiting servers know. */
 export const schedulesTopic = 'schedules';
 
-/** When a schedule was run later than this after now, the clock was wrong then, and its next time is worked out anew. */
+/** If the last run lies this far in the future, the clock was wrong then, and the next time is calculated again. */
 const clockWasWrongMs = 24 * 60 * 60 * 1000;
 const mostAtOnce = 50;
 const never = Date.UTC(9999, 11, 31);
@@ -67,7 +68,7 @@ export async function deleteSchedule({ trx }: WriteContext, id: bigint): Promise
   await trx.deleteFrom('schedules').where('id', '=', id).execute();
 }
 
-/** One without a next time is refused; but a time zone may be unknown to the Node of tomorrow. */
+/** A schedule without a next time is refused. But a later version of Node may not know the time zone any more. */
 function nextRun({ cron, time_zone: timeZone }: ScheduleSettings, now: number): bigint {
   return BigInt(parseCron(cron, timeZone)?.after(now) ?? never);
 }
@@ -83,7 +84,7 @@ export async function nextScheduleAt(db: Queries): Promise<number | undefined> {
   return next && Number(next.next_run_at);
 }
 
-/** Runs what is due, and answers how many were run. One that cannot be run keeps nobody else from it. */
+/** Runs all due schedules and answers how many. A failing schedule does not stop the others. */
 export async function runDueSchedules(
   db: Database,
   ids: IdSource,
@@ -112,14 +113,14 @@ export async function runDueSchedules(
   return run;
 }
 
-/** Somebody changed or deleted a schedule while it was run: that is undone, and it is looked at again as it is now. */
+/** A user changed or deleted the schedule during its run: the run is undone, and the schedule is read again. */
 class ChangedError extends Error {}
 
 type Due = Pick<ScheduleRow, 'id' | 'next_run_at'>;
 
 async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Due, now: number): Promise<void> {
   const { db, trx, ids } = context;
-  await db.holdNumber(trx, id); // of two servers that come at once, the second finds it done
+  await db.holdNumber(trx, id); // Of two servers at the same time, the second finds that it is done.
   const schedule = await trx
     .selectFrom('schedules')
     .selectAll()
@@ -133,7 +134,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
-  await applyLedger({ db, trx, ids }); // what others may hold comes before the schedule: see ledger.ts
+  await applyLedger({ db, trx, ids }); // Rows that others may hold are locked before the schedule (see ledger.ts).
   const { numUpdatedRows } = await trx
     .updateTable('schedules')
     .set({
@@ -176,7 +177,7 @@ function lateness(ms: number): string {
   return 'It was due while no server ran, and is made up once.';
 }
 
-/** Schedules that a wrong clock has put far ahead go by the clock as it is now. */
+/** Corrects schedules that a wrong clock has put far ahead. */
 export async function mendSchedules(db: Database, now: number): Promise<void> {
   const ahead = await db.read
     .selectFrom('schedules')

@@ -3,12 +3,14 @@ import { prepared } from '../db/prepared.ts';
 import type { DependencyPinRow, DependencyRow } from '../db/schema.ts';
 
 /**
- * What stands in a suite or a compile: the dependencies that were named, and what these were compiled against. Those of
- * one's own account are followed: what was compiled last counts. Those of another account are pinned where they are used
- * (pins.ts): what counts is what they were when that began.
+ * The software of a suite or a compile: the dependencies that it names, and the ones they were compiled against.
+ * Dependencies of the own account are followed: their latest result counts. Those of another account are pinned
+ * (pins.ts): they stay as they were when their use began.
  */
 
-/** Something compiled, as it is mounted; what lies below something that was named is not launched. */
+/**
+ * A compiled result as it is mounted. Only the layers of named dependencies are launched, not the layers below them.
+ */
 export interface Layer {
   id: bigint;
   name: string;
@@ -18,7 +20,7 @@ export interface Layer {
   launchCommand: string;
 }
 
-/** A dependency that was named, and what it was compiled against, the lowest first. */
+/** A named dependency and the dependencies it was compiled against, the lowest first. */
 export interface Stack {
   itself: Layer;
   below: Layer[];
@@ -33,7 +35,7 @@ const columns = [
   'dependencies.launch_command',
 ] as const;
 
-/** A dependency, and the pin of its use where there is one. */
+/** A dependency, and the pin of its use if there is one. */
 interface Used {
   dependency: Known;
   pin: Stack | undefined;
@@ -48,18 +50,18 @@ const findAttached = prepared<{ suite: bigint }, Known & { use_id: bigint }>((db
     .orderBy('suite_dependencies.id'),
 );
 
-/** What a suite has attached, in that order. */
+/** The dependencies attached to a suite, in their order. */
 export async function attachedStacks(db: Queries, suiteId: bigint): Promise<Stack[]> {
   const attached = await findAttached(db, { suite: suiteId });
   return stacksOf(db, await withPins(db, 'suite_dependency_id', attached));
 }
 
-/** What a dependency is compiled against, in the order in which it was named. */
+/** The dependencies that a dependency is compiled against, in the order in which they were named. */
 export async function relatedStacks(db: Queries, dependencyId: bigint): Promise<Stack[]> {
   return stacksOf(db, (await relationsOf(db, [dependencyId])).get(dependencyId) ?? []);
 }
 
-/** What dependencies are at this moment, whoever uses them. */
+/** The present results of dependencies, without pins. */
 export async function dependenciesNow(db: Queries, ids: bigint[]): Promise<Stack[]> {
   if (ids.length === 0) return [];
   const found = await db.selectFrom('dependencies').select(columns).where('id', 'in', ids).execute();
@@ -79,7 +81,7 @@ async function stacksOf(db: Queries, named: Used[]): Promise<Stack[]> {
   return named.map((one) => stackOf(one, relations));
 }
 
-/** Those of which it is not known yet what they are compiled against. A pin knows it by itself. */
+/** Dependencies whose own dependencies are not read yet. A pin contains them. */
 function followed(used: Used[], known: ReadonlyMap<bigint, unknown>): bigint[] {
   const ids = used.filter(({ pin }) => !pin).map(({ dependency }) => dependency.id);
   return [...new Set(ids)].filter((id) => !known.has(id));
@@ -105,7 +107,7 @@ function layerOf({ id, name, result: digest, result_prefix: prefix, launch_comma
   return { id, name, digest, prefix, launchCommand: launch_command };
 }
 
-/** The lowest place of each counts. Of one dependency there may be several states, each pinned at its time. */
+/** Keeps the lowest place of each layer. One dependency may occur with several results, each pinned at its own time. */
 export function eachOnce(layers: Layer[]): Layer[] {
   const known = new Map<string, Layer>();
   for (const layer of layers) {
@@ -139,7 +141,7 @@ async function withPins(
   return uses.map((dependency) => ({ dependency, pin: pins.get(dependency.use_id) }));
 }
 
-/** What is pinned, by the use that it is pinned for. */
+/** The pins of these uses. */
 export async function pinsOf(db: Queries, column: UseColumn, ids: bigint[]): Promise<Map<bigint, Stack>> {
   if (ids.length === 0) return new Map();
   const rows = await db

@@ -1,40 +1,39 @@
 /*
- * The life stories, and the one place where states and the ways between them are named.
+ * The state machines: the one place that names all states and the moves between them.
  *
  * A **build request** asks for a ref. It waits (`enqueued`) until a runner fetches the commit (`fetching`), and is
  * `building` from the moment the commit's suites are known until the last of its builds is over. A commit that is
  * known already needs no fetch, so a request may go to `building` at once; one for which no suite applies has nothing
  * to build and is `passed` at once. A ref that does not exist or a key that is not installed ends it `errored`.
  *
- * A pull request from a fork may be `waiting_for_approval` first: nothing of it is fetched until somebody of the project
- * has approved it.
+ * A pull request from a fork may be `waiting_for_approval` first: nothing is fetched until a user of the project
+ * approves it.
  *
- * A **commit** has no work of its own: its state says what its builds amount to (rollup.ts). It is
- * `waiting_for_builds` until the first one starts, then `building`, then what they came to; `skipped` when no suite
- * applies to it.
+ * A **commit** has no work of its own: its state follows from its builds (rollup.ts). It is `waiting_for_builds` until
+ * the first one starts, then `building`, then their result; `skipped` when no suite applies to it.
  *
- * A **build** is one attempt at one suite. It waits (`enqueued`), runs (`running`) and ends: `passed` or `failed` is
- * the command's word, `timed_out` says that the command had none in time, `errored` that we could not run it,
- * `cancelled` that somebody stopped it. It can end before it runs: cancelled, or errored when it cannot even be tried.
- * A build whose runner is lost ends `errored`, and its next attempt is enqueued in the same transaction. A build that
- * is over stays as it is, with its log; to try again is to make a new one.
+ * A **build** is one attempt at one suite. It waits (`enqueued`), runs (`running`) and ends: `passed` or `failed` by
+ * the command's exit status, `timed_out` when the command did not end in time, `errored` when we could not run it,
+ * `cancelled` when a user stopped it. It can end before it runs: cancelled, or errored when it cannot be started. A
+ * build whose runner is lost ends `errored`, and its next attempt is enqueued in the same transaction. A finished build
+ * stays as it is, with its log; another attempt is a new build.
  *
  * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. When its runner
- * is lost it stays `deploying` and another goes on with it; only after the last try it is `failed`.
+ * is lost it stays `deploying` and another runner repeats it; after the last try it is `failed`.
  *
- * A **dependency** waits for its source (`waiting_archive_upload`; the answer to its creation calls it `private`, which
- * is a word of that answer and no state), then for a runner (`enqueued_for_compile`), is `compiling`, and ends
- * `compiled` or `compile_failed`. Its owner may share it with all accounts and take it back. A new archive sends it
- * round again, while the last compiled result goes on serving; one that was shared comes out of that shared.
+ * A **dependency** waits for its source (`waiting_archive_upload`; the answer to its creation says `private`, which is
+ * no state), then for a runner (`enqueued_for_compile`), is `compiling`, and ends
+ * `compiled` or `compile_failed`. Its owner may share it with all accounts and end that. A new archive is compiled in
+ * the same way, while suites get the last result; a shared dependency is shared again after it.
  *
- * A **delivery** of a webhook waits (`pending`) until its receiver takes it (`delivered`) or has not taken it for a day
- * (`failed`). A person may send either once more.
+ * A **delivery** of a webhook waits (`pending`) until its receiver takes it (`delivered`), or has not taken it for a
+ * day (`failed`). A user may send either again.
  *
- * A **project** is `new` until it has a commit, and from then on in the state of its newest one.
+ * A **project** is `new` until it has a commit, and then has the state of its newest one.
  *
- * A final state is left by nothing that happens by itself: a runner that reports late, a sweep, a second cancel find
- * it closed. That is why the moves are in two tables. `moves` is what the work does; `again` is what only a person
- * does, by asking for more: a rerun, a restart, a new request for the same commit, a new archive, sharing, sending again.
+ * Only a user's new request leads out of a final state. A runner that reports late, a sweep and a second cancel change
+ * nothing. So the moves are in two tables: `moves` has those of the work itself, `again` those of a user who asks for
+ * more: a rerun, a restart, a new request for the same commit, a new archive, sharing, sending again.
  */
 
 type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
@@ -42,15 +41,15 @@ type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
 export interface Machine<State extends string> {
   readonly states: readonly State[];
   readonly initial: State;
-  /** Where one may begin that has to be let go on first. */
+  /** The first state of a record that needs an approval before it goes on. */
   readonly held?: State;
   /** The moves that the work itself makes. A state without any is final. */
   readonly moves: Moves<State>;
-  /** The moves that only a person's new wish makes. */
+  /** The moves that only a user's new request makes. */
   readonly again: Moves<State>;
 }
 
-/** No work leads out of this state. */
+/** Whether no work leads out of this state. */
 export function isFinal<State extends string>(machine: Machine<State>, state: State): boolean {
   return machine.moves[state].length === 0;
 }
@@ -60,7 +59,7 @@ export function statesBefore<State extends string>(machine: Machine<State>, next
   return machine.states.filter((state) => machine.moves[state].includes(next));
 }
 
-/** The states from which a person's new wish may move to `next`. */
+/** The states from which a user's new request may move to `next`. */
 export function statesBeforeAgain<State extends string>(machine: Machine<State>, next: State): State[] {
   return machine.states.filter((state) => machine.again[state].includes(next));
 }
@@ -98,7 +97,7 @@ export const commitMachine: Machine<CommitState> = {
   states: commitStates,
   initial: 'waiting_for_builds',
   moves: {
-    // Without `building` in between when no build came to run: all cancelled or errored in the queue.
+    // `building` is skipped when no build ran: all were cancelled or errored in the queue.
     waiting_for_builds: ['building', 'errored', 'cancelled', 'skipped'],
     building: ['passed', 'failed', 'errored', 'cancelled'],
     passed: [],
@@ -109,7 +108,7 @@ export const commitMachine: Machine<CommitState> = {
   },
   again: {
     waiting_for_builds: [],
-    // A new request while builds of the last one are over or still wait: those that count now all wait.
+    // A new request while builds of the last one are over or still wait: all builds that count now are waiting.
     building: ['waiting_for_builds'],
     passed: ['waiting_for_builds', 'building'],
     failed: ['waiting_for_builds', 'building'],
@@ -152,13 +151,13 @@ export const buildRequestMachine: Machine<BuildRequestState> = {
     building: [],
     passed: ['building'],
     failed: ['building'],
-    // These may have ended before there was a commit, and then begin with the fetch again.
+    // Such a request may have ended before there was a commit, and then begins with the fetch again.
     errored: ['enqueued', 'building'],
     cancelled: ['enqueued', 'building'],
   },
 };
 
-/** How far the fetch of a request has come; one half of what the request's state is made of (rollup.ts). */
+/** How far the fetch of a request has come. The request's state is made of this and of its builds (rollup.ts). */
 export const fetchStates = ['unapproved', 'waiting', 'running', 'done', 'errored', 'cancelled'] as const;
 export type FetchState = (typeof fetchStates)[number];
 
@@ -167,11 +166,11 @@ export const fetchMachine: Machine<FetchState> = {
   initial: 'waiting',
   held: 'unapproved',
   moves: {
-    // A pull request from a fork may have to wait for somebody of the project.
+    // A pull request from a fork may need an approval.
     unapproved: ['waiting', 'cancelled'],
-    // A commit that is known already needs no fetch.
+    // A known commit needs no fetch.
     waiting: ['running', 'done', 'errored', 'cancelled'],
-    // Another runner begins anew where the last one was lost.
+    // Another runner begins again after the last one was lost.
     running: ['running', 'done', 'errored', 'cancelled'],
     done: [],
     errored: [],
@@ -183,7 +182,7 @@ export const fetchMachine: Machine<FetchState> = {
     running: [],
     done: [],
     errored: ['waiting'],
-    // Who asks for it again has approved it.
+    // A user who asks for it again has approved it.
     cancelled: ['waiting'],
   },
 };
@@ -248,7 +247,7 @@ export const deliveryMachine: Machine<DeliveryState> = {
 export const projectStates = ['new', ...commitStates] as const;
 export type ProjectState = (typeof projectStates)[number];
 
-/** A mirror of its newest commit: that one moves, or a newer one takes its place in whatever state it begins. */
+/** Follows the state of the newest commit, which moves, or is replaced by a newer commit in any state. */
 export const projectMachine: Machine<ProjectState> = {
   states: projectStates,
   initial: 'new',

@@ -4,16 +4,16 @@ import type { BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { reasonInWords } from './reasons.ts';
 import type { BuildState } from './states.ts';
 
-/** How a suite stands on a commit, as a forge is to be told it; in words that fit every forge (webhooks/forges.ts). */
+/** The status of a suite on a commit, in terms that fit every forge (webhooks/forges.ts). */
 export interface StatusReport {
   /** The SHA of the commit. */
   ref: string;
-  /** What the forge lists it as. */
+  /** The name that the forge lists it under. */
   context: string;
   build_state: string;
   /** One sentence. */
   description: string;
-  /** Where its page is, below the address of the service. */
+  /** The path of its page, below the address of the service. */
   path: string;
 }
 
@@ -22,7 +22,7 @@ type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' |
   Pick<CommitRow, 'ref'> &
   Pick<SuiteRow, 'name'>;
 
-/** A build, unless another attempt at the same suite has begun: what becomes of this one says nothing any more. */
+/** A build, unless the same suite has a later attempt: then this one says nothing any more. */
 const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
   db
     .selectFrom('builds')
@@ -45,7 +45,7 @@ const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
     ),
 );
 
-/** What a forge is told of a build that came to a state. Nothing where it does not count, or its suite is gone. */
+/** The report for a build's new state. Undefined where the build does not count, or its suite is deleted. */
 export async function statusReport(
   trx: Transaction,
   { subjectId: id, state }: { subjectId: bigint; state: string },

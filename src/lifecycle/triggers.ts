@@ -5,7 +5,9 @@ import type { ForkPolicy } from './forks.ts';
 import { callOff, openRequest, type Trigger } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** Builds that nobody asks for by hand: hooks, polls and schedules come here once they know what is to be built. */
+/**
+ * Starts builds without a user's request: hooks, polls and schedules call this once they know which commit to build.
+ */
 
 export const supersededPolicies = ['none', 'waiting', 'running'] as const;
 export type SupersededPolicy = (typeof supersededPolicies)[number];
@@ -14,7 +16,7 @@ export type TriggerOutcome = 'build_requested' | 'waiting_for_approval' | 'ignor
 
 export interface Triggered {
   outcome: TriggerOutcome;
-  /** Why, in words; blank where a build was asked for and there is nothing to say. */
+  /** Why, as a sentence; empty where a build was started and there is nothing to say. */
   reason: string;
   request?: BuildRequestRow;
 }
@@ -25,13 +27,13 @@ const findOwner = prepared<{ id: bigint }, Pick<UserRow, 'suspended' | 'billing'
   db.selectFrom('users').select(['suspended', 'billing']).where('id', '=', value('id')),
 );
 
-/** What is to be built, and why. */
+/** The build that is asked for, and the trigger. */
 export interface Asked {
   commitRef: string;
   trigger: Trigger;
 }
 
-/** Asks for one build in the name of the project's owner, as far as the project lets it. */
+/** Starts one build in the name of the project's owner, if the project's settings allow it. */
 export async function triggerRequest(
   context: WriteContext,
   project: TriggeredProject,
@@ -43,8 +45,9 @@ export async function triggerRequest(
 }
 
 /**
- * Asks for several builds, and answers in their order. Older requests are cancelled before the first new one is opened:
- * that locks jobs, and a new request may lock a commit, which comes after them (ledger.ts).
+ * Starts several builds, and answers in their order. Older requests are cancelled before the first new one is opened:
+ * cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of locks
+ * (ledger.ts).
  */
 export async function triggerRequests(
   context: WriteContext,
@@ -93,7 +96,7 @@ async function open(
 }
 
 /**
- * Cancels older requests of the same branches and pull requests, as far as the project wants that; answers how many of
+ * Cancels older requests of the same branches and pull requests, as the project's settings say. Answers how many of
  * each.
  */
 async function supersede(
@@ -104,14 +107,15 @@ async function supersede(
   const policy = project.cancel_superseded as SupersededPolicy;
   const named = [...new Set(groups)].filter((group) => group !== '');
   if (policy === 'none' || named.length === 0) return new Map();
-  // Of two that come at once, the second sees the first. Below zero, because fetches hold the number itself.
+  // Of two triggers at the same time, the second sees the requests of the first. The number is negative because fetches
+  // lock the positive one.
   await context.db.holdNumber(context.trx, -project.id);
   const older = await context.trx
     .selectFrom('build_requests')
     .selectAll()
     .where('project_id', '=', project.id)
     .where('concurrency_group', 'in', named)
-    // In the words of the index.
+    // Written as in the index, so that the index is used.
     .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
     .$if(policy === 'waiting', (query) =>
       query.where((where) =>

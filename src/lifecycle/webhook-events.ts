@@ -16,11 +16,11 @@ import { statusReport } from './status-reports.ts';
 import { deliveryMachine } from './states.ts';
 
 /**
- * Turns events into deliveries: what a receiver is to be told is written down in the transaction of the change it tells
- * of, in the form that the API shows, so it can neither be lost nor change on its way.
+ * Turns events into deliveries. The text for the receiver is stored in the transaction of the change, in the form that
+ * the API shows. So it can neither be lost nor change before it is sent.
  *
- * Positions are given out under the lock of the notification's row, so the order of a notification's deliveries is that
- * of the commits, whichever server made them.
+ * Positions are assigned under the lock of the notification's row. So a notification's deliveries have the order of the
+ * commits, whichever server made them.
  */
 interface WriteContext {
   db: Database;
@@ -32,37 +32,36 @@ type Told = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'>;
 
 type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'notifiable_type' | 'last_position'>;
 
-/** A notification, and where the first piece of news comes in its line. */
+/** A notification, and the position of its first new delivery. */
 interface Place {
   id: bigint;
   project_id: bigint;
   position: bigint;
 }
 
-/** A piece of news: of which type, and what is said to receivers. */
+/** One event for receivers: its type and its text. */
 interface Payload {
   type: string;
   say: (about: { id: string; created_at: string; project: Told }) => object;
 }
 
-/** What goes to several lines alike. */
+/** Payloads that go to several notifications alike. */
 interface Batch {
   places: readonly Place[];
   payloads: readonly Payload[];
 }
 
-/** What a receiver may be told of. */
+/** An event that receivers may be told of. */
 export interface News extends LifecycleEvent {
-  /** Why nothing could be fetched. */
+  /** Why the fetch failed. */
   reason?: string | undefined;
-  /** What the project was then, where it is something else by now. */
+  /** The state of the project at that time, where it has changed since. */
   projectState?: string | undefined;
 }
 
 /**
- * Tells those who asked about a project's builds of builds and commits that have changed, and of requests that came to
- * nothing because their commit could not be fetched: no build and no commit will tell of those. Forges are told of
- * builds alone.
+ * Makes deliveries for the notifications of a project: for changed builds and commits, and for requests whose commit
+ * could not be fetched, because these have no build or commit to report. Forges get builds only.
  */
 export async function tellOfBuilds(context: WriteContext, projectId: bigint, events: readonly News[]): Promise<void> {
   const { trx } = context;
@@ -88,7 +87,7 @@ export async function tellOfBuilds(context: WriteContext, projectId: bigint, eve
   ]);
 }
 
-/** Each notification's line is moved on by as many places as it has news. */
+/** Moves each notification's next position on by the number of its new deliveries. */
 const takeBuildPlaces = prepared<{ project: bigint; many: bigint; builds: bigint }, Taken>((db, value) =>
   db
     .updateTable('notifications')
@@ -108,12 +107,13 @@ function placesOf(taken: readonly Readonly<Taken>[], many: number): Place[] {
   return taken.map(({ last_position: last, ...place }) => ({ ...place, position: last - BigInt(many) + 1n }));
 }
 
-/** What a webhook says, in the form that the API shows. */
+/** The payload of a webhook, in the form that the API shows. */
 function webhook(type: string, what: object, projectState?: string): Payload {
   return {
     type,
     say({ id, created_at, project }) {
-      // Whoever receives it acts for the owner. The key is sealed in the project's row, and added on the way out.
+      // The receiver acts for the owner. The key is encrypted in the project's row, and is added when the delivery is
+      // sent.
       const shown = projectView({ ...project, build_state: projectState ?? project.build_state }, true);
       return { id, type, created_at, project: { ...shown, ...policiesView(project) }, ...what };
     },
@@ -134,7 +134,7 @@ const findCommit = prepared<{ id: bigint }, CommitRow>((db, value) =>
   db.selectFrom('commits').selectAll().where('id', '=', value('id')),
 );
 
-/** As it was when it came to this state: it may have moved on since, in the same transaction. */
+/** The record in the state of the event: it may have moved on since, in the same transaction. */
 async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: News): Promise<object> {
   if (type === 'build') {
     const [build] = await findBuild(trx, { id });
@@ -149,8 +149,8 @@ async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: 
 }
 
 /**
- * Tells of a dependency in the state it is in now: the owner's projects that asked, and those of others whose suites use
- * it.
+ * Makes deliveries for a dependency in its present state: for the owner's projects, and for the projects of others
+ * whose suites use it.
  */
 export async function tellOfDependency(context: WriteContext, dependencyId: bigint): Promise<void> {
   const { trx } = context;
@@ -170,19 +170,20 @@ export async function tellOfDependency(context: WriteContext, dependencyId: bigi
     .orderBy('id')
     .execute();
   const places: Place[] = [];
-  // One after the other and always in this order: two dependencies that change at once must not wait for each other.
+  // One after the other and always in this order, so that two dependencies that change at the same time cannot
+  // deadlock.
   for (const { id } of notifications) places.push(...(await takePlace(context, id)));
   if (places.length === 0) return;
   const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
   await write(context, [{ places, payloads: [webhook(`dependency.${dependency.state}`, { dependency: view })] }]);
 }
 
-/** Tells the receiver of a new notification that it is one. */
+/** Sends a ping to the receiver of a new notification. */
 export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
   await write(context, [{ places: await takePlace(context, notificationId), payloads: [webhook('ping', {})] }]);
 }
 
-/** The next place in a notification's line; none when the notification is gone. */
+/** The next position in a notification's line; none when the notification is deleted. */
 export async function takePlace({ trx }: Pick<WriteContext, 'trx'>, notificationId: bigint): Promise<Place[]> {
   return trx
     .updateTable('notifications')
@@ -194,7 +195,7 @@ export async function takePlace({ trx }: Pick<WriteContext, 'trx'>, notification
 
 const insertDeliveries = preparedInsert('deliveries');
 
-/** Puts news into the lines, and sees to it that somebody brings them. */
+/** Stores the deliveries, and makes sure that each notification has its delivery job. */
 async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]): Promise<void> {
   const news = batches.flatMap(({ places, payloads }) =>
     payloads.length === 0 ? [] : places.map((place) => ({ place, payloads })),
@@ -210,7 +211,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
     return project ? [{ project, ...one }] : [];
   });
   if (lines.length === 0) return;
-  // The delivery jobs first: whoever runs one holds it, and touches deliveries then.
+  // The delivery jobs first: the sender of a line holds its job, and writes deliveries afterwards.
   await ensureDeliveryJobs(
     db,
     trx,

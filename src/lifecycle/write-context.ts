@@ -1,7 +1,7 @@
 import type { Database, Transaction } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
 
-/** One transaction in which states change, and what a change needs at hand. */
+/** One transaction in which states change, with the services that a change needs. */
 export interface WriteContext {
   db: Database;
   trx: Transaction;

@@ -49,7 +49,8 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
         const known = seen.get(claim);
         const age = known?.until === until ? known.age + passed : youngest;
         still.set(claim, { until, age });
-        if (until === nobodys || age > times.claimMs(job.kind)) lapsed.push({ ...job, claim });
+        const most = until === left ? leftMs : times.claimMs(job.kind);
+        if (until === nobodys || age > most) lapsed.push({ ...job, claim });
       }
       seen = still;
       lookedAt = now;
@@ -60,6 +61,13 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
 
 /** The stored time where a holder is known to be gone: such a claim has expired at once. */
 export const nobodys = 0n;
+
+/**
+ * The stored time where the holder's server was stopped and the holder goes on: other servers on the database wait for
+ * the next server of that machine, which may have to install an upgrade first.
+ */
+export const left = -1n;
+const leftMs = 10 * 60 * 1000;
 
 type ClaimedRow = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'claim' | 'claimed_until'>;
 

@@ -6,7 +6,7 @@ import { randomName } from '../lib/random-name.ts';
 import { nextAccount, type Serving } from './accounts.ts';
 import { takeNext } from './claiming.ts';
 import { moveUp, putInLine } from './lanes.ts';
-import { nobodys } from './lapses.ts';
+import { left, nobodys } from './lapses.ts';
 import {
   deleteClaimed,
   findClaimed,
@@ -298,4 +298,11 @@ export async function lapse(db: Database, trx: Transaction, holder: string): Pro
   await trx.updateTable('jobs').set(lost).where('claim', 'is not', null).where('holder', '=', holder).execute();
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic);
+}
+
+/** Keeps the claims of a holder that no server answers for a while; the first extension makes them as before. */
+export async function leave(db: Database, trx: Transaction, holder: string): Promise<void> {
+  await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
+  const kept = trx.updateTable('jobs').set({ claimed_until: left }).where('claim', 'is not', null);
+  await kept.where('holder', '=', holder).execute();
 }

@@ -24,14 +24,14 @@ const answer = schema.record({
   details: { type: 'object', additionalProperties: true },
 });
 
-/** Entries are written where things are changed; see auth/audit.ts. Here they are only read. */
+/** Entries are written together with the changes (auth/audit.ts). Here they are only read. */
 export const routes = [
   accountRoute({
     method: 'GET',
     path: '/audit',
     access: 'operators',
     scope: 'user',
-    summary: 'List who did what to access, secrets, runners, applications and deploys',
+    summary: 'List the audit log: changes to access, secrets, runners, applications and deploys',
     paged: true,
     answer: schema.listOf(answer),
     async handle({ db, page }) {

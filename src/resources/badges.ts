@@ -8,14 +8,14 @@ import * as schema from '../http/schema.ts';
 import { escapeXml } from '../lib/xml.ts';
 import { orNotFound } from './common.ts';
 
-/** A picture of how a project stands, for anybody to look at where its owner says so. It shows no name of anything. */
+/** A picture of a project's state. Everybody can see it where the owner allows that. It shows no names. */
 
 interface Look {
   word: string;
   colour: string;
 }
 
-/** White on any of these has a contrast of 4.5 to 1 at least. */
+/** White text has a contrast of at least 4.5 to 1 on each of these colours. */
 const looks: Record<string, Look> = {
   passed: { word: 'passed', colour: '#1a7f37' },
   failed: { word: 'failed', colour: '#cf222e' },
@@ -31,7 +31,7 @@ const label = 'build';
 const height = 20;
 const padding = 6;
 
-/** As wide as the letters are in most fonts; `textLength` makes them fit in all others. */
+/** About the width of the letters in most fonts. `textLength` makes them fit in all others. */
 const widthOf = (word: string): number => Math.ceil(word.length * 6.6);
 
 function drawn({ word, colour }: Look): string {
@@ -50,7 +50,10 @@ function drawn({ word, colour }: Look): string {
   ].join('');
 }
 
-/** The state of the newest commit of a branch: of what it pointed to when it was last built, or was last built for it. */
+/**
+ * The state of the newest commit of a branch: the commit that the branch pointed to when it was last built, or that was
+ * last built for it.
+ */
 async function stateOfBranch(db: Queries, project: Pick<ProjectRow, 'id'>, branch: string): Promise<string> {
   const built = await db
     .selectFrom('built_refs')
@@ -65,7 +68,10 @@ async function stateOfBranch(db: Queries, project: Pick<ProjectRow, 'id'>, branc
   return newest?.build_state ?? '';
 }
 
-/** Whoever keeps a copy asks first whether it still holds: those who show pictures of others keep them otherwise. */
+/**
+ * A cache has to ask whether its copy is still valid. Without this header, the image proxies of forges would keep the
+ * picture.
+ */
 function answerWith(picture: string, sentTags: string): StreamAnswer {
   const tag = `"${createHash('sha256').update(picture).digest('base64url').slice(0, 22)}"`;
   const isKept = sentTags.split(',').some((one) => [tag, `W/${tag}`, '*'].includes(one.trim()));
@@ -103,7 +109,7 @@ export const routes = [
     answer: schema.string,
     async handle({ db, params, query, headers }) {
       const projects = db.selectFrom('projects').select(['id', 'build_state']).where('id', '=', params.project_id);
-      // One that is not shown to everybody looks like one that does not exist.
+      // A project without a public badge has the same answer as a project that does not exist.
       const project = orNotFound(await projects.where('public_badge', '=', 1).executeTakeFirst());
       const state = query.branch === '' ? project.build_state : await stateOfBranch(db, project, query.branch);
       return answerWith(drawn(looks[state] ?? unknown), String(headers['if-none-match'] ?? ''));

@@ -82,7 +82,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { project, caller, input } = call;
-      const asked = { commitRef: input.commit_ref, createdBy: caller.id };
+      const asked = { commitRef: input.commit_ref, createdBy: caller.id, traceparent: call.headers.traceparent };
       const request = await openRequest(writeContextOf(call), project, asked);
       return buildRequestView({ ...request, created_by_email: caller.email });
     },
@@ -106,7 +106,7 @@ export const routes = [
     path: '/projects/:project_id/build_requests/:build_request_id/cancel',
     access: 'both',
     scope: 'build_requests_create',
-    summary: 'Stop a build request: its fetch, and every build of it that is not over',
+    summary: 'Cancel a build request: its fetch, and every unfinished build',
     answer,
     audit: 'nothing',
     async handle(call) {
@@ -121,7 +121,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     startsWork: true,
-    summary: 'Let a build request from a fork go on that waits for approval; it gets no secrets also then',
+    summary: 'Approve a build request from a fork; its builds still get no secrets',
     answer,
     audit: {
       action: 'build_request.approved',
@@ -141,7 +141,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     startsWork: true,
-    summary: 'Run a build request that is over once more: all its suites, or those that did not pass',
+    summary: 'Run a finished build request again: all its suites, or those that did not pass',
     body: { failed_only: flag() },
     answer,
     audit: 'nothing',
@@ -149,10 +149,10 @@ export const routes = [
       const { db, project, params, input } = call;
       const context = writeContextOf(call);
       await findRequest(db, project.id, params.build_request_id);
-      await holdForBuilds(context, params.build_request_id); // of two who ask at once, the second finds it begun
+      await holdForBuilds(context, params.build_request_id); // of two calls at the same time, the second finds the request begun
       const request = await findRequest(db, project.id, params.build_request_id);
-      if (!(await rerunRequest(context, project, request, input.failed_only)))
-        throw new ApiError('resource_temporary_unavailable');
+      const again = { failedOnly: input.failed_only, traceparent: call.headers.traceparent };
+      if (!(await rerunRequest(context, project, request, again))) throw new ApiError('resource_temporary_unavailable');
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
     },
   }),

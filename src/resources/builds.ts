@@ -110,7 +110,7 @@ export const routes = [
       const build = await findBuild(db, project.id, params.build_id);
       const suites = db.selectFrom('suites').select('id').where('id', '=', build.suite_id);
       orNotFound(await suites.executeTakeFirst());
-      const next = await restartBuild(context, project, build);
+      const next = await restartBuild(context, project, build, call.headers.traceparent);
       if (!next) throw new ApiError('resource_temporary_unavailable');
       return view(next);
     },

@@ -6,7 +6,7 @@ import * as schema from '../http/schema.ts';
 import { escapeXml } from '../lib/xml.ts';
 import { projectsOf } from './projects.ts';
 
-/** The caller's projects in the form that desktop and wall monitors of many kinds read: cctray.org. */
+/** The caller's projects in the format of cctray.org, which many desktop and wall monitors read. */
 
 const outcomes: Record<string, string> = { passed: 'Success', failed: 'Failure', errored: 'Exception' };
 
@@ -17,10 +17,7 @@ interface LastCommit {
   finished_at: bigint | number | null;
 }
 
-/**
- * Of each project the last commit whose builds are over: of the branch that its state goes by, or of all where none of
- * that was built.
- */
+/** The last finished commit of each project: of its default branch, or of all branches where that was never built. */
 async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, LastCommit>> {
   const rows = await db
     .selectFrom('projects')
@@ -52,13 +49,13 @@ async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, Last
   return new Map(rows.map((row) => [row.project_id, row]));
 }
 
-/** The projects for which something is being fetched, or waits to be. */
+/** The projects with a request that is being fetched, or waits for it. */
 async function fetchingFor(db: Queries, ids: bigint[]): Promise<Set<bigint>> {
   const rows = await db
     .selectFrom('build_requests')
     .select(['project_id', 'build_state'])
     .where('project_id', 'in', ids)
-    // In the words of the index.
+    // Written as in the index, so that the index is used.
     .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
     .execute();
   const fetching = rows.filter(({ build_state: state }) => state === 'enqueued' || state === 'fetching');
@@ -70,7 +67,7 @@ function activityOf({ id, build_state: state }: Pick<ProjectRow, 'id' | 'build_s
   return fetching.has(id) ? 'CheckingModifications' : 'Sleeping';
 }
 
-/** So many at once: a database takes so many values in a query. */
+/** A database limits the number of values in a query. */
 const atOnce = 500;
 
 async function* feed(db: Queries, projects: Awaited<ReturnType<typeof projectsOf>>, origin: string) {
@@ -104,7 +101,7 @@ export const routes = [
     path: '/cctray.xml',
     access: 'both',
     scope: 'projects',
-    summary: 'How your projects stand, as CCTray and monitors of its kind read it',
+    summary: 'The states of your projects, in the format of CCTray and similar monitors',
     streams: ['application/xml'],
     answer: schema.string,
     async handle({ db, database, caller, origin }) {

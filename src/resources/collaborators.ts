@@ -53,14 +53,14 @@ export const routes = [
     path: '/projects/:project_id/collaborators',
     access: 'users',
     scope: 'projects',
-    summary: 'Let a person work on a project; one without an account is invited',
+    summary: 'Add a collaborator to a project; a person without an account is invited',
     body: { email: required(email) },
     creates: true,
     answer,
     audit: { action: 'collaborator.invited' },
     async handle({ db, project, caller, ids, input }) {
       const address = normalizeEmail(input.email) ?? input.email;
-      if (address === caller.email) throw new ApiError('already_exists', 'email'); // the owner is on it already
+      if (address === caller.email) throw new ApiError('already_exists', 'email'); // the owner has access already
       const known = await findUser(db, address);
       const invited = {
         email: address,
@@ -78,7 +78,7 @@ export const routes = [
     path: '/projects/:project_id/collaborators/:collaborator_id',
     access: 'users',
     scope: 'projects',
-    summary: 'Take a person off a project',
+    summary: 'Remove a collaborator from a project',
     answer: destroyedAnswer,
     load: loadCollaborator,
     audit: {

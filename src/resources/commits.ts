@@ -20,7 +20,7 @@ const answer = schema.record({
   scm_committed_date: schema.dateTime,
 });
 
-/** The commit that a path names, if it is one of the project's. */
+/** The commit in the path, if it belongs to the project. */
 export async function loadCommit(call: CommitInPath): Promise<{ commit: CommitRow }> {
   const query = call.db.selectFrom('commits').selectAll().where('id', '=', call.params.commit_id);
   return { commit: orNotFound(await query.where('project_id', '=', call.project.id).executeTakeFirst()) };

@@ -12,7 +12,7 @@ export const idTwin = { id: schema.id, id_str: schema.string };
 export const destroyed = { destroyed: true };
 export const destroyedAnswer: JsonSchema = schema.record({ destroyed: schema.boolean });
 
-/** What changes of state need, taken from a call that writes. */
+/** The context for changes of state, from a call that writes. */
 export function writeContextOf({
   database,
   db,
@@ -21,7 +21,9 @@ export function writeContextOf({
   return { db: database, trx: db, ids };
 }
 
-/** Of these columns, those that a change brings: what was not sent is not written, or it would undo another's change. */
+/**
+ * The columns whose fields were sent. A field that was not sent is not written: it would undo another user's change.
+ */
 export function sentColumns<Columns extends object>(
   columns: Columns,
 ): { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> } {
@@ -29,7 +31,12 @@ export function sentColumns<Columns extends object>(
   return Object.fromEntries(sent) as { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> };
 }
 
-/** Answers what was found; what was not found is an error the caller can read. */
+/** A pattern for `like … escape '!'` that finds the text anywhere, in lower case. No character in it is special. */
+export function likePattern(text: string): string {
+  return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
+}
+
+/** Returns the record, or throws the API's error where there is none. */
 export function orNotFound<T>(found: T | undefined, field?: string): T {
   if (found === undefined) throw new ApiError('not_found', field);
   return found;

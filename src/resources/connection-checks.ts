@@ -24,11 +24,11 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
   return { connected, message, default_branch, branches };
 }
 
-const allAreBusy = 'All runners are busy, and none had a hand free in time. Try again in a while.';
+const allAreBusy = 'All runners were busy. Try again in a while.';
 const noWord =
-  'A runner began to look at the repository, but nothing was heard of it in time. Try again; if it stays so, look at the runner, and at its way to the host of the repository.';
+  'A runner began to look at the repository, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
 
-/** Announcements can be lost: so often it is looked at all the same. */
+/** Announcements can be lost, so the database is queried this often anyway. */
 const lookEvery = 1000;
 
 export const routes = [
@@ -37,6 +37,7 @@ export const routes = [
     path: '/projects/:project_id/check_connection',
     access: 'both',
     scope: 'projects',
+    makesWork: true,
     summary:
       'Look at the repository with the key of the project, and say in words what is wrong if that fails; answered within 15 s',
     answer,
@@ -44,8 +45,9 @@ export const routes = [
     async handle(call) {
       return { id: await beginCheck(writeContextOf(call), call.project) };
     },
-    async follow({ database, ids, subscriptions, project, db }, { id }: { id: bigint }) {
-      const deadline = performance.now() + longestCheckMs;
+    async follow(call, { id }: { id: bigint }) {
+      const { database, ids, subscriptions, project, db, checkMs = longestCheckMs } = call;
+      const deadline = performance.now() + checkMs;
       using watch = subscriptions.watch(subjectTopic(id));
       let reason: string | undefined;
       while (reason === undefined && performance.now() < deadline) {
@@ -56,7 +58,7 @@ export const routes = [
         if (reason === undefined) await watch.changed(Math.max(0, Math.min(deadline - performance.now(), lookEvery)));
       }
       const whyNot = (await isLookedAt(db, id)) ? noWord : allAreBusy;
-      const message = reason === undefined ? whyNot : `Nobody can look at the repository: ${reason}.`;
+      const message = reason === undefined ? whyNot : `No runner can look at the repository: ${reason}.`;
       const given = { connected: false, message, default_branch: null, branches: [], files: [] };
       await database.transaction((trx) => giveUpCheck({ db: database, trx, ids }, id, given));
       return view(given);

@@ -9,7 +9,7 @@ import { sendAgain } from '../lifecycle/deliveries.ts';
 import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
 import { loadNotification } from './notifications.ts';
 
-/** What is shown of a delivery, whoever receives it. */
+/** The fields of a delivery, for every kind of receiver. */
 export const deliveryFields = {
   ...idTwin,
   type: schema.string,
@@ -54,7 +54,7 @@ async function attemptsAt(db: Queries, deliveries: DeliveryRow[]): Promise<Deliv
 
 type Viewed = ReturnType<typeof view>;
 
-/** One page of what was sent to a receiver. */
+/** One page of a receiver's deliveries. */
 export async function deliveriesOf<Shown extends { id: bigint } = Viewed>(
   db: Queries,
   { id }: NotificationRow,
@@ -76,7 +76,7 @@ export const routes = [
     path: '/projects/:project_id/notifications/:notification_id/deliveries',
     access: 'both',
     scope: 'notifications',
-    summary: 'List what was sent, with every attempt and what the receiver answered',
+    summary: 'List the deliveries to the receiver, with every attempt and its answer',
     paged: true,
     answer: schema.listOf(answer),
     load: loadNotification,

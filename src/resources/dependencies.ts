@@ -68,7 +68,7 @@ async function remove(context: WriteContext, id: bigint): Promise<void> {
   try {
     await deleteDependency(context, id);
   } catch (error) {
-    // Somebody began to use it between the look and now.
+    // Something began to use it between the check and the delete.
     throw isForeignKeyViolation(error) ? new ApiError('resource_temporary_unavailable') : error;
   }
 }
@@ -108,7 +108,7 @@ export const routes = [
     path: '/dependencies/:dependency_id',
     access: 'users',
     scope: 'dependencies',
-    summary: 'Fetch a dependency of yours, or one that is shared, which is for collaborators too',
+    summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
     goesByTheClock: true,
     answer: orWaiting(answer),
     isForEverybody: isSharedByOther,
@@ -123,7 +123,7 @@ export const routes = [
     path: '/dependencies/:dependency_id',
     access: 'users',
     scope: 'dependencies',
-    summary: 'Change a dependency; how it is compiled takes effect with its next compile',
+    summary: 'Change a dependency; its next compile uses the new settings',
     body: fields,
     answer,
     load: loadDependency,

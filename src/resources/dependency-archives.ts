@@ -8,7 +8,7 @@ import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../lib/so
 import { writeContextOf } from './common.ts';
 import { answer, loadDependency, reloaded, uploadedAnswer, uploadedView, viewWithRelated } from './dependency-views.ts';
 
-/** Content types that clients send when nobody told them what they send. */
+/** Content types that clients send by default. */
 const clientDefaults = new Set(['', 'application/x-www-form-urlencoded']);
 
 function contentTypeOf(said: string, kind: ArchiveKind): string {
@@ -18,13 +18,15 @@ function contentTypeOf(said: string, kind: ArchiveKind): string {
 
 const field = 'archive';
 
-/** The body itself is the archive, or a form's only field holds it. */
+/** The body is the archive, or the only field of a form contains it. */
 async function archiveIn(upload: AsyncIterable<Buffer>, headers: Incoming['headers']): Promise<SentFile> {
   const contentType = String(headers['content-type'] ?? '').trim();
   return isMultipart(contentType) ? onlyFile(upload, contentType, field) : { contentType, content: upload };
 }
 
-/** Stores the archive as it arrives. What is none is refused by its first bytes, before any of it is stored. */
+/**
+ * Stores the archive as it arrives. A file of another type is refused by its first bytes, before anything is stored.
+ */
 async function store(blobs: Blobs, { contentType, content }: SentFile): Promise<Archive> {
   const arriving = content[Symbol.asyncIterator]();
   try {
@@ -60,6 +62,7 @@ export const routes = [
     path: '/dependencies/:dependency_id/archive',
     access: 'users',
     scope: 'dependencies',
+    makesWork: true,
     summary:
       'Upload the source of a dependency, which is compiled next: the body is a tar (plain, gzip, bzip2, xz or zstd) or zip archive, or a form with it',
     uploads: { types: Object.values(archiveTypes), field },
@@ -70,7 +73,7 @@ export const routes = [
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
       const archive = await store(blobs, await archiveIn(upload, headers));
       return take(async (trx) => {
-        // What arrived while another was taken, nobody refers to; it is collected in time.
+        // Another upload was taken first. Nothing refers to this blob, so it is removed later.
         if (!(await takeArchive({ db: database, trx, ids }, dependency, archive)))
           throw new ApiError('resource_temporary_unavailable');
         return uploadedView(await reloaded(trx, dependency));
@@ -82,13 +85,14 @@ export const routes = [
     path: '/dependencies/:dependency_id/compile',
     access: 'users',
     scope: 'dependencies',
+    makesWork: true,
     summary: 'Compile again what was uploaded, as the dependency is described now',
     answer,
     load: loadDependency,
     audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },
     async handle(call) {
       const { db, dependency } = call;
-      // Nothing was uploaded yet, or what was is being compiled.
+      // Nothing was uploaded yet, or the archive is being compiled.
       if (!(await compileAgain(writeContextOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
       return viewWithRelated(db, await reloaded(db, dependency));
     },

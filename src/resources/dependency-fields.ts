@@ -2,7 +2,7 @@ import { ApiError } from '../errors.ts';
 import { identifiers, required, text, withDefault, type Field } from '../http/fields.ts';
 import { command, description, name } from './forms.ts';
 
-/** Directories that the sandbox itself needs: a dependency can stand neither there, nor below, nor above. */
+/** Directories that the sandbox itself needs. A dependency can be neither there, nor below, nor above. */
 const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'run', 'build']);
 const deeperDirectories = ['/home/build', '/var/run', '/var/tmp'];
 
@@ -12,7 +12,7 @@ function isReserved(prefix: string): boolean {
   return deeperDirectories.some((needed) => `${needed}/`.startsWith(`${prefix}/`) || prefix.startsWith(`${needed}/`));
 }
 
-/** An absolute path in its plainest spelling, so that two spellings cannot mean one place. */
+/** An absolute path in normal form, so that two spellings cannot mean one place. */
 function prefix(): Field<string> {
   const form = text({ max: 1024, pattern: /^\/(?!.*\/\/)[^\0]*$/, description: 'an absolute path' });
   return {
@@ -43,7 +43,7 @@ export const dependencyFields = {
   'related_dependencies[]': identifiers(64),
 };
 
-/** Whether the command names the prefix as a path of its own, and not only one that begins like it. */
+/** Whether the command contains the prefix as a path, and not only as the start of a longer name. */
 export function namesPrefix(command: string, prefix: string): boolean {
   for (let at = command.indexOf(prefix); at >= 0; at = command.indexOf(prefix, at + 1)) {
     const next = command[at + prefix.length] ?? '';

@@ -7,7 +7,7 @@ import { followedDependency } from './followed.ts';
 import { linesAnswer, linesOf, linesQuery, matchesOf, searchAnswer, searchQuery } from './log-lines.ts';
 import { bytesOf, logAnswer, logRange, textOf } from './logs.ts';
 
-/** What the compile of a dependency's newest archive said. */
+/** The log of the compile of a dependency's newest archive. */
 export const routes = [
   accountRoute({
     method: 'GET',

@@ -7,13 +7,14 @@ import { foreignAmong, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { pinsOf, type Stack } from '../lifecycle/software.ts';
 import { relatedTo } from '../views/dependency.ts';
 
-/* Dependencies are compiled against others. Nothing may come to depend on itself that way. */
+/* Dependencies are compiled against others. A dependency must not depend on itself, directly or through others. */
 
 type Relating = Pick<DependencyRow, 'id' | 'owner_id'>;
 
 /**
- * Says what a dependency is compiled against. Another account's is pinned to what it is now; one that was named before
- * keeps its pin, so that naming it again lets nothing in. Who wants what is new takes it off and names it anew.
+ * Sets the dependencies that a dependency is compiled against. Another account's dependency is pinned to its present
+ * result. One that was named before keeps its pin, so that naming it again changes nothing. To get a newer result,
+ * remove it and name it again.
  */
 export async function relate(
   context: WriteContext,
@@ -42,7 +43,9 @@ async function pinsByRelated(db: Queries, dependencyId: bigint): Promise<Map<big
   return new Map(found.flatMap(([id, pin]) => (pin ? [[id, pin] as const] : [])));
 }
 
-/** Every one must be the account's own, shared, or named before, and none may lead back to the dependency itself. */
+/**
+ * Each must belong to the account, be shared, or have been named before, and none may depend on the dependency itself.
+ */
 export async function checkRelated(
   db: Queries,
   ownerId: bigint,
@@ -58,7 +61,7 @@ export async function checkRelated(
   return circular ? { related_dependencies: ['invalid_format'] } : {};
 }
 
-/** Those of the dependencies that the account may use: its own, and what others share. */
+/** The dependencies of these that the account may use: its own, and shared ones. */
 export async function usableBy(db: Queries, ownerId: bigint, ids: bigint[]): Promise<Set<bigint>> {
   const rows = await db
     .selectFrom('dependencies')
@@ -69,7 +72,7 @@ export async function usableBy(db: Queries, ownerId: bigint, ids: bigint[]): Pro
   return new Set(rows.map((row) => row.id));
 }
 
-/** These and everything they are compiled against, directly or not. */
+/** These and all dependencies they are compiled against, directly or not. */
 async function reachable(db: Queries, from: bigint[]): Promise<Set<bigint>> {
   const seen = new Set(from);
   let edge = from;

@@ -13,7 +13,7 @@ const answer = schema.record({
   elsewhere: schema.integer,
 });
 
-/** What other accounts have is theirs: of that only the number is told. */
+/** Uses by other accounts are private, so only their number is shown. */
 export const routes = [
   accountRoute({
     method: 'GET',

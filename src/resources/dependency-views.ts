@@ -12,7 +12,7 @@ const describedFields = {
   source: schema.string,
 };
 
-// All have their fields in the same order, whichever of them they have.
+// The views have different fields, but always in the same order.
 export const createdAnswer = schema.record({
   id: schema.id,
   id_ref: schema.string,
@@ -39,7 +39,7 @@ export const answer = schema.record({
   marketplace_state: schema.string,
 });
 
-/** The answer to a create call names its twin differently, and calls the state what it is to others: private. */
+/** The answer to a create call names one field differently, and says `private` for the state. */
 export function createdView(dependency: DependencyRow) {
   const { id, launch_command } = dependency;
   return { id, id_ref: String(id), ...describedView(dependency), launch_command, marketplace_state: 'private' };
@@ -67,27 +67,27 @@ interface DependencyInPath {
   params: { dependency_id: bigint };
 }
 
-/** The caller's own dependency that the path names. */
+/** The caller's own dependency in the path. */
 export async function loadDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
   return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
 }
 
-/** Whether the path names what somebody else shares: whoever may attach it may look at it, whatever their account is. */
+/** Whether the path names a dependency that another account shares. Every caller who may attach it may read it. */
 export async function isSharedByOther({ db, caller, params }: DependencyInPath): Promise<boolean> {
   const shared = db.selectFrom('dependencies').select('id').where('shared', '=', 1);
   const named = shared.where('id', '=', params.dependency_id).where('owner_id', '<>', caller.id);
   return (await named.executeTakeFirst()) !== undefined;
 }
 
-/** The one that the path names, if it is the caller's own or shared with everybody. */
+/** The dependency in the path, if it belongs to the caller or is shared. */
 export async function loadUsableDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
   const usable = query.where((where) => where.or([where('owner_id', '=', call.caller.id), where('shared', '=', 1)]));
   return { dependency: orNotFound(await usable.executeTakeFirst()) };
 }
 
-/** The same again, as it stands now. */
+/** The same record, read again. */
 export async function reloaded(db: Queries, { id }: Pick<DependencyRow, 'id'>): Promise<DependencyRow> {
   return db.selectFrom('dependencies').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }

@@ -76,12 +76,12 @@ async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<D
   return commits.where('id', '=', id).executeTakeFirst();
 }
 
-/** So many commits are looked at in one go. */
+/** The number of commits that are read at a time. */
 const atOnce = 200;
 
 /**
- * The newest commit of a branch that passed, by what was known of it when it was last fetched. The database leaves out
- * what cannot fit; it does not know JSON in the same words everywhere, and SQLite takes capitals for small letters.
+ * The newest passed commit of a branch, as known from its last fetch. The query leaves out most other commits. It is
+ * not exact, because the databases treat JSON differently and SQLite ignores case, so the result is checked here.
  */
 async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<{ id: bigint } | undefined> {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
@@ -101,7 +101,7 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
   return undefined;
 }
 
-/** Whether a commit that could be deployed may yet come of what was asked for. */
+/** Whether an unfinished request may still bring a commit that can be deployed. */
 async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> {
   const unfinished = db
     .selectFrom('build_requests')
@@ -121,7 +121,7 @@ export const logged: Logged = {
 
 const fields = { deploy_strategy_id: requiredIdentifier(), commit_id: identifier() };
 
-/** Names every reference that leads nowhere. */
+/** Reports every reference to a missing record. */
 async function checkReferences(
   db: Queries,
   projectId: bigint,
@@ -133,7 +133,7 @@ async function checkReferences(
   if (strategyId !== undefined && !strategy) errors.deploy_strategy_id = ['not_found'];
   const commit = commitId === undefined ? undefined : await findCommit(db, projectId, commitId);
   if (commitId !== undefined && !commit) errors.commit_id = ['not_found'];
-  // What comes from a fork goes nowhere but through a merge.
+  // A commit from a fork can be deployed only after a merge.
   if (commit && isForeign(commit)) errors.commit_id = ['invalid_format'];
   const isLeftOut = 'commit_id' in values && commitId === undefined;
   if (isLeftOut && strategy && !(await newestPassed(db, projectId, strategy.local_branch))) {
@@ -207,7 +207,7 @@ export const routes = [
     path: '/projects/:project_id/deploys/:deploy_id/cancel',
     access: 'both',
     scope: 'deploys',
-    summary: 'Stop a deploy; what has arrived already stays where it is',
+    summary: 'Cancel a deploy; a push that has arrived is not undone',
     answer,
     load: loadDeploy,
     audit: {

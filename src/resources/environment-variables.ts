@@ -19,7 +19,7 @@ function view(variable: EnvironmentVariableRow, vault: Vault) {
   return { ...twin('id', variable.id), name: variable.name, content, secret: variable.secret === 1 };
 }
 
-/** Whoever has just written it can still take it back. */
+/** The answer to a write shows the value, because the caller has just sent it. */
 function writtenView(variable: EnvironmentVariableRow, vault: Vault): object {
   const seen = view(variable, vault);
   const hidesWords = seen.secret && hasForms(seen.content) && isOrdinary(seen.content);
@@ -41,7 +41,7 @@ async function loadVariable(call: VariableInPath): Promise<{ suite: SuiteRow; va
 
 type VariableInPath = Parameters<typeof loadSuite>[0] & { params: { environment_variable_id: bigint } };
 
-/** A name that a shell can use. Those the service sets itself are not for the taking. */
+/** A name that a shell can use. Names that the service sets itself are refused. */
 function variableName(): Field<string> {
   const form = text({ max: 255, pattern: /^[A-Za-z_][A-Za-z0-9_]*$/ });
   return {
@@ -104,7 +104,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id',
     access: 'both',
     scope: 'suites',
-    summary: 'Change an environment variable; builds that begin from now on have it',
+    summary: 'Change an environment variable; builds that begin later get it',
     body: fields,
     answer: writtenAnswer,
     load: loadVariable,

@@ -22,13 +22,13 @@ export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
 export const plainOffset = /^\d{1,15}$/;
 
 interface Resumption {
-  /** From where on the reader wants to hear. */
+  /** The position from which the reader wants to go on. */
   from: string | undefined;
-  /** The last state of the record, for a reader who was told the end. */
+  /** The sequence of the last state, for a reader that has received the end. */
   ended?: bigint;
 }
 
-/** Where a reader who comes back goes on: what a browser says by itself counts more than what stands in the address. */
+/** The position from which a reader goes on. The browser's own `Last-Event-ID` counts more than the address. */
 function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): Resumption {
   const last = call.headers['last-event-id'];
   if (last === undefined) return { from: call.query.offset === '' ? undefined : call.query.offset };
@@ -37,7 +37,7 @@ function resumption(call: { headers: Call['headers']; query: { offset: string } 
   return ended === undefined ? { from } : { from, ended: BigInt(ended) };
 }
 
-/** Said to a browser that has everything, which would come back for ever otherwise. */
+/** For a browser that has received everything. With another status it would reconnect for ever. */
 const nothingMore = { status: 204 } as const;
 
 function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string>): StreamAnswer {
@@ -64,7 +64,7 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
 
 type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
 
-/** A record's states and its log, from where the caller left off. */
+/** A record's states and its log, from the caller's position. */
 export async function tailOf(call: Following, subject: Followed): Promise<StreamAnswer> {
   const { from = 0, ended } = resumption(call, plainOffset);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
@@ -127,7 +127,7 @@ async function lastEvent(db: Queries, projectId: bigint): Promise<bigint | undef
   return (await projects.executeTakeFirst())?.last_event;
 }
 
-/** How many events are read at a time: a reader who was away for long costs no more memory than another. */
+/** The number of events that are read at a time, so that a reader with a large gap needs no more memory than others. */
 const batch = 200;
 
 type ProjectEvent = Pick<EventRow, 'sequence' | 'type' | 'subject_id' | 'state'>;
@@ -157,14 +157,14 @@ async function* projectEvents(
         wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence)),
       );
       seen = events.at(-1)?.sequence ?? seen;
-      if (told.length > 0) yield told.join(''); // every piece by itself would be a write by itself
+      if (told.length > 0) yield told.join(''); // one write for all pieces
       if (events.length === batch) continue;
       if (events.length === 0 && (await lastEvent(db, projectId)) === undefined) {
         yield wire.encode({ type: 'end' }, {}, undefined); // the project was deleted
         return;
       }
     } catch (error) {
-      if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
+      if (!isUnavailable(error)) throw error; // the client resumes from here when the database is back
     }
     await watch.changed(lookAgainMs, signal);
   }

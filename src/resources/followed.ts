@@ -19,7 +19,7 @@ interface Row {
 
 type Looking = (db: Queries, values: { id: bigint; after: bigint }) => Promise<readonly Readonly<Row>[]>;
 
-// A record's events since one, in one look with whether it is there at all and how long its log is.
+// In one query: a record's events after a sequence, whether the record exists, and the size of its log.
 const buildEvents: Looking = prepared((db, value) =>
   db
     .selectFrom('builds as record')
@@ -43,7 +43,7 @@ const deployEvents: Looking = prepared((db, value) =>
     .orderBy('events.sequence'),
 );
 
-// What happens to a dependency is written down apart from any project, because it may concern none or many.
+// Events of dependencies have a table of their own, because they may concern no project, or many.
 const dependencyEvents: Looking = prepared((db, value) =>
   db
     .selectFrom('dependencies as record')
@@ -86,11 +86,11 @@ function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Sig
     state === null || sequence === null || sequence <= (after ?? 0n) ? [] : [{ state, sequence }],
   );
   if (after !== undefined) return { states: seen, size };
-  // A record that is older than events has none until something happens to it.
+  // A record from before there were events has none until its next change.
   return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], size };
 }
 
-/** A request with its builds. Events are numbered within a project, so one number says what was seen of all of them. */
+/** A request with its builds. Events are numbered within a project, so one number covers all of them. */
 const requestEvents = prepared<{ id: bigint; after: bigint }, Row & { id: bigint }>((db, value) =>
   db
     .selectFrom((from) =>
@@ -115,9 +115,9 @@ const requestEvents = prepared<{ id: bigint; after: bigint }, Row & { id: bigint
 /** A request and all its builds at one moment. */
 export interface RequestSight {
   builds: bigint[];
-  /** What there is to be seen of the request or of one of its builds; nothing any more when it is gone. */
+  /** The state of the request or of one of its builds; undefined when it is deleted. */
   of(id: bigint, after: bigint | undefined): Sight | undefined;
-  /** The last event that was seen. */
+  /** The last event that was read. */
   seen: bigint;
 }
 
@@ -139,7 +139,7 @@ export function followedRequest(db: Queries, id: bigint): Followed {
   };
 }
 
-/** A build that is looked at with its request. */
+/** A build that is followed together with its request. */
 export function builtFor(id: bigint): Pick<Followed, 'id' | 'isFinal'> {
   return { id, isFinal: (state) => isFinal(buildMachine, state as never) };
 }

@@ -1,14 +1,14 @@
 import { text, type Field } from '../http/fields.ts';
 
-/** The forms that fields of several resources share. */
+/** Forms that fields of several resources share. */
 
 export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**
- * `user@host:path`. Neither part can begin with a dash, because git and ssh would read it as an option, and no
- * transport helper (`ext::…`) fits the form at all. A path of slashes, or with nothing before its `.git`, is none.
+ * `user@host:path`. Neither part can begin with a dash, because git and ssh would read it as an option. Transport
+ * helpers (`ext::…`) do not fit this form. A path of slashes only, or with nothing before `.git`, is refused.
  */
 const scpLike =
   /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}@(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?!\/*(?:\.git)?\/*$)[^-:\s][^\s]*$/;
@@ -16,7 +16,7 @@ const scpLike =
 export const repositoryUrl = (): Field<string> =>
   text({ max: 1024, pattern: scpLike, description: 'user@host:path, without a protocol' });
 
-/** The rules of git-check-ref-format for a branch, and not something git would take for an option. */
+/** The rules of git-check-ref-format for a branch, without names that git would take for an option. */
 export const branch = (): Field<string> => text({ max: 255, check: isBranchName });
 
 function isBranchName(value: string): boolean {
@@ -24,6 +24,6 @@ function isBranchName(value: string): boolean {
   return value !== '@' && value !== 'HEAD';
 }
 
-/** A branch, a tag, or a full or short SHA: anything that could name a commit and could not be an option. */
+/** A branch, a tag, or a full or short SHA: any name of a commit that cannot be an option. */
 export const commitRef = (): Field<string> =>
   text({ max: 255, check: (value) => isBranchName(value) || value === 'HEAD' });

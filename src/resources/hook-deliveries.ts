@@ -35,7 +35,7 @@ function requestView(id: bigint | null) {
 function view(delivery: HookDeliveryRow) {
   const { event, action, sender, changes } = JSON.parse(delivery.facts) as Facts;
   const { ref = '', sha = '' } = changes[0] ?? {};
-  const results = JSON.parse(delivery.results) as Result[] | number; // of what was refused, how often it was
+  const results = JSON.parse(delivery.results) as Result[] | number; // for refused calls, their number
   return {
     ...twin('id', delivery.id),
     event,
@@ -60,7 +60,7 @@ export const routes = [
     path: '/projects/:project_id/hooks/:hook_id/deliveries',
     access: 'both',
     scope: 'projects',
-    summary: 'List what arrived at a hook, what came of it and why',
+    summary: 'List the deliveries to a hook, with the outcome of each and its reason',
     paged: true,
     answer: schema.listOf(answer),
     load: loadHook,
@@ -74,7 +74,7 @@ export const routes = [
     path: '/projects/:project_id/hooks/:hook_id/deliveries/:hook_delivery_id/replay',
     access: 'users',
     scope: 'projects',
-    summary: 'Judge what arrived once more, with the settings of this moment',
+    summary: 'Process a delivery again, with the present settings',
     answer,
     load: loadHook,
     audit: 'nothing',

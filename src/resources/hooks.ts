@@ -36,7 +36,7 @@ function view({ id, provider, events, created_at, last_delivery_at }: Shown, { o
   };
 }
 
-/** When each was last called is what its newest delivery says: nothing else is written for it. */
+/** The time of the last call is the time of the newest delivery; it is not stored separately. */
 function hooksOf(db: Queries, projectId: bigint) {
   return db
     .selectFrom('hooks')
@@ -66,12 +66,12 @@ interface HookInPath {
 
 const fields = { provider: required(oneOf(providerNames)), 'events[]': severalOf(hookEvents) };
 
-/** A hook has no name: it is called by whom it is for. */
+/** A hook has no name, so the audit log uses its provider. */
 const asSubject = ({ hook }: { hook: Shown }) => ({ ...hook, name: hook.provider });
 
 /**
- * In the form that GitLab's signing asks for, which is as good as any for the others: so a hook can be given to another
- * provider without another secret.
+ * In the form that GitLab's signing needs. It also works for the other providers, so a hook can change its provider and
+ * keep its secret.
  */
 function randomHookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
@@ -87,8 +87,8 @@ export const routes = [
     path: '/projects/:project_id/hooks',
     access: 'users',
     scope: 'projects',
-    summary: 'List what forges call to have this project built',
-    goesByTheClock: true, // its addresses begin with the name that the caller has for this server
+    summary: 'List the hooks of a project: the addresses that forges call to start builds',
+    goesByTheClock: true, // its addresses contain the caller's name for this server
     answer: schema.listOf(answer),
     async handle(call) {
       const hooks = await hooksOf(call.db, call.project.id).orderBy('hooks.id').execute();
@@ -100,7 +100,7 @@ export const routes = [
     path: '/projects/:project_id/hooks',
     access: 'users',
     scope: 'projects',
-    summary: 'Make an address for a forge to call; the secret that proves its calls is in this answer alone',
+    summary: 'Create a hook: an address for a forge to call; only this answer has the secret',
     body: fields,
     creates: true,
     answer: secretAnswer,
@@ -141,7 +141,7 @@ export const routes = [
     path: '/projects/:project_id/hooks/:hook_id',
     access: 'users',
     scope: 'projects',
-    summary: 'Change who calls a hook and for what; its address and secret stay',
+    summary: 'Change the provider and the events of a hook; its address and secret stay',
     body: fields,
     answer,
     load: loadHook,
@@ -160,7 +160,7 @@ export const routes = [
     path: '/projects/:project_id/hooks/:hook_id/new_secret',
     access: 'users',
     scope: 'projects',
-    summary: 'Replace the secret of a hook; calls that are proven by the old one are refused from now on',
+    summary: 'Replace the secret of a hook; calls with the old one are refused from now on',
     answer: secretAnswer,
     showsSecrets: true,
     load: loadHook,
@@ -178,7 +178,7 @@ export const routes = [
     path: '/projects/:project_id/hooks/:hook_id',
     access: 'users',
     scope: 'projects',
-    summary: 'Delete a hook and what arrived at it; the requests that it made stay',
+    summary: 'Delete a hook and its deliveries; its build requests stay',
     answer: destroyedAnswer,
     load: loadHook,
     audit: { action: 'hook.deleted', subject: asSubject },

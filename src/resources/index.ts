@@ -67,5 +67,5 @@ export const routes: readonly Route[] = [
   users,
 ].flatMap((resource) => resource.routes);
 
-/** What only our own pages call, and no program: it is served below `/ui/data` alone. */
+/** Routes for our own pages only, served only below `/ui/data`. */
 export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);

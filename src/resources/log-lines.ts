@@ -12,7 +12,7 @@ import { BusySearchError } from '../lib/search-threads.ts';
 const most = 5000;
 const megabyte = 1024 * 1024;
 
-/** A line by its number from 1 on; negative ones count from the end. */
+/** A line by its number from 1; negative numbers count from the end. */
 export function line(): Field<number> {
   return {
     required: false,
@@ -60,7 +60,7 @@ export const searchAnswer = schema.record({
 
 export type LineCall = Pick<Call, 'database' | 'blobs'> & { db: Queries };
 
-/** Of a line and of all lines together so much is told; the rest of a longer one is read by its offset. */
+/** The limits for one line and for the whole answer. The rest of a longer line can be read by its offset. */
 const longest = { longestLine: megabyte, longestAnswer: 4 * megabyte };
 
 export async function linesOf(storage: LineCall, id: bigint, { from, limit: wanted }: { from: number; limit: number }) {
@@ -92,7 +92,7 @@ export async function matchesOf(
   };
 }
 
-/** Who has too many searches under way already is told to come back. */
+/** A caller with too many searches under way is told to come back later. */
 export async function searchFairly(...search: Parameters<typeof searchLog>): Promise<SearchResult> {
   return searchLog(...search).catch((error: unknown) => {
     throw error instanceof BusySearchError ? new ApiError('resource_temporary_unavailable') : error;

@@ -14,11 +14,11 @@ import { line, searchFairly, type LineCall } from './log-lines.ts';
 import { loggedId, type Logged } from './logs.ts';
 
 /**
- * What the log viewer of the pages reads beside what the API has: in which style and group lines stand, where in a line a
- * match is, and that a log has grown. Only our own pages can call these: they are served below `/ui/data` alone.
+ * The routes of the log viewer beside those of the API: the styles and groups of lines, the positions of matches in a
+ * line, and whether a log has grown. Only our own pages can call them: they are served only below `/ui/data`.
  */
 
-/** Of a longer line the viewer shows the beginning. */
+/** The viewer shows only the beginning of a longer line. */
 const longestLine = 4096;
 
 const viewQuery = () => ({ from: line(), limit: wholeNumber({ min: 1, max: 1000, fallback: 200 }) });
@@ -57,7 +57,7 @@ async function viewOf(call: LineCall, id: bigint, { from, limit }: { from: numbe
 
 const matchesQuery = () => ({
   q: text({ max: longestExpression, check: isExpression }),
-  /** Lines that report a failure, instead. */
+  /** Searches for lines that report a failure instead. */
   failures: flag(),
   from: line(),
   to: wholeNumber({ min: 1, max: Number.MAX_SAFE_INTEGER, fallback: Number.MAX_SAFE_INTEGER }),

@@ -8,24 +8,24 @@ import { wholeNumber } from '../http/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
-import { findLog, readLog } from '../streams/logs.ts';
+import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
 import { wholeCharacters } from '../streams/tail.ts';
 import { orNotFound } from './common.ts';
 import { linesAnswer, linesOf, linesQuery, matchesOf, searchAnswer, searchQuery } from './log-lines.ts';
 
-/** A record of a project that has a log of the same identifier. */
+/** A project's record that has a log with the same identifier. */
 export interface Logged {
   table: 'builds' | 'build_requests' | 'deploys';
-  /** The path of the record, and the parameter in it that names it. */
+  /** The path of the record, and the name of its parameter. */
   path: string;
   param: string;
   scope: 'commits' | 'build_requests' | 'deploys';
-  /** Whose log it is, in words. */
+  /** A name for the record, for people. */
   name: string;
 }
 
 const megabyte = 1024 * 1024;
-/** More than any log will ever have. */
+/** Larger than any log. */
 export const largestOffset = 10 ** 15 - 1;
 export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
 
@@ -98,7 +98,7 @@ export function logRoutes(logged: Logged): Route[] {
   ];
 }
 
-/** The record that the path names, if it is one of the project's. */
+/** The record in the path, if it belongs to the project. */
 export async function loggedId(
   { db, project, params }: Pick<Call, 'params'> & WithProject & { db: Queries },
   { table, param }: Logged,
@@ -126,7 +126,8 @@ export async function textOf(storage: Storage, id: bigint, { offset: from, limit
   const mayGoOn = (): boolean => !complete || BigInt(from + bytes.length) < size;
   let end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   if (end === 0 && bytes.length > 0 && limit < 4) {
-    // Less than one character was asked for: who asks again from the same place would never get on.
+    // Fewer bytes than one character were asked for. An empty answer would stop a caller who reads on from the same
+    // place.
     bytes = await read(4);
     end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   }
@@ -141,27 +142,60 @@ async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: b
   return Buffer.concat(pieces);
 }
 
-/** What is there now: who wants to follow has the firehose. */
+/** The present content. To follow a growing log there is the firehose. */
 export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
   const { size, complete } = (await findLog(call.db, id)) ?? noLog;
   const contentType = 'text/plain; charset=utf-8';
+  if (isDownload(call.headers)) {
+    const location = await addressOfLog(call.db, call.blobs, id);
+    const away = { status: 307, headers: { location: location ?? '', 'cache-control': 'no-store' } };
+    if (location !== undefined) return { contentType, ...away, body: nothing() };
+  }
   const headers = { 'accept-ranges': 'bytes', 'x-content-type-options': 'nosniff' };
-  const read = (from: bigint, to: bigint) => readLog(call.db, call.blobs, id, from, to);
+  const read = (from: bigint, to: bigint) => begun(readLog(call.db, call.blobs, id, from, to));
   const range = readRange(call.headers, size);
   if (range === 'unsatisfiable') {
     throw ApiError.ofHttp(416, 'invalid_format', 'range', { 'content-range': `bytes */${size}` });
   }
   if (!range) {
     const length = complete ? { 'content-length': String(size) } : {};
-    // Who asks for ranges counts bytes as they are.
+    // Ranges count uncompressed bytes.
     const isWorthPacking = size >= BigInt(worthPacking) && call.headers.range === undefined;
-    return { contentType, headers: { ...headers, ...length }, body: read(0n, size), isWorthPacking };
+    return { contentType, headers: { ...headers, ...length }, body: await read(0n, size), isWorthPacking };
   }
   const { from, to } = range;
   const part = {
-    // How long it will be in the end is not known before it is complete.
+    // The final size is unknown until the log is complete.
     'content-range': `bytes ${from}-${to - 1n}/${complete ? size : '*'}`,
     'content-length': String(to - from),
   };
-  return { contentType, status: 206, headers: { ...headers, ...part }, body: read(from, to) };
+  return { contentType, status: 206, headers: { ...headers, ...part }, body: await read(from, to) };
+}
+
+/** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */
+async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
+  const first = await pieces.next();
+  return (async function* all() {
+    try {
+      if (first.done !== true) yield first.value;
+      yield* pieces;
+    } finally {
+      await pieces.return(undefined);
+    }
+  })();
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {}
+
+/**
+ * A person saves the log with a browser that unpacks a packed one completely. Not every one does that goes by the name of
+ * the encoding, so it has to be one with which it was tried. What comes with credentials is no such download: a program
+ * might take them along to the other address.
+ */
+function isDownload(headers: Call['headers']): boolean {
+  const says = (name: string, text: string): boolean => String(headers[name] ?? '').includes(text);
+  const isPlain = headers['range'] === undefined && headers['authorization'] === undefined;
+  return (
+    isPlain && says('sec-fetch-mode', 'navigate') && says('sec-ch-ua', '"Chromium"') && says('accept-encoding', 'zstd')
+  );
 }

@@ -6,7 +6,7 @@ import { text } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { share, unshare } from '../lifecycle/dependencies.ts';
-import { writeContextOf } from './common.ts';
+import { likePattern, writeContextOf } from './common.ts';
 import { answer, loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
 
 export const routes = [
@@ -15,7 +15,7 @@ export const routes = [
     path: '/dependencies/:dependency_id/share',
     access: 'users',
     scope: 'dependencies',
-    summary: 'Offer a compiled dependency to every account',
+    summary: 'Share a compiled dependency with every account',
     answer,
     load: loadDependency,
     audit: {
@@ -33,7 +33,7 @@ export const routes = [
     path: '/dependencies/:dependency_id/unshare',
     access: 'users',
     scope: 'dependencies',
-    summary: 'Take a shared dependency back: no other account can attach it any more; suites that have it keep it',
+    summary: 'Stop sharing a dependency: other accounts cannot attach it any more; suites that have it keep it',
     answer,
     load: loadDependency,
     audit: {
@@ -51,7 +51,7 @@ export const routes = [
     path: '/marketplace',
     access: 'users',
     scope: 'dependencies',
-    summary: 'List what every account may use; `name` searches',
+    summary: 'List the dependencies that every account may use; `name` searches',
     query: { name: text({ max: 255 }) },
     paged: true,
     answer: schema.listOf(answer),
@@ -62,8 +62,3 @@ export const routes = [
     },
   }),
 ];
-
-/** The text anywhere in the name, and no sign in it special. */
-function likePattern(text: string): string {
-  return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
-}

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { isUniqueViolation, type Queries } from '../db/open.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 
-/** Names that must be unique, and within what. */
+/** Names that must be unique, and where. */
 const uniqueWithin = {
   projects: 'owner_id',
   dependencies: 'owner_id',
@@ -14,11 +14,11 @@ const uniqueWithin = {
 interface NameInQuestion {
   within: bigint;
   name: string | undefined;
-  /** The record that is being changed may keep its own name. */
+  /** A changed record may keep its own name. */
   except?: bigint;
 }
 
-/** Reports a name that another record has. */
+/** Refuses a name that another record has. */
 export async function checkName(
   db: Queries,
   table: keyof typeof uniqueWithin,
@@ -32,7 +32,7 @@ export async function checkName(
   return rows.length > 0 ? { name: ['already_exists'] } : {};
 }
 
-/** Between the check and the write, somebody else may have taken the value: the store has the last word. */
+/** Another caller may take the value between the check and the write. Then the database refuses it. */
 export async function orTaken<T>(write: Promise<T>, field = 'name'): Promise<T> {
   try {
     return await write;
@@ -41,7 +41,7 @@ export async function orTaken<T>(write: Promise<T>, field = 'name'): Promise<T> 
   }
 }
 
-/** What it means that the store refuses a value because another record has it. */
+/** The API's error for a value that the database refuses because another record has it. */
 export function asTaken(field: string): <E>(error: E) => E | ApiError {
   return (error) => (isUniqueViolation(error) ? new ApiError('already_exists', field) : error);
 }

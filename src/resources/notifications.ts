@@ -31,7 +31,7 @@ export async function loadNotification(call: NotificationInPath): Promise<{ noti
   return { notification: orNotFound(await query.executeTakeFirst()) };
 }
 
-/** Those that are told by webhooks; forges are another resource (status-targets.ts). */
+/** Notifications by webhook. Forges are another resource (status-targets.ts). */
 function webhooksOf(db: Queries, { id }: { id: bigint }) {
   const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
   return notifications.where('notifiable_type', '!=', 'status');
@@ -43,7 +43,7 @@ interface NotificationInPath {
   params: { notification_id: bigint };
 }
 
-/** A web address without credentials in it: those would be stored and shown in clear. */
+/** A web address without credentials, because those would be stored and shown in clear. */
 export function isWebAddress(value: string): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   return (
@@ -61,10 +61,10 @@ const fields = {
   'options[url]': required(text({ max: 2048, check: isWebAddress })),
 };
 
-/** Of an address the audit log gets the host alone: many receivers know their callers by a secret in the path. */
+/** The audit log gets only the host of an address: many receivers have a secret in the path. */
 export const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
 
-/** In the form that the Standard Webhooks libraries take. */
+/** In the form of the Standard Webhooks libraries. */
 function randomWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
@@ -86,7 +86,7 @@ export const routes = [
     path: '/projects/:project_id/notifications',
     access: 'both',
     scope: 'notifications',
-    summary: 'Be told of what happens; the secret that signs the calls is in this answer alone',
+    summary: 'Create a webhook for events of the project; only this answer has the secret that signs the calls',
     body: fields,
     creates: true,
     answer: createdAnswer,

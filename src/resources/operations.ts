@@ -7,7 +7,7 @@ import { timeOfId } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { idTwin, twin } from './common.ts';
 
-/** How the installation is: what waits, what does not get through, how much room there is, and what runs. */
+/** The state of the installation: waiting jobs, failing deliveries, free space and runners. */
 
 const counts = { waiting: schema.integer, running: schema.integer, oldest_seconds: schema.integer };
 
@@ -39,7 +39,7 @@ const answer = schema.record({
   }),
 });
 
-/** Jobs of this kind are done by servers; the others are for runners. */
+/** Servers do jobs of this kind; the others are for runners. */
 const deliver = sql.lit('deliver');
 
 async function queueNow(db: Queries) {
@@ -81,7 +81,7 @@ function secondsSince(id: bigint | null): number {
 
 const mostShown = 100;
 
-/** Receivers that did not take what was sent to them last. Of their addresses the host alone: the rest may be a secret. */
+/** Receivers that did not take their last delivery. Only the host of an address is shown: the rest may be a secret. */
 async function failingDeliveries(db: Queries) {
   const lines = await db
     .selectFrom('jobs')
@@ -142,7 +142,7 @@ export const routes = [
     path: '/operations',
     access: 'operators',
     scope: 'user',
-    summary: 'See how the installation is: the queue, deliveries that fail, the disks of this server, versions',
+    summary: 'The state of the installation: the queue, failing deliveries, the disks of this server, versions',
     goesByTheClock: true,
     answer,
     handle: async ({ db, database, disk }) => ({

@@ -21,7 +21,7 @@ const off = {
   next_look_at: null,
 };
 
-/** A look that is late by this much waits for somebody. */
+/** A poll that is late by this much is waiting for a runner. */
 const lateMs = 5000;
 const busy = 'A look is due, and all runners are busy with others.';
 
@@ -31,8 +31,7 @@ export const routes = [
     path: '/projects/:project_id/polling',
     access: 'both',
     scope: 'projects',
-    summary:
-      'Tell when the repository was last looked at, what came of it and why, and when it will be looked at again',
+    summary: 'The last poll of the repository, its outcome and reason, and the time of the next poll',
     answer,
     goesByTheClock: true,
     async handle({ db, database, project }) {
@@ -41,7 +40,7 @@ export const routes = [
       if (!poll) return { poll_interval, ...off };
       const isLate = Date.now() - Number(poll.next_look_at) > lateMs;
       const nobody = isLate ? await whyNobodyTakes(database, project.owner_id) : undefined;
-      const why = nobody === undefined ? busy : `Nobody can look at the repository: ${nobody}.`;
+      const why = nobody === undefined ? busy : `No runner can look at the repository: ${nobody}.`;
       return {
         poll_interval,
         outcome: isLate ? 'waiting' : poll.outcome,

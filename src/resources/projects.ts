@@ -50,7 +50,7 @@ const fields = {
   public_badge: flag(),
 };
 
-/** Seconds; 0 is never. More often than every fifteen, a host would take it for an attack. */
+/** Seconds; 0 for never. A host would take intervals below fifteen seconds for an attack. */
 function pollInterval(): Field<number> {
   const field = wholeNumber({ min: 0, max: 86_400, fallback: 0 });
   return {
@@ -65,12 +65,12 @@ function pollInterval(): Field<number> {
 
 type Settings = ValuesOf<typeof fields>;
 
-/** As the store has them: flags are numbers there. */
+/** In the database, flags are numbers. */
 function settingsOf({ public_badge: badge, ...sent }: Partial<Settings>) {
   return { ...sent, ...(badge !== undefined && { public_badge: Number(badge) }) };
 }
 
-/** The projects that somebody owns or collaborates on. */
+/** The projects that a user owns or collaborates on. */
 export async function projectsOf(db: Queries, caller: Pick<Caller, 'id' | 'unpaid'>) {
   const rows = await db
     .selectFrom('projects')
@@ -84,7 +84,7 @@ export async function projectsOf(db: Queries, caller: Pick<Caller, 'id' | 'unpai
     .orderBy('id')
     .execute();
   const visible = rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
-  // Who does not pay cannot use what is theirs, but goes on with what they share.
+  // An account that does not pay cannot use its own projects, but can use those that others share with it.
   return visible.filter((row) => !(row.owned && caller.unpaid));
 }
 
@@ -145,7 +145,7 @@ export const routes = [
     audit: {
       action: 'project.updated',
       subject: ({ project }) => project,
-      // Whoever says where the code comes from says what runs with the project's secrets.
+      // The audit log records the address of the repository: it decides which code runs with the project's secrets.
       details({ project: { repository_url: from }, input: { repository_url: to = from } }) {
         return from === to ? {} : { repository_url: { from, to } };
       },

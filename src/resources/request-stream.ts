@@ -14,8 +14,8 @@ import {
 import { builtFor, followedRequest, lookAtRequest } from './followed.ts';
 
 /**
- * How far a reader has come with each log of a build request: the fetch's, and those of its builds. Written as the
- * offset in the first, then `,<build>:<offset>` for each build of which something was told.
+ * A reader's position in each log of a build request: the fetch's log, and those of its builds. Written as the offset
+ * in the first log, then `,<build>:<offset>` for each build with some output.
  */
 export interface Position {
   fetch: bigint;
@@ -39,21 +39,21 @@ export function writePosition({ fetch, builds }: Position): string {
 
 export interface Told {
   event: StreamEvent;
-  /** The build that it is about; the request itself where there is none. */
+  /** The build of this event; undefined for the request itself. */
   buildId?: bigint;
   position: Position;
-  /** With the end: what a reader who has heard it comes back with. */
+  /** With the end: the position that a reader who has received it comes back with. */
   mark?: string;
 }
 
 interface Member {
   subject: Pick<Followed, 'id' | 'isFinal'>;
   place: Place;
-  /** Everything about it was told. */
+  /** Everything about it was sent. */
   isTold?: boolean;
 }
 
-/** The fetch and all builds of a request in one stream, those that appear while it goes on included. */
+/** The fetch and all builds of a request in one stream, with builds that begin later. */
 export async function* followRequest(
   parts: TailParts,
   id: bigint,
@@ -81,15 +81,15 @@ export async function* followRequest(
       }
       for (const [buildId, member] of builds)
         if (!member.isTold) yield* newsOfBuild(parts, member, position, sight.of(buildId, member.place.seen));
-      seen = sight.seen; // not before all of it was told
+      seen = sight.seen; // not before all of it was sent
       if (request.place.over && [...builds.values()].every(({ isTold }) => isTold)) {
         for (const event of lastWord(request.place)) yield { event, position };
         yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.place) };
         return;
       }
-      if (appeared.length > 0) continue; // what they say is listened for before the next look
+      if (appeared.length > 0) continue; // listen to the new builds before the next query
     } catch (error) {
-      if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
+      if (!isUnavailable(error)) throw error; // the client resumes from here when the database is back
     }
     await watch.changed(lookAgainMs, signal);
   }

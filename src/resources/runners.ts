@@ -8,6 +8,7 @@ const answer = schema.record({
   name: schema.string,
   kind: { type: 'string', enum: ['local', 'remote'] },
   state: { type: 'string', enum: ['idle', 'busy', 'away', 'failing'] },
+  draining: schema.boolean,
   trouble: schema.string,
   version: schema.string,
   last_seen_at: schema.nullable(schema.dateTime),
@@ -15,11 +16,12 @@ const answer = schema.record({
   work: schema.listOf(schema.record({ kind: schema.string, ...idTwin, account: schema.string })),
 });
 
-function view({ name, isLocal, state, trouble, version, seenAt, accounts, work }: RunnerNow): object {
+function view({ name, isLocal, isDraining, state, trouble, version, seenAt, accounts, work }: RunnerNow): object {
   return {
     name,
     kind: isLocal ? 'local' : 'remote',
     state,
+    draining: isDraining,
     trouble,
     version,
     last_seen_at: timestampOrNull(seenAt),
@@ -28,14 +30,14 @@ function view({ name, isLocal, state, trouble, version, seenAt, accounts, work }
   };
 }
 
-/** Runners are written down where they come; see auth/runner-visits.ts. Here they are only shown. */
+/** Runners are recorded when they call (auth/runner-visits.ts). Here they are only shown. */
 export const routes = [
   accountRoute({
     method: 'GET',
     path: '/runners',
     access: 'operators',
     scope: 'user',
-    summary: 'List the runners, those on servers’ own machines too, with what each of them does',
+    summary: 'List the runners, with those on the servers’ own machines, and the work of each',
     goesByTheClock: true,
     answer: schema.listOf(answer),
     handle: async ({ database }) => (await runnersNow(database)).map(view),

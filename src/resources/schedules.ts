@@ -50,7 +50,7 @@ const fields = {
   commit_ref: commitRef(),
 };
 
-/** Whether there is a next time depends on both fields; one that never comes is refused as one that cannot be read. */
+/** Whether there is a next time depends on both fields. An expression without one is refused like an unreadable one. */
 async function checkTimes(sent: Partial<ValuesOf<typeof fields>>, present?: ScheduleRow): Promise<FieldErrors> {
   const { cron, time_zone: timeZone = 'UTC' } = { ...present, ...sent };
   if (cron === undefined || parseCron(cron, timeZone)?.after(Date.now()) !== undefined) return {};
@@ -68,7 +68,7 @@ async function loadSchedule({ db, project, params }: InPath): Promise<{ schedule
   return { schedule: orNotFound(await query.where('id', '=', params.schedule_id).executeTakeFirst()) };
 }
 
-/** A schedule has no name: it is called by its times. */
+/** A schedule has no name, so the audit log uses its times. */
 const asSubject = ({ schedule }: { schedule: ScheduleRow }) => ({ ...schedule, name: schedule.cron });
 
 export const routes = [
@@ -77,7 +77,7 @@ export const routes = [
     path: '/projects/:project_id/schedules',
     access: 'both',
     scope: 'projects',
-    summary: 'List the schedules of a project, with the next time of each and what came of the last one',
+    summary: 'List the schedules of a project, with the next time and the last result of each',
     answer: schema.listOf(answer),
     async handle({ db, project }) {
       const query = db.selectFrom('schedules').selectAll().where('project_id', '=', project.id).orderBy('id');
@@ -89,7 +89,7 @@ export const routes = [
     path: '/projects/:project_id/schedules',
     access: 'both',
     scope: 'projects',
-    summary: 'Have a commit built at certain times',
+    summary: 'Create a schedule, which builds a commit at certain times',
     body: fields,
     creates: true,
     answer,

@@ -1,7 +1,7 @@
 import { accountRoute, openRoute } from '../api/route.ts';
 import * as schema from '../http/schema.ts';
 
-/** Is anybody there, and who am I? */
+/** Whether the service answers, and who the caller is. */
 export const routes = [
   openRoute({
     method: 'GET',

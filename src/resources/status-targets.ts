@@ -10,9 +10,9 @@ import { deliveriesOf, deliveryFields } from './deliveries.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
 import { hostOf, isWebAddress } from './notifications.ts';
 
-/** Forges that are told how the suites of each commit stand. In the store they are notifications of another kind. */
+/** Forges that get the status of each commit's suites. In the database they are notifications of another type. */
 
-/** The public API of each. */
+/** The address of each forge's public API. */
 const publicApis = {
   github: 'https://api.github.com',
   gitlab: 'https://gitlab.com/api/v4',
@@ -35,7 +35,7 @@ function view({ id, project_id, name, url, repository }: NotificationRow) {
   return { ...twin('id', id), ...twin('project_id', project_id), provider: name, api_url: url, repository };
 }
 
-/** What was told, beside how telling it went. */
+/** The report that was sent, beside the result of sending it. */
 const deliveryAnswer = schema.record({
   ...deliveryFields,
   ref: schema.string,
@@ -49,7 +49,7 @@ function told<Viewed>(viewed: Viewed, { payload }: DeliveryRow) {
   return { ...viewed, ref, context, build_state, description };
 }
 
-/** Paths are put together from it, so no part of it can be `.` or `..`. */
+/** It becomes part of a path, so no segment of it can be `.` or `..`. */
 const repositoryForm = /^(?:\d{1,19}|(?!\.{1,2}\/)[\w.{}~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.{}~-]+)+)$/;
 const ownerAndName = /^[^/]+\/[^/]+$/;
 
@@ -59,7 +59,7 @@ const fields = {
   repository: required(
     text({ max: 512, pattern: repositoryForm, description: 'owner/name; for GitLab a path or number' }),
   ),
-  // It becomes part of a header: no white space, and nothing that is not in ASCII.
+  // It becomes part of a header, so only visible ASCII characters are allowed.
   token: required(text({ max: 4096, pattern: /^[\x21-\x7e]+$/ })),
 };
 
@@ -89,7 +89,7 @@ export const routes = [
     path: '/projects/:project_id/status_targets',
     access: 'users',
     scope: 'projects',
-    summary: 'List the forges that are told how commits stand',
+    summary: 'List the forges that get the status of commits',
     answer: schema.listOf(answer),
     async handle({ db, project }) {
       return (await targetsOf(db, project).orderBy('id').execute()).map(view);
@@ -100,7 +100,7 @@ export const routes = [
     path: '/projects/:project_id/status_targets',
     access: 'users',
     scope: 'projects',
-    summary: 'Have a forge told how each suite of each commit stands; the token is never shown',
+    summary: 'Report the status of each suite on each commit to a forge; the token is never shown',
     body: fields,
     creates: true,
     answer,
@@ -134,7 +134,7 @@ export const routes = [
     path: one,
     access: 'users',
     scope: 'projects',
-    summary: 'Delete a status target; the forge is told nothing more',
+    summary: 'Delete a status target; the forge gets no more statuses',
     answer: destroyedAnswer,
     load: loadTarget,
     audit: {
@@ -152,7 +152,7 @@ export const routes = [
     path: `${one}/deliveries`,
     access: 'users',
     scope: 'projects',
-    summary: 'List what the forge was told, with every attempt and what it answered',
+    summary: 'List the reports to the forge, with every attempt and its answer',
     paged: true,
     answer: schema.listOf(deliveryAnswer),
     load: loadTarget,

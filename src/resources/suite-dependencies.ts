@@ -23,7 +23,7 @@ const answer = schema.record({
 
 type Shown = Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command' | 'shared'>;
 
-/** What is pinned shows what the suite gets, and whether the owner has something newer that may be had. */
+/** A pinned dependency shows the result that the suite gets, and whether the owner shares a newer one. */
 function view({ id, name, prefix, launch_command, shared }: Shown, pin?: Stack, now: Stack | undefined = pin) {
   const own = { id, id_ref: String(id), name, prefix, launch_command, update_available: false };
   if (!pin || !now) return own;
@@ -55,7 +55,10 @@ async function loadAttached(call: AttachedInPath): Promise<{ suite: SuiteRow; de
 
 type AttachedInPath = Parameters<typeof loadSuite>[0] & { params: { dependency_id: bigint } };
 
-/** With what the suite gets of it, and whether it would get something else now; one's own are always followed. */
+/**
+ * With the result that the suite gets, and whether a new pin would differ. Dependencies of the own account are always
+ * followed.
+ */
 async function loadPinned(call: AttachedInPath) {
   const { suite, dependency } = await loadAttached(call);
   const pin = (await pinsOf(call.db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);
@@ -88,7 +91,7 @@ export const routes = [
     path,
     access: 'both',
     scope: 'suites',
-    summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to what it is now',
+    summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to its present result',
     body: { dependency_id: requiredIdentifier() },
     creates: true,
     answer,
@@ -116,7 +119,8 @@ export const routes = [
     path: `${path}/:dependency_id/update`,
     access: 'both',
     scope: 'suites',
-    summary: 'Move on to what another account’s dependency is now; the owner’s own are followed by themselves',
+    summary:
+      'Pin a dependency of another account to its present result; dependencies of the project’s owner always have their latest',
     answer,
     load: loadPinned,
     audit: {
@@ -127,7 +131,7 @@ export const routes = [
     async handle(call) {
       const { db, project, dependency, pin, isBehind } = call;
       if (!isBehind) return view(dependency, pin);
-      if (dependency.shared !== 1) throw new ApiError('not_found'); // it was taken back, with whatever is new
+      if (dependency.shared !== 1) throw new ApiError('not_found'); // it is no longer shared
       await holdForeign(writeContextOf(call), project.owner_id, [dependency.id]);
       const now = await stackNow(db, dependency.id);
       await pinTo(db, { suite_dependency_id: dependency.use_id }, now);

@@ -24,7 +24,7 @@ async function loadRule(call: RuleInPath): Promise<{ suite: SuiteRow; rule: Suit
   return { suite, rule: orNotFound(await query.where('id', '=', call.params.rule_id).executeTakeFirst()) };
 }
 
-/** A rule has no name: it is called by what it looks at. */
+/** A rule has no name, so the audit log uses its subject. */
 const asSubject = ({ rule }: { rule: SuiteRuleRow }) => ({ ...rule, name: rule.subject });
 
 type RuleInPath = Parameters<typeof loadSuite>[0] & { params: { rule_id: bigint } };
@@ -35,7 +35,7 @@ const fields = {
   value: required(text({ max: longestValue, lines: 'many' })),
 };
 
-/** Whether a value is fit to compare with depends on how it is compared: some are no regular expressions. */
+/** Whether a value is valid depends on the operator: not every text is a regular expression. */
 async function checkValue(sent: Partial<ValuesOf<typeof fields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
   const { subject, operator, value } = { ...present, ...sent };
   if (subject === undefined || operator === undefined || value === undefined) return {};

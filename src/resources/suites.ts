@@ -19,7 +19,7 @@ function view(suite: SuiteRow): object {
   return { ...twin('id', suite.id), name: suite.name, description: suite.description, command: suite.command };
 }
 
-/** The suite that a path names, if it is one of the project's. */
+/** The suite in the path, if it belongs to the project. */
 export async function loadSuite(call: SuiteInPath): Promise<{ suite: SuiteRow }> {
   const { db, project, params } = call;
   const query = db.selectFrom('suites').selectAll().where('id', '=', params.suite_id);
@@ -32,7 +32,7 @@ interface SuiteInPath {
   params: { suite_id: bigint };
 }
 
-/** What the audit log says of something in a suite. */
+/** The details of the audit log for a record in a suite. */
 export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
@@ -110,7 +110,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'users',
     scope: 'suites',
-    summary: 'Delete a suite; what it built stays',
+    summary: 'Delete a suite; its builds stay',
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },

@@ -11,9 +11,9 @@ import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { idTwin, likePattern, orNotFound, twin } from './common.ts';
 
-/** The accounts of the installation, for operators: who is there, who is let in, and who is invited. */
+/** The accounts of the installation, for operators: list, block and invite users. */
 
 const fields = {
   ...idTwin,
@@ -42,7 +42,7 @@ function view(user: Readonly<UserRow>) {
   };
 }
 
-/** Where the link leads on this server, whatever it is called. */
+/** The link on this server, under the caller's name for it. */
 function linkView({ token, expiresAt }: PasswordLink) {
   return { password_path: `/ui/password?token=${encodeURIComponent(token)}`, expires_at: timestamp(expiresAt) };
 }
@@ -51,14 +51,9 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/** The text anywhere in the address, and no sign in it special. */
-function likePattern(part: string): string {
-  return `%${part.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
-}
-
 /**
- * An operator who could make a link for anybody could become anybody, and see what projects keep secret. So a link is
- * made only for somebody who never had a password and was let into no project: there is nothing to be seen by it.
+ * An operator who could make a link for any user could sign in as that user and see the secrets of projects. So a link
+ * is made only for a user who never had a password and has access to no project: it shows nothing.
  */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
   if (user.password_hash !== null) throw new ApiError('already_exists');
@@ -88,8 +83,7 @@ export const routes = [
     path: '/users',
     access: 'operators',
     scope: 'never',
-    summary:
-      'Invite a person: the link with which they set their password, once, within a week, is in this answer alone',
+    summary: 'Invite a person; only this answer has the link to set a password, which works once, within a week',
     body: {
       email: required(text({ max: longestEmail, check: (value) => normalizeEmail(value) !== undefined })),
       kind: oneOf(['user', 'collaborator']),
@@ -111,7 +105,7 @@ export const routes = [
     path: '/users/:user_id/password_link',
     access: 'operators',
     scope: 'never',
-    summary: 'Make another such link for somebody who has not used theirs; the old one stops working',
+    summary: 'Make another link for a person who has not used theirs; the old one stops working',
     creates: true,
     showsSecrets: true,
     answer: schema.record({ ...fields, ...linkFields }),
@@ -126,12 +120,12 @@ export const routes = [
     path: '/users/:user_id/suspend',
     access: 'operators',
     scope: 'never',
-    summary: 'Refuse an account everything, but for one’s own',
+    summary: 'Suspend an account, except for your own',
     answer,
     load: loadUser,
     audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
     async handle({ db, caller, user }) {
-      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody could let them in again
+      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody else may be able to lift it
       await updateUser(db, user.email, { suspended: 1 });
       return view({ ...user, suspended: 1 });
     },
@@ -141,7 +135,7 @@ export const routes = [
     path: '/users/:user_id/resume',
     access: 'operators',
     scope: 'never',
-    summary: 'Let a suspended account in again',
+    summary: 'Lift the suspension of an account',
     answer,
     load: loadUser,
     audit: { action: 'user.resumed', subject: ({ user }) => (user.suspended === 1 ? named(user) : undefined) },

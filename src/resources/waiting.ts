@@ -3,7 +3,7 @@ import type { Database } from '../db/open.ts';
 import * as schema from '../http/schema.ts';
 import type { JsonSchema } from '../http/schema.ts';
 
-/** An answer with `waiting_reason` beside its other fields, which is there only when nobody can take the work. */
+/** An answer with an additional field `waiting_reason`, present only when no runner can take the work. */
 export function orWaiting(answer: JsonSchema): JsonSchema {
   return { ...answer, properties: { ...answer.properties, waiting_reason: schema.string } };
 }
@@ -12,18 +12,18 @@ interface Waiting {
   id: bigint;
 }
 
-/** Work of an account that may be waiting: the records under whose identifiers it would stand in the queue. */
+/** Work of an account that may be waiting: records whose identifiers are the subjects of jobs. */
 interface Work<Shown> {
-  /** Whose runners would take it. */
+  /** The account whose runners would take it. */
   account: bigint;
   rows: readonly Shown[];
-  /** Whether it can be waiting at all: nothing is looked up for what cannot. */
+  /** Whether a record can be waiting at all. For others nothing is queried. */
   mayWait: (row: Shown) => boolean;
 }
 
 /**
- * Says of each row why it waits in vain; a row that does not has no word. As long as a runner is there that works for
- * the account, that is one look, and none where nothing may wait.
+ * For each row that waits without a possible runner, the reason. While the account has a working runner, this takes one
+ * query, and none where no row may wait.
  */
 export async function reasonsToWait<Shown extends Waiting>(
   database: Database,

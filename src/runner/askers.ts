@@ -6,6 +6,7 @@ import { orAborted } from '../lib/or-aborted.ts';
  */
 export class Askers {
   #asking = 0;
+  #isOver = false;
   #called = Promise.withResolvers<void>();
 
   /** Makes the call. Where nothing came of it and another one still asks, waits until that one got something. */
@@ -21,8 +22,14 @@ export class Askers {
       this.#asking -= 1;
     }
     if (answer !== undefined) this.#callAll();
-    else if (this.#asking > 0) await orAborted(this.#called.promise, signal);
+    else if (this.#asking > 0 && !this.#isOver) await orAborted(this.#called.promise, signal);
     return answer;
+  }
+
+  /** From now on nobody waits for another. */
+  end(): void {
+    this.#isOver = true;
+    this.#callAll();
   }
 
   #callAll(): void {

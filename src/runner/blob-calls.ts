@@ -1,7 +1,8 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { json, text } from 'node:stream/consumers';
-import type { Link, Stored } from '../protocol.ts';
+import { followsHeader, type Link, type Stored } from '../protocol.ts';
+import { fetchDirectly } from './direct-fetch.ts';
 import { failureOf } from './failures.ts';
 
 type Open = (
@@ -12,16 +13,34 @@ type Open = (
 ) => ClientRequest;
 
 const pieceSize = 1024 * 1024;
+/** After the direct way has failed, everything comes through the server for this long. */
+const avoidMs = 5 * 60_000;
 
 /** The calls of the link whose bodies are streams. */
-export function blobCalls(open: Open): Pick<Link, 'read' | 'store'> {
+export function blobCalls(open: Open, note: (message: string) => void): Pick<Link, 'read' | 'store'> {
+  let direct = { isAvoidedUntil: -Infinity };
+  const ask = async (path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> => {
+    const request = open('GET', path, headers, signal);
+    const answered = answerTo(request);
+    request.end();
+    return answered;
+  };
   return {
     async read(digest, offset, signal) {
       const path = `/runner/blobs/${digest}?offset=${offset}`;
-      const request = open('GET', path, {}, signal);
-      const answered = answerTo(request);
-      request.end();
-      const response = await answered;
+      const mayFollow = performance.now() > direct.isAvoidedUntil;
+      let response = await ask(path, mayFollow ? { [followsHeader]: 'yes' } : {}, signal);
+      const { location } = response.headers;
+      if (response.statusCode === 307 && location !== undefined) {
+        response.resume();
+        const found = await fetchDirectly(location, offset, signal, (host, why) => {
+          signal.throwIfAborted();
+          direct = { isAvoidedUntil: performance.now() + avoidMs };
+          note(`blobs cannot be fetched straight from ${host} (${why}): they come through the server for some minutes`);
+        });
+        if (found) return found;
+        response = await ask(path, {}, signal);
+      }
       if (response.statusCode === 200) return response as AsyncIterable<Buffer>;
       const failure = failureOf(path, response.statusCode, await text(response));
       if (response.statusCode === 404) return undefined;

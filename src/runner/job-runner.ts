@@ -4,6 +4,7 @@ import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import type { DependencyCache } from './dependency-cache.ts';
+import type { StepTimes } from './step-times.ts';
 
 /** The services for every kind of job. */
 export interface RunnerServices {
@@ -29,6 +30,7 @@ export interface Task {
   id: string;
   say: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
+  steps: StepTimes;
 }
 
 export type JobRunner<W> = (services: RunnerServices, work: W, task: Task) => Promise<Outcome>;

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { understandEachOther, version as ownVersion } from '../protocol.ts';
+import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
 import type { Finished, Link, LookOrder, Order, OrderOrLooks, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
@@ -9,7 +9,11 @@ import { failureOf, inWords, otherVersion } from './failures.ts';
 export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
 
 /** The runner's connection to the server. A call that fails throws, and may be repeated. */
-export function openLink(place: ServerPlace, version: string = ownVersion): Link & { close(): void } {
+export function openLink(
+  place: ServerPlace,
+  version: string = ownVersion,
+  note: (message: string) => void = () => {},
+): Link & { close(): void } {
   const isLocal = 'socket' in place;
   const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
   const send = isLocal ? httpRequest : httpsRequest;
@@ -52,11 +56,18 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
 
   return {
     async next(claim, signal) {
-      const { order } = (await postJson('/runner/next', { claim }, signal)) as { order: Order | null };
+      const answer = await postJson('/runner/next', { claim }, signal);
+      const { order, end } = answer as { order: Order | null; end?: boolean };
+      if (end) throw new DrainedError();
       return order ?? undefined;
     },
     async nextOrLooks(wanted, signal) {
-      return (await postJson('/runner/next', wanted, signal)) as OrderOrLooks;
+      const { end, ...answer } = (await postJson('/runner/next', wanted, signal)) as OrderOrLooks & { end?: boolean };
+      if (end) throw new DrainedError();
+      return answer;
+    },
+    async leave(claims, signal) {
+      await postJson('/runner/leave', { claims }, signal);
     },
     async log({ claim, offset, bytes }, signal) {
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
@@ -83,7 +94,10 @@ export function openLink(place: ServerPlace, version: string = ownVersion): Link
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
     },
-    ...blobCalls((method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } })),
+    ...blobCalls(
+      (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
+      note,
+    ),
     close: () => agent.destroy(),
   };
 }

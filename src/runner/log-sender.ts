@@ -31,6 +31,8 @@ export interface SenderOptions {
   spillFile: string;
   disk: Pick<DiskReserve, 'allows'>;
   signal: AbortSignal;
+  /** How long output waits for a slow server before the disk is used, and before a full disk is tried again. */
+  pauseMs?: number;
   /** The server does not want this job any more. */
   onGone: () => void;
   /** There is more output than may be stored. */
@@ -158,16 +160,16 @@ class ChunkSender implements LogSender {
       }
       return;
     }
-    const { signal } = this.#options;
+    const { signal, pauseMs = 1000 } = this.#options;
     this.#start();
-    const moment = AbortSignal.any([signal, AbortSignal.timeout(1000)]);
+    const moment = AbortSignal.any([signal, AbortSignal.timeout(pauseMs)]);
     while (!this.#backlog.fits(bytes) && !this.#backlog.isInFile && !moment.aborted && !this.#isOver) {
       await this.#room(moment);
     }
     while (!signal.aborted && !this.#isOver) {
       if (this.#backlog.fits(bytes)) return this.#gather(bytes);
       if (await this.#backlog.spill(bytes)) return this.#start();
-      await this.#room(AbortSignal.any([signal, AbortSignal.timeout(1000)])); // the disk may have room again
+      await this.#room(AbortSignal.any([signal, AbortSignal.timeout(pauseMs)])); // the disk may have room again
     }
   }
 

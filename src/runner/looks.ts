@@ -15,9 +15,12 @@ export interface LookingParts {
   log: (message: string) => void;
 }
 
-/** What is due within this time is asked for, and told of, together: a look is short, and a call for each would cost more. */
+/**
+ * Polls that are due within this time are requested and reported together: a poll is short, and a call for each would
+ * cost more.
+ */
 const gatherMs = 500;
-/** A server that does not know of looks may be upgraded. */
+/** A server that does not know polls may be upgraded later. */
 const askAgainMs = 60_000;
 /** A connection is kept if the next poll comes within this time. */
 const longestKeptMs = 5 * 60 * 1000;
@@ -123,7 +126,7 @@ async function untilEnd(
       await work();
     } catch (error) {
       if (signal.aborted || error instanceof RefusedError) return; // the executors report it
-      if (!(error instanceof RejectedError)) log(`looking at repositories failed: ${String(error)}`);
+      if (!(error instanceof RejectedError)) log(`polling repositories failed: ${String(error)}`);
       await pause(askAgainMs, undefined, { signal }).catch(() => {});
     }
   }
@@ -132,7 +135,7 @@ async function untilEnd(
 async function look({ mirrors, signal }: LookingParts, order: LookOrder): Promise<LookReport | undefined> {
   const { source, claim, digest, againAfterMs } = order;
   const about = { projectId: source.projectId, claim };
-  // A busy runner comes late: to connect anew for that would make it busier.
+  // A busy runner comes late. If it had to connect again for that, it would be even busier.
   const keepMs = againAfterMs <= longestKeptMs ? 3 * againAfterMs : 0;
   try {
     const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestLookMs, keepMs });

@@ -8,6 +8,7 @@ import type { RunnerServices, Task } from './job-runner.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
+import { stepTimes } from './step-times.ts';
 
 /** Reasons why a job is ended early. */
 export const cancelled = new Error('the job was cancelled');
@@ -55,11 +56,13 @@ export async function perform(
   });
   const say = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
-    const task: Task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]) };
+    const steps = stepTimes();
+    const task: Task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]), steps };
     const told = await outcomeOf(services, order, task, work.signal);
     if (work.signal.reason === notOurs || ending.aborted) return undefined;
+    const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
     const logSize = await sender.end();
-    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize };
+    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize, ...traced };
   } finally {
     await sender.close();
   }

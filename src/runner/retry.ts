@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../lib/disk-reserve.ts';
+import { DrainedError } from '../protocol.ts';
 import { RefusedError, RejectedError } from './failures.ts';
 
 const longestPause = 2000;
-const final = [RefusedError, RejectedError, DiskFullError];
+const final = [RefusedError, RejectedError, DiskFullError, DrainedError];
 
 /**
  * Repeats a call until it succeeds, because an unreachable server returns. It ends only by the signal, by a final

@@ -10,7 +10,7 @@ import type { JobRunner } from './job-runner.ts';
 const mostHeard = 64 * 1024;
 
 /** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
-export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal }) => {
+export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal, steps }) => {
   const { checkouts, sandboxes, dependencyCache, link } = services;
   const mask = createMask(order.secrets);
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
@@ -20,9 +20,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     const { sha, fetchRef } = order;
     const commit = { sha, ...(fetchRef !== undefined && { fetchRef }) };
+    steps.begin('checkout');
     using checkout = await checkouts.of(source, commit, (text) => heard.add(Buffer.from(text)), signal);
     for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
+    if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
+    steps.end();
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
       id,
@@ -32,6 +35,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
       mounts: software.mounts,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => say(mask.push(chunk)),
+      onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
       signal,
     });
     const launch = order.launches.find((_, at) => stepName(at) === ended.step);
@@ -56,6 +60,12 @@ async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSigna
   const key = await untilAnswered(signal, () => link.key(claim, signal));
   if (key === undefined) throw new Error('the claim expired');
   return key;
+}
+
+/** What a step of the run is called outside. */
+function spanName({ launches }: SuiteOrder, at: number): string {
+  const launch = launches[at];
+  return launch ? `launch ${launch.name}` : 'command';
 }
 
 const stepName = (at: number): string => `launch ${at}`;

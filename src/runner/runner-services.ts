@@ -28,6 +28,8 @@ export interface RunnerServicesOptions {
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
   checkoutBytes: number;
+  /** No job can be isolated any more, for this reason: the runner has to end. */
+  onLost?: ((error: Error) => void) | undefined;
   log: (message: string) => void;
 }
 
@@ -41,6 +43,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   const own = {
     isolation,
     prepare: options.concurrency,
+    onLost: options.onLost,
     // Logs and blobs are stopped first: a build must not be ended because of another build's long log.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { randomName } from '../lib/random-name.ts';
-import type { Link, Order } from '../protocol.ts';
+import { DrainedError, type Link, type Order } from '../protocol.ts';
 import { Askers } from './askers.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -31,6 +31,8 @@ export interface Runner {
   isBusy(): boolean;
   /** When a server last answered, by the process's own clock. */
   heardAt(): number;
+  /** Takes no more work, and ends when its jobs are done. */
+  drain(): void;
   /** Takes no more work, gives up its jobs, and removes their files. */
   stop(): Promise<void>;
 }
@@ -47,9 +49,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { signal } = ending;
   const claims = new Claims();
   const askers = new Askers();
+  /** The claims under which orders are asked for at the moment. */
+  const asked = new Set<string>();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
     untilAnswered(signal, async () => server.heard(await work()), server.away);
+
+  let isDraining = false;
+  const takesMore = (): boolean => !options.once && !isDraining;
 
   /** Returns the next order, if the server had one ready. */
   const performNext = async (order: Order, nextClaim: string): Promise<Order | undefined> => {
@@ -57,7 +64,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return undefined;
-      const wanted = { ...report, next: options.once ? undefined : nextClaim };
+      const wanted = { ...report, next: takesMore() ? nextClaim : undefined };
       const { next } = await untilAnswered(signal, async () => server.heard(await link.finish(wanted, signal)));
       return next;
     } catch (error) {
@@ -75,12 +82,33 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const executor = async (): Promise<void> => {
     let order: Order | undefined;
     let claim = randomName();
-    while (!signal.aborted) {
-      order ??= await askers.ask(() => ask(() => next(claim)), signal);
+    // A request that is held when it is drained may still bring an order, which is this runner's then.
+    do {
+      order ??= await askers.ask(() => nextOrder(claim), signal);
       if (!order) continue;
       claim = randomName();
       order = await performNext(order, claim);
       if (options.once) return;
+    } while (!signal.aborted && (order || takesMore()));
+  };
+
+  /** An idle runner that is drained does not wait for a server that is away. */
+  const nextOrder = async (claim: string): Promise<Order | undefined> => {
+    asked.add(claim);
+    try {
+      return await untilAnswered(
+        signal,
+        async () => server.heard(await next(claim)),
+        (error) => {
+          if (isDraining) throw stopped;
+          server.away(error);
+        },
+      );
+    } catch (error) {
+      if (error instanceof DrainedError) ending.abort(stopped); // none of the executors has anything to do
+      throw error;
+    } finally {
+      asked.delete(claim);
     }
   };
 
@@ -100,12 +128,18 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await looking?.done;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
-    if (failure && failure.reason !== stopped) throw failure.reason;
+    if (failure && failure.reason !== stopped && !(failure.reason instanceof DrainedError)) throw failure.reason;
   })();
   return {
     done,
     isBusy,
     heardAt: () => server.heardAt,
+    drain() {
+      isDraining = true;
+      askers.end();
+      // A server that does not know of it answers in a while.
+      if (asked.size > 0) link.leave([...asked], signal).catch(() => {});
+    },
     async stop() {
       ending.abort(stopped);
       await done;

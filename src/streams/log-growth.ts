@@ -2,7 +2,7 @@ import type { LogMarkRow, LogRow } from '../db/schema.ts';
 import { packScan, scan, unpackScan } from '../lib/line-scan.ts';
 
 /** There is a mark at least every so many bytes: a search for a line reads no more than that before it. */
-export const markEvery = 64 * 1024;
+export const markEvery = 128 * 1024;
 
 export type Grown = Pick<LogRow, 'size' | 'line_breaks' | 'line_state' | 'began_at' | 'said_at'>;
 

@@ -202,6 +202,18 @@ export async function* readLog(
   }
 }
 
+/** A log that is shorter than this, packed, is not worth another request. */
+const worthAnAddress = 1024 * 1024;
+
+/** Where a browser that unpacks zstd finds a whole log; undefined where it has to come from here. */
+export async function addressOfLog(db: Queries, blobs: Blobs, id: bigint): Promise<string | undefined> {
+  const digest = (await findLog(db, id))?.blob ?? undefined;
+  if (digest === undefined) return undefined;
+  await using blob = await blobs.open(digest);
+  if (!blob.address || blob.size < worthAnAddress) return undefined;
+  return await blob.address({ contentType: 'text/plain; charset=utf-8', contentEncoding: 'zstd', fileName: 'log.txt' });
+}
+
 type Found = Pick<LogRow, 'size' | 'blob'> & { start: bigint | null; bytes: Uint8Array | null };
 
 /** This many rows are read at once, which limits a reader's memory. */

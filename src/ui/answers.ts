@@ -5,11 +5,11 @@ import { ApiError } from '../errors.ts';
 import { sendPacked, worthPacking } from '../http/compression.ts';
 import { problem, render, type Page, type Viewer } from './layout.ts';
 
-/** How pages leave: what a browser may do with them, and what is said where there is none. */
+/** How pages are sent: what a browser may do with them, and which pages stand for errors. */
 
 /**
- * Nothing but our own stylesheet, icons and scripts is loaded, and nobody puts a page into a frame. A page without scripts
- * (those that ask for a password or a decision) may run none either.
+ * Only our own stylesheet, icons and scripts are loaded, and no page can be put into a frame. Pages that ask for a
+ * password or a decision have no scripts and may run none.
  */
 function policy({ formTarget, hasScripts = false }: Allowed): string {
   const target = formTarget === undefined ? '' : ` ${formTarget}`;
@@ -30,7 +30,7 @@ interface Allowed {
   hasScripts?: boolean;
 }
 
-/** Addresses of our pages can hold what is nobody else's business: no other site is told them. */
+/** Addresses of our pages can contain private data, so other sites do not get them as referrer. */
 export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyReply {
   return reply
     .header('content-security-policy', policy(allowed))
@@ -52,7 +52,8 @@ export function sendPage(
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
     .type('text/html; charset=utf-8');
-  // How long a packed page is says something of what is in it (BREACH): one that shows a secret stays as it is.
+  // The length of a compressed page tells something about its content (BREACH), so a page with a secret is not
+  // compressed.
   if (!page.isWorthPacking || text.length < worthPacking) return reply.send(text);
   return sendPacked(text, headers['accept-encoding'], reply);
 }
@@ -65,7 +66,7 @@ export function sendError(
 ): FastifyReply | Promise<FastifyReply> {
   const send = (page: Page) => sendPage(page, nobody, request, reply);
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  // What somebody was looking at was deleted in this very moment.
+  // The record was deleted at this moment.
   if (isForeignKeyViolation(error)) return send(notFound);
   if (error instanceof ApiError) return send(pageForError(error));
   if (status >= 400 && status < 500) return send(unreadableRequest);
@@ -77,7 +78,7 @@ export function sendError(
 
 const nobody: Viewer = { email: undefined, formKey: '', path: '', isOperator: false };
 
-/** What the API's refusal means to somebody who reads pages. */
+/** The page for an error of the API. */
 export function pageForError(error: ApiError): Page {
   const codes = new Set(Object.values(error.fields).flat());
   if (codes.has('not_found') || codes.has('api_does_not_exists')) return notFound;

@@ -9,7 +9,10 @@ import { keyField, notice, type Page } from './layout.ts';
 import { moment } from './moments.ts';
 import { forPeople, notFound, type PersonVisit, type Place } from './site.ts';
 
-/** What acts for a person: their API key, the applications they allowed, and those they registered themselves. */
+/**
+ * Everything that acts for a user: the API key, the applications that the user allowed, and those that the user
+ * registered.
+ */
 async function applicationsPage({ db, person, formKey }: PersonVisit, message?: Html): Promise<Page> {
   const [allowed, registered] = [await allowedBy(db.read, person.id), await clientsOf(db.read, person.id)];
   return {

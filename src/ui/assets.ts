@@ -5,14 +5,17 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { packedOnce } from '../http/compression.ts';
 
-/** What pages are dressed in and moved by. The digest in the name changes with the content, so browsers may keep each for ever. */
+/**
+ * Stylesheet, icons and scripts of pages. The digest in each name changes with the content, so browsers may cache them
+ * for ever.
+ */
 export interface Asset {
   path: string;
   type: string;
   content: () => string;
 }
 
-/** `known` is what the content is made of. */
+/** `known` is the source of the content, for the digest. */
 function asset(name: string, ending: string, type: string, known: string, content = () => known): Asset {
   return { path: `/ui/${name}.${hash('sha256', known, 'hex').slice(0, 16)}.${ending}`, type, content };
 }
@@ -21,7 +24,7 @@ const read = (file: string): string => readFileSync(join(import.meta.dirname, fi
 
 export const stylesheet = asset('style', 'css', 'text/css; charset=utf-8', read('style.css'));
 
-/** The icon tells a page's state by its colour and by its shape. */
+/** The icon shows a page's state by its colour and by its shape. */
 const iconMarks = {
   plain: ['#0a6480', 'M5 12c4-4 7-4 11 0s7 4 11 0M5 21c4-4 7-4 11 0s7 4 11 0'],
   good: ['#11663a', 'M8 17l6 6 11-13'],
@@ -43,7 +46,7 @@ export const icons = Object.fromEntries(
   (Object.keys(iconMarks) as IconName[]).map((name) => [name, iconOf(name)]),
 ) as Record<IconName, Asset>;
 
-/** A script for browsers, and the ones that it imports, directly or not. */
+/** A script for browsers, and the scripts that it imports, directly or not. */
 export interface Script extends Asset {
   imports: ReadonlySet<Script>;
 }
@@ -53,9 +56,9 @@ const scripts = new Map<string, Script>();
 const named = /'(?:\.\/([\w-]+)\.ts|script:([\w-]+))'/g;
 
 /**
- * A file of `browser/` as browsers take it: without its types, and with the names of what it imports, and of what it
- * starts as a worker (`'script:NAME'`), replaced by their addresses. The types are taken out when somebody asks for it:
- * what does that in Node takes up memory, which a server that shows no pages does not need.
+ * A file of `browser/` as browsers take it: without types, and with the names of its imports and workers
+ * (`'script:NAME'`) replaced by their addresses. Types are removed on the first request: Node needs memory for that,
+ * and a server that shows no pages should not use it.
  */
 export function script(name: string): Script {
   const known = scripts.get(name);
@@ -74,7 +77,7 @@ export function script(name: string): Script {
   return made;
 }
 
-/** Without the white space that the types left, and without comments that stand alone on their lines. */
+/** Removes the white space that the types left, and comments on lines of their own. */
 function squeezed(text: string): string {
   return text
     .replaceAll(/^\s*\/\*[^]*?\*\/\s*$/gm, '')

@@ -7,10 +7,10 @@ import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
 import { signInFirst, type Place, type Response, type Visit } from './site.ts';
 
-/** RFC 6749 section 3.1: where an application sends a person to be asked. */
+/** RFC 6749 section 3.1: an application sends a user here to ask for access. */
 const path = '/oauth2/authorize';
 
-/** The request in the words in which it came, to be sent again with the answer; also what is wrong stays as it was. */
+/** The request exactly as it came, errors included, to be sent again with the user's answer. */
 function sentAgain(sent: RawGroup): [string, string][] {
   return parameterNames.flatMap((name): [string, string][] => {
     const value = sent[name];
@@ -36,9 +36,9 @@ function addressOf(sent: RawGroup): string {
 interface Question {
   request: Request;
   sent: RawGroup;
-  /** Who is asked. */
+  /** The user who is asked. */
   email: string;
-  /** Who registered the application. */
+  /** The owner of the application. */
   owner: string;
   formKey: string;
 }
@@ -93,7 +93,7 @@ function codePage(name: string, code: string): Page {
   };
 }
 
-/** The person cannot be asked, and nobody is sent on unless they say so. */
+/** The user cannot be asked. The browser goes back to the application only if the user clicks. */
 function mistakePage({ client, redirectUri, why }: Mistake, sent: RawGroup, formKey: string): Page {
   return {
     title: 'This application cannot be allowed',
@@ -113,7 +113,7 @@ function mistakePage({ client, redirectUri, why }: Mistake, sent: RawGroup, form
 }
 
 function notRegistered(tell: string): Response {
-  const text = `${tell} You have allowed nothing, and were not sent on. Tell whoever made it.`;
+  const text = `${tell} You have allowed nothing, and were not sent on. Tell its developers.`;
   return problem(400, 'This application cannot be allowed', text);
 }
 

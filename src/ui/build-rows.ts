@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 
-/** Builds with what they are called, for pages that show many. */
+/** Builds with the names of their suites, for pages with many builds. */
 export interface NamedBuild extends BuildRow {
   /** null once the suite is deleted. */
   suite_name: string | null;
@@ -19,7 +19,7 @@ function namedBuilds(db: Queries) {
     .select('suites.name as suite_name');
 }
 
-/** Of each commit, newest attempt first. */
+/** The builds of each commit, newest attempt first. */
 export async function buildsOfCommits(db: Queries, commits: readonly bigint[]): Promise<Map<bigint, NamedBuild[]>> {
   if (commits.length === 0) return new Map();
   // Sorted here: to have them in order, PostgreSQL would read every build there is (db/postgres.ts).
@@ -33,7 +33,7 @@ export async function buildsOfRequest(db: Queries, request: bigint): Promise<Nam
   return namedBuilds(db).where('builds.build_request_id', '=', request).orderBy('builds.id', 'desc').execute();
 }
 
-/** The newest attempt of each suite, in the order in which the suites were made. */
+/** The newest attempt of each suite, in the order in which the suites were created. */
 export function newestOfSuites(builds: readonly NamedBuild[]): NamedBuild[] {
   const newest = new Map<bigint, NamedBuild>();
   for (const build of builds) if (!newest.has(build.suite_id)) newest.set(build.suite_id, build);

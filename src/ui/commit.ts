@@ -9,7 +9,7 @@ import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
-/** More than these are not read by anybody. */
+/** More files are not listed. */
 const mostFiles = 300;
 
 function names(title: string, list: readonly string[]): Html | false {
@@ -89,7 +89,7 @@ async function deployForm(visit: ProjectVisit, commit: CommitRow): Promise<Html>
 
 async function show(visit: ProjectVisit) {
   const { api, db, project, projectPath, param } = visit;
-  await api.get('/projects/:project_id/commits/:commit_id'); // refuses what is not theirs
+  await api.get('/projects/:project_id/commits/:commit_id'); // refuses records of other projects
   const commit = await db.read
     .selectFrom('commits')
     .selectAll()

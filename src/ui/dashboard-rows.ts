@@ -3,7 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { visibleTo } from './visible.ts';
 
-/** What the dashboard shows of a project. */
+/** The data that the dashboard shows for a project. */
 export interface DashboardRow {
   id: bigint;
   name: string;
@@ -18,7 +18,7 @@ export interface DashboardRow {
   commit_id: bigint | null;
   message: string | null;
   author: string | null;
-  /** When the first of its builds began, and when the last of them was over, in its newest request. */
+  /** The start of its first build and the end of its last build, in its newest request. */
   started_at: bigint | null;
   finished_at: bigint | null;
   /** The states of the last commits, oldest first. */
@@ -27,7 +27,7 @@ export interface DashboardRow {
 
 export const stripLength = 20;
 
-/** As people order names, whatever the database: case does not matter, and 9 comes before 10. */
+/** The order in which people sort names, on every database: case does not matter, and 9 comes before 10. */
 const inOrder = new Intl.Collator('en', { numeric: true });
 
 /** The states of a project's last commits in one text, so that a project is one row. */
@@ -40,8 +40,8 @@ const lastStates = sql<string | null>`(
 )`;
 
 /**
- * Few queries, however many projects there are, and each finds its rows by an index. What is newest of a project is looked
- * up by its identifier afterwards: joined by it, PostgreSQL would try every commit and build there is on every project.
+ * A few queries for any number of projects, and each uses an index. The newest records of a project are read by their
+ * identifiers afterwards: with a join, PostgreSQL would compare every commit and build with every project.
  */
 export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Promise<DashboardRow[]> {
   const projects = await visibleTo(db, person)
@@ -78,10 +78,10 @@ export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Pro
   }));
 }
 
-/** A statement has room for so many values on every database. */
+/** Every database allows this many values in a statement. */
 const mostAtOnce = 1000;
 
-/** Rows by what they are about; of several about the same, the last one counts. */
+/** Rows by the identifier that they are about; of several with the same one, the last counts. */
 async function byId<T extends { about: bigint }>(
   ids: readonly (bigint | null)[],
   load: (ids: bigint[]) => Promise<T[]>,
@@ -111,8 +111,8 @@ function commitsOf(db: Queries, ids: bigint[]) {
 }
 
 /**
- * Of a commit that was asked for several times, the newest request counts: it comes last. Sorted here: to have them in
- * order, PostgreSQL would read every build there is (db/postgres.ts).
+ * If a commit has several requests, the newest counts: it comes last. Sorted here: to have them in order, PostgreSQL would
+ * read every build there is (db/postgres.ts).
  */
 async function timesOf(db: Queries, commitIds: bigint[]) {
   const rows = await db

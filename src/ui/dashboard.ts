@@ -10,7 +10,7 @@ import { empty, subjectOf } from './parts.ts';
 import { notFound, type Place } from './site.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
 
-/** Those whom this person invited and who cannot sign in yet. */
+/** Users whom this user invited and who cannot sign in yet. */
 async function withoutPassword(db: Queries, { id }: Readonly<UserRow>): Promise<string[]> {
   const rows = await db
     .selectFrom('projects as p')
@@ -27,12 +27,12 @@ async function withoutPassword(db: Queries, { id }: Readonly<UserRow>): Promise<
 
 function invitedNotice(emails: string[]): Html {
   return html`<p class="card aside">
-    Invited, and without a password yet: ${emails.join(', ')}. Whoever runs this server makes the link with which
+    Invited, and without a password yet: ${emails.join(', ')}. The operator of this server makes the link with which
     somebody sets theirs: <code>headrace admin user password-link</code>.
   </p>`;
 }
 
-/** One bar for each of the last commits; a screen reader is told how many of each there are. */
+/** One bar for each of the last commits. A screen reader reads how many of each state there are. */
 function strip(commits: DashboardRow['strip']): Html | false {
   if (commits.length === 0) return false;
   const counts = Map.groupBy(commits, stateWord);

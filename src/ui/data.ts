@@ -13,9 +13,9 @@ import { followChanges } from './live.ts';
 import { isFromOurPages, type Cookies } from './visitor.ts';
 
 /**
- * What scripts of our pages read: every GET of the API again, under `/ui/data`, for whoever is signed in in this browser.
- * The API itself takes no cookie, because it answers other sites' pages too; what is here answers none of them: no JSON-P,
- * no CORS, and a request that another site's page made is refused.
+ * The data for the scripts of our pages: every GET route of the API again, under `/ui/data`, for the user signed in in
+ * this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not: no
+ * JSON-P, no CORS, and a request from another site's page is refused.
  */
 
 interface DataServices extends Services {
@@ -64,14 +64,14 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
       const answer = await ask(await personFor(request, services));
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
       const response = 'page' in answer ? answer.page.items : answer.record;
-      // Without a serializer of its own: one for every route once more would take up more memory than they save time.
+      // Without a serializer of its own: a second one for every route would cost more memory than it saves time.
       return sendJson(exactJson({ response }), request, reply);
     },
   });
 }
 
 function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
-  if (!(error instanceof ApiError)) throw error; // goes to the server's own
+  if (!(error instanceof ApiError)) throw error; // handled by the server
   return answerError(error, request, protect(reply));
 }
 
@@ -84,7 +84,9 @@ async function listening(
   return { person, signal: server.streams.whileOpen(reply, admit) };
 }
 
-/** Who is signed in; nobody is, for what another site's page asked for. A person may open the address by themselves. */
+/**
+ * The signed-in user; undefined for a request from another site's page. The user may also open the address directly.
+ */
 async function personFor(request: FastifyRequest, { cookies, db, baseUrl }: DataServices): Promise<Readonly<UserRow>> {
   const isByHand = request.headers['sec-fetch-site'] === 'none';
   if (!isByHand && !isFromOurPages(request, baseUrl)) throw new ApiError('unauthorized');

@@ -4,14 +4,14 @@ import { ago } from './moments.ts';
 import { shortSha, table } from './parts.ts';
 import { stateBadge, stateWord } from './states.ts';
 
-/** What was sent to the receiver of a notification, each time it was tried, and what it said. */
+/** The deliveries of a notification, with each attempt and the receiver's answers. */
 
 export interface DeliveryRecord {
   id_str: string;
   type: string;
   state: string;
   created_at: string;
-  /** What a forge was told about, where it was one: the suite and the commit. */
+  /** For a forge: the suite and the commit of the status. */
   context?: string;
   ref?: string;
   attempts: { status: number | null; duration_ms: number; answer: string; error: string; created_at: string }[];
@@ -19,7 +19,7 @@ export interface DeliveryRecord {
 
 type Attempt = DeliveryRecord['attempts'][number];
 
-/** `formFor` makes the form that sends a delivery again, where that can be done. */
+/** `formFor` makes the form that sends a delivery again, where that is possible. */
 export function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor?: (id: string) => PageForm): Html {
   if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
   return table(
@@ -47,7 +47,7 @@ function row(delivery: DeliveryRecord, form: PageForm | undefined): Html {
   </tr>`;
 }
 
-/** The last one tells how it stands; those before it are there for who wants to know. */
+/** The last attempt shows the result. Earlier ones can be opened. */
 function attemptsCell(attempts: readonly Attempt[]): Html {
   const [last, ...earlier] = attempts.toReversed();
   if (!last) return html`None yet`;

@@ -6,7 +6,7 @@ import { empty, pagination, sizeInWords, table } from './parts.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** The dependencies of an account, how another is described, and what every account shares. */
+/** The dependencies of an account, the form for a new one, and the marketplace. */
 
 const list = page({
   path: '/ui/dependencies',

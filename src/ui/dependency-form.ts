@@ -2,7 +2,7 @@ import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { PageVisit } from './pages.ts';
 
-/** How a dependency is described: the same fields for a new one and for one that is changed. */
+/** The fields of a dependency, for a new one and for changes. */
 
 export interface DependencyRecord {
   id_str: string;
@@ -56,7 +56,7 @@ export async function dependencyFields(visit: PageVisit, form: PageForm, depende
   ${await relatedField(visit, dependency)}`;
 }
 
-/** Boxes to check. What is named already comes first, in its order: that is the order in which it is laid down. */
+/** Check boxes. Selected dependencies come first, in their order, which is the order in which they are mounted. */
 async function relatedField({ api, refused }: PageVisit, dependency?: DependencyRecord): Promise<Html | undefined> {
   const named = dependency?.related_dependencies ?? [];
   const own = await api.get<Choice[]>('/dependencies');

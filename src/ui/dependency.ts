@@ -10,7 +10,7 @@ import { confirmation, deletionButton } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
-/** One dependency: its source, its compile with the log, who uses it, and whether it is shared. */
+/** One dependency: its source, its compile with the log, its uses, and whether it is shared. */
 
 interface Uses {
   suites: { id_str: string; name: string; project_id_str: string; project_name: string }[];
@@ -20,7 +20,7 @@ interface Uses {
 
 const of = '/dependencies/:dependency_id';
 
-/** Only who owns it is told who uses it: to others it is not theirs. */
+/** Only the owner sees who uses a dependency. */
 async function usesOf({ api }: PageVisit): Promise<Uses | undefined> {
   try {
     return await api.get<Uses>(`${of}/uses`);
@@ -71,7 +71,7 @@ async function ownMain(visit: PageVisit, dependency: DependencyRecord, uses: Use
       </div>
     </div>
     <div id="dependency-facts" data-live>
-      ${dependency.waiting_reason !== undefined && notice('bad', `It waits in vain: ${dependency.waiting_reason}.`)}
+      ${dependency.waiting_reason !== undefined && notice('bad', `It cannot start: ${dependency.waiting_reason}.`)}
       <dl class="facts">
         <div>
           <dt>State</dt>
@@ -109,7 +109,7 @@ async function actions(visit: PageVisit, dependency: DependencyRecord): Promise<
   ${size !== null && !isUnderWay(state) && button('compile', 'Compile again')}`;
 }
 
-/** What is shared stays so while it is compiled anew. */
+/** A shared dependency stays shared during a new compile. */
 async function isOnMarketplace({ api }: PageVisit, { id_str: id, name }: DependencyRecord): Promise<boolean> {
   const { items } = await api.list<{ id_str: string }>('/marketplace', { query: { name, limit: 1000 } });
   return items.some((one) => one.id_str === id);
@@ -176,7 +176,7 @@ function usesList({ suites, dependencies, elsewhere }: Uses): Html {
   </ul>`;
 }
 
-/** Another account's, which everybody may use. */
+/** A dependency that another account shares. */
 function sharedMain(dependency: DependencyRecord): Html {
   const { name, description, prefix, command, launch_command: launch, id_str: id } = dependency;
   return html`<p class="aside"><a href="/ui/marketplace">Marketplace</a></p>

@@ -11,7 +11,7 @@ import { strategiesOf, type StrategyRecord } from './settings-deploys.ts';
 import type { Place } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
-/** The deploys of a project, and each with its log. */
+/** The deploys of a project, and the page of each with its log. */
 
 interface DeployRecord {
   id: bigint;
@@ -44,7 +44,7 @@ function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, message }:
   return html`<a href="${projectPath}/commits/${id}"><code>${shortSha(ref)}</code> ${subjectOf(message)}</a>`;
 }
 
-/** A strategy that was deleted has no name any more. */
+/** A deleted strategy has no name any more. */
 function strategyName(strategies: readonly StrategyRecord[], { deploy_strategy_id_str: id }: DeployRecord): string {
   return strategies.find((one) => one.id_str === id)?.name ?? 'deleted strategy';
 }
@@ -146,7 +146,7 @@ const one = projectPage({
           </div>
         </div>
         <div id="deploy-facts" data-live>
-          ${deploy.waiting_reason !== undefined && notice('bad', `It waits in vain: ${deploy.waiting_reason}.`)}
+          ${deploy.waiting_reason !== undefined && notice('bad', `It cannot start: ${deploy.waiting_reason}.`)}
           <dl class="facts">
             <div>
               <dt>State</dt>

@@ -4,8 +4,9 @@ import { html, type Html } from './html.ts';
 import { keyField, notice } from './layout.ts';
 
 /**
- * Forms of pages. Each stands for one action of its page, which is one route of the API: its fields have the names that
- * the route's have. When the API refuses them, the page comes back with what was typed and with what is wrong at each field.
+ * The forms of pages. Each form is one action of its page, and each action is one route of the API. The fields have the
+ * names of the route's fields. When the API refuses them, the page is shown again with the user's input and an error at
+ * each wrong field.
  */
 
 /** A form that was sent and refused. */
@@ -13,11 +14,11 @@ export interface Refused {
   action: string;
   typed: RawGroup;
   errors: FieldErrors;
-  /** What else is to be said about a refusal of the whole. */
+  /** An additional sentence, for an error that belongs to no field. */
   message?: string | undefined;
 }
 
-/** What a form needs of the visit. */
+/** The parts of a visit that a form needs. */
 export interface FormVisit {
   formKey: string;
   path: string;
@@ -28,7 +29,7 @@ interface FieldOptions {
   value?: string | undefined;
   hint?: string | Html | undefined;
   required?: boolean;
-  /** What is said when it has the wrong form; by default that it has. */
+  /** The error for a wrong format, instead of the usual one. */
   wrong?: string;
   placeholder?: string;
   /** For text areas. */
@@ -43,12 +44,12 @@ interface FieldOptions {
 interface ButtonOptions {
   button: string;
   kind?: 'main' | 'danger' | 'quiet' | 'plain';
-  /** What a screen reader calls the form. */
+  /** The name of the form for screen readers. */
   label?: string;
-  /** In one line, where that fits. */
+  /** On one line, where that fits. */
   isInline?: boolean;
   isCard?: boolean;
-  /** Says more about the button than its name, such as what it deletes: the identifier of an element. */
+  /** The identifier of an element that describes the button, such as the thing that it deletes. */
   describedBy?: string;
 }
 
@@ -57,7 +58,7 @@ export interface PageForm {
   area(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
-  /** Several of a few, sent as a list. */
+  /** Several values from a short list, sent as a list. */
   checks(
     name: string,
     legend: string,
@@ -69,7 +70,7 @@ export interface PageForm {
   wrap(fields: Html, options: ButtonOptions): Html;
 }
 
-/** `of` tells forms of the same action apart: the hidden fields that say what each is about, such as `{rule_id: …}`. */
+/** `of` tells forms of the same action apart: hidden fields for the record of each, such as `{rule_id: …}`. */
 export function pageForm(visit: FormVisit, action: string, of: Record<string, string> = {}): PageForm {
   const { refused: given } = visit;
   const isThis = given?.action === action && Object.entries(of).every(([name, value]) => given.typed[name] === value);
@@ -77,7 +78,7 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
   const prefix = [action, ...Object.values(of)].join('-');
   const idOf = (name: string): string => `${prefix}-${name.replaceAll(/\W+/g, '_')}`;
   const typed = (name: string, value: string): string => (refused ? typedIn(refused.typed, name) : value);
-  /** Label, hint, the control itself, and what is wrong. */
+  /** Label, hint, input and error. */
   const field = (
     name: string,
     label: string,
@@ -227,7 +228,7 @@ function listTyped(typed: RawGroup, name: string): string[] {
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : [];
 }
 
-/** What is wrong with the whole, or with what the form has no field for. */
+/** Errors that belong to no field of the form. */
 function general({ errors, message }: Refused, known: ReadonlySet<string>): Html | false {
   const others = Object.entries(errors).filter(([name]) => !known.has(name));
   if (others.length === 0) return false;

@@ -1,4 +1,4 @@
-/** HTML that is safe to send: text that went in was escaped, and only other `Html` was not. */
+/** HTML that is safe to send. All text in it was escaped; only other `Html` was inserted as it is. */
 export class Html {
   readonly text: string;
 
@@ -9,7 +9,7 @@ export class Html {
 
 type Piece = Html | string | number | bigint | false | undefined | readonly Piece[];
 
-/** A template whose values are escaped unless they are HTML already. Nothing is put where a value is missing or false. */
+/** A template whose values are escaped unless they are HTML already. A missing or false value inserts nothing. */
 export function html(strings: TemplateStringsArray, ...values: Piece[]): Html {
   let text = strings[0] ?? '';
   for (const [at, value] of values.entries()) text += render(value) + (strings[at + 1] ?? '');
@@ -26,8 +26,8 @@ function render(piece: Piece): string {
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
 /**
- * Enough for text and for quoted attributes, the only two places where values stand. What nobody sees but changes how the
- * rest is read (control characters, and those that turn the direction of writing) is shown as what it is.
+ * Enough for text and for quoted attributes, the only two places for values. Invisible characters that change how the
+ * rest is read (control characters and changes of direction) are shown as visible signs.
  */
 function escaped(text: string): string {
   return text

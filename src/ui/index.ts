@@ -51,7 +51,7 @@ const others = [deploys, dependencies, dependency, operations];
 const ofProjects = [dashboard, newProject, setup, project, request, commit, build];
 const ofPeople = [signIn, password, account, authorize, applications, registration];
 
-/** The pages that people see: rendered here, and complete without scripts. */
+/** The pages for people, rendered on the server and complete without scripts. */
 export const allPlaces: readonly Place[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
   ({ places }) => places,
 );
@@ -59,7 +59,7 @@ export const allPlaces: readonly Place[] = [...ofPeople, ...ofProjects, ...ofSet
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
   addSite(server, allPlaces, services);
-  // The root belongs to the API, which has nothing there; a browser was looking for the pages.
+  // The root belongs to the API, which has nothing there. A browser is sent to the pages.
   server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');
     return reply.header('vary', 'accept').redirect('/ui/', 302);

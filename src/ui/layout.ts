@@ -2,30 +2,30 @@ import { icons, script, stylesheet } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
-/** A page as a handler describes it. */
+/** A page, as a handler describes it. */
 export interface Page {
   title: string;
   main: Html;
   status?: number;
-  /** A small question in the middle, and nothing around it. It runs no scripts. */
+  /** A small question in the middle, with nothing around it and without scripts. */
   isNarrow?: boolean;
-  /** The state of what the page is about: its icon and its title tell it. */
+  /** The state of the page's record, for its icon and title. */
   state?: string;
-  /** The project that the page belongs to, and which of the project's tabs it is under. */
+  /** The project of the page, and the selected tab. */
   project?: ProjectHead;
   tab?: ProjectTab;
-  /** What the page is about: it is brought up to date when something of that changes. */
+  /** The records on the page. It is updated when one of them changes. */
   live?: Live;
-  /** Scripts of `browser/` that it needs beside those of every page. */
+  /** Scripts of `browser/` that it needs in addition to those of every page. */
   scripts?: readonly string[];
-  /** Where a form of the page may lead beside this site, in the words of a content security policy. */
+  /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
-  /** Whether it may be packed: it shows no secret. */
+  /** Whether it may be compressed: it shows no secret. */
   isWorthPacking?: boolean;
 }
 
-/** What of a project every page of it shows. */
+/** The data about a project that all its pages show. */
 export interface ProjectHead {
   id_str: string;
   name: string;
@@ -36,18 +36,18 @@ export interface ProjectHead {
 export type ProjectTab = 'commits' | 'deploys' | 'settings';
 
 /**
- * `projects`: any project of the viewer; `project:ID`: that one; `logs:ID`: what builds of that project say, too;
+ * `projects`: any project of the viewer; `project:ID`: that one; `logs:ID`: also new output of that project's builds;
  * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's; `clock`: it changes all the time.
  */
 export type Live = readonly (
   'projects' | 'dependencies' | 'clock' | `${'project' | 'logs' | 'dependency'}:${string}`
 )[];
 
-/** Who the page is shown to. */
+/** The user who sees the page. */
 export interface Viewer {
   email: string | undefined;
   isOperator: boolean;
-  /** What proves that a form was sent from one of our pages. */
+  /** Proves that a form was sent from one of our pages. */
   formKey: string;
   path: string;
 }
@@ -127,12 +127,12 @@ function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, ta
   </section>`;
 }
 
-/** Stands in every form. */
+/** Part of every form. */
 export function keyField(formKey: string): Html {
   return html`<input type="hidden" name="form_key" value="${formKey}" />`;
 }
 
-/** Said aloud by a screen reader when the page comes. */
+/** Read aloud by a screen reader when the page loads. */
 export function notice(kind: 'good' | 'bad', text: string | Html): Html {
   return html`<p class="notice ${kind}" role="${kind === 'bad' ? 'alert' : 'status'}">${text}</p>`;
 }

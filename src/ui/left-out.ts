@@ -13,7 +13,7 @@ interface LeftOut {
   why: Html;
 }
 
-/** More than these values of a commit are not read by anybody. */
+/** More values of a commit are not listed. */
 const mostValues = 5;
 const longestValue = 100;
 

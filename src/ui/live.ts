@@ -11,9 +11,9 @@ import { lookAgainMs } from '../streams/tail.ts';
 import { visibleTo } from './visible.ts';
 
 /**
- * One stream for a person, the same for all of their tabs: of which projects something changed, in which a build said
- * more, and which of their dependencies changed. What changed is not told: a page that is concerned loads itself again
- * and takes over what is different. So there is one way to show a thing, and who was away has nothing to make up for.
+ * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, and which
+ * dependencies have changed. The change itself is not sent: the page loads itself again and takes over the differences.
+ * So each thing is rendered in one place, and a client that was away catches up in the same way.
  */
 export function followChanges(
   services: { db: { read: Queries }; subscriptions: Subscriptions },
@@ -26,7 +26,7 @@ export function followChanges(
   };
 }
 
-/** Between two looks: a busy project is not looked at for every line it says. */
+/** The pause between two queries: a busy project is not queried for every line of output. */
 const breathMs = 400;
 
 interface Seen {
@@ -41,7 +41,7 @@ async function* changes(
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   let known = await look(read, person);
-  // Whoever was away until now looks at everything once.
+  // A client that was away reloads once.
   yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
   while (!signal.aborted) {
     using watch = subscriptions.watch(...topicsOf(known));
@@ -52,7 +52,7 @@ async function* changes(
       if (news) {
         yield `event: change\ndata: ${JSON.stringify(news)}\n\n`;
         await pause(breathMs, undefined, { signal }).catch(() => {});
-        continue; // what came up to now may be new to be watched
+        continue; // the last changes may have added something to watch
       }
     } catch (error) {
       if (!isUnavailable(error)) throw error; // it goes on when the database is back
@@ -98,7 +98,7 @@ function differences(before: Seen, now: Seen): object | undefined {
   return projects.length + dependencies.length + logs.length > 0 ? { projects, logs, dependencies } : undefined;
 }
 
-/** What is new, gone or different. */
+/** New, deleted and changed entries. */
 function differing(before: Map<string, bigint>, now: Map<string, bigint>): string[] {
   const changed = [...now.keys()].filter((id) => before.get(id) !== now.get(id));
   return [...changed, ...[...before.keys()].filter((id) => !now.has(id))];

@@ -3,7 +3,7 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import { findLog, readLog } from '../streams/logs.ts';
 
-/** The end of logs, as plain text: what a terminal would do with it is left out. */
+/** The end of logs as plain text, without terminal sequences. */
 
 interface Storage {
   db: { read: Queries };
@@ -18,11 +18,11 @@ async function endOf({ db: { read }, blobs }: Storage, id: bigint, bytes: number
   return { text: Buffer.concat(pieces).toString('utf8'), isCut: from > 0n };
 }
 
-/** What is looked at for the last line. */
+/** The number of bytes that are read for the last line. */
 const lineBytes = 4096;
 const longestLine = 240;
 
-/** The last line that a log has with something in it. */
+/** The last line of a log that is not blank. */
 export async function lastLine(storage: Storage, id: bigint): Promise<string> {
   const { text } = await endOf(storage, id, lineBytes);
   const lines = plain(text)
@@ -31,7 +31,7 @@ export async function lastLine(storage: Storage, id: bigint): Promise<string> {
   return (lines.findLast((line) => line !== '') ?? '').slice(0, longestLine);
 }
 
-/** Without escape sequences and control characters; of a line that was written over, what is seen of it in the end. */
+/** Without escape sequences and control characters. Of a line with carriage returns, only the final text. */
 function plain(text: string): string {
   return stripVTControlCharacters(text)
     .replaceAll(/[^\n]*\r(?!\n|$)/g, '')

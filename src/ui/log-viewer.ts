@@ -10,16 +10,16 @@ interface View {
   lines: { number: number; at: number | null; text: string; cut: boolean }[];
 }
 
-/** So many lines are on the page that is made here: the whole log has pages of them. */
+/** The number of lines on a page. The whole log has many such pages. */
 const pageLines = 500;
 
 /** The scripts that a page with a log needs: `scripts: logScripts`. */
 export const logScripts = ['log-viewer'] as const;
 
 /**
- * The log of a record: `record` is its path in the API, with the parameters of the page's address, and `address` the same
- * with their values. What is made here can be read without scripts: the last lines, and links to those before. With
- * scripts it becomes the viewer (browser/log-viewer.ts), which shows all of it. `?from=LINE` asks for a page.
+ * The log of a record. `record` is its path in the API, with the parameters of the page's address, and `address` is the
+ * same with values. The page works without scripts: it shows the last lines, and links to earlier ones. With scripts it
+ * becomes the viewer (browser/log-viewer.ts), which shows the whole log. `?from=LINE` selects a page.
  */
 export async function logPart(visit: PersonVisit, record: `/${string}`, address: string): Promise<Html> {
   const asked = Number.parseInt(visit.queryText('from'), 10);
@@ -42,7 +42,7 @@ export async function logPart(visit: PersonVisit, record: `/${string}`, address:
   </section>`;
 }
 
-/** The last lines. Very long ones may not all fit into an answer: then there are fewer, but the last is there. */
+/** The last lines. If very long lines do not all fit into an answer, there are fewer, but the last one is included. */
 async function endOf(viewFrom: (from: number) => Promise<View>): Promise<View> {
   for (let count = pageLines; ; count = Math.floor(count / 5)) {
     const view = await viewFrom(-count);
@@ -78,7 +78,7 @@ function pieceOf({ text, style, link }: Piece): Html {
   const { bold, faint, italic, underline, struck, colour } = style;
   const flags = Object.entries({ bold, faint, italic, underline, struck }).filter(([, isOn]) => isOn);
   const classes = flags.map(([name]) => `log-${name}`);
-  // Others than the sixteen would need styles of their own, which the content security policy refuses.
+  // Other colours would need inline styles, which the content security policy refuses.
   if (colour >= 0 && colour < 16 && style.ground < 0) classes.push(`log-c${colour}`);
   if (link !== undefined) {
     return html`<a class="${classes.join(' ')}" href="${link}" rel="noopener noreferrer nofollow">${text}</a>`;

@@ -2,7 +2,9 @@ import { agoInWords, durationInWords } from './browser/time-words.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { html, type Html } from './html.ts';
 
-/** Times and durations for people. Without scripts, the exact ones are in UTC: a page does not know where they are. */
+/**
+ * Times and durations for people. Without scripts, exact times are in UTC: a page does not know the user's time zone.
+ */
 
 type Moment = bigint | number | string;
 
@@ -10,7 +12,7 @@ function millisecondsOf(at: Moment): number {
   return typeof at === 'string' ? Date.parse(at) : Number(at);
 }
 
-/** The exact moment, for what is not looked at while it happens. */
+/** The exact time, for past events. */
 export function moment(at: Moment): Html {
   const exact = timestamp(millisecondsOf(at));
   return html`<time datetime="${exact}">${exactly(exact)}</time>`;
@@ -20,7 +22,7 @@ function exactly(exact: string): string {
   return `${exact.slice(0, 10)} ${exact.slice(11, 16)} UTC`;
 }
 
-/** How long ago, with the exact moment on hover. `browser/times.ts` keeps it true while the page is open. */
+/** How long ago, with the exact time on hover. `browser/times.ts` updates it while the page is open. */
 export function ago(at: Moment): Html {
   const ms = millisecondsOf(at);
   const exact = timestamp(ms);
@@ -28,7 +30,7 @@ export function ago(at: Moment): Html {
   return html`<time datetime="${exact}" title="${title}" data-ago>${agoInWords(Date.now() - ms)}</time>`;
 }
 
-/** From one moment to another; while there is no other, it goes on counting in the browser. */
+/** From one time to another. Without an end, it keeps counting in the browser. */
 export function duration(from: Moment | null, to: Moment | null): Html {
   if (from === null) return html`–`;
   const start = millisecondsOf(from);

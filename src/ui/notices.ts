@@ -1,4 +1,6 @@
-/** What a page says after something was done. The address names one of these, so nobody else can put words there. */
+/**
+ * The notices after an action. The address contains the name of one of these, so nobody can put other text on a page.
+ */
 export const notices = {
   saved: 'Saved.',
   created: 'Created.',

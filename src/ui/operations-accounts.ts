@@ -4,7 +4,7 @@ import { ago } from './moments.ts';
 import type { PageVisit } from './pages.ts';
 import { pagination, table } from './parts.ts';
 
-/** The accounts of the installation: who is let in, and who is invited. */
+/** The accounts of the installation: block and invite users. */
 
 interface AccountRecord {
   id: bigint;
@@ -52,7 +52,7 @@ export async function accountsPart(visit: PageVisit): Promise<Html> {
   </section>`;
 }
 
-/** A row's button that was refused says so above the rows: in its cell there is no room. */
+/** The error of a row's button is shown above the rows, because its cell has no room. */
 function refusal({ refused }: PageVisit): Html | undefined {
   if (!refused || refused.action === 'invite' || refused.message === undefined) return undefined;
   return html`<p class="notice bad" role="alert">${refused.message}</p>`;

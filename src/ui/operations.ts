@@ -9,7 +9,7 @@ import { notFound, type Place } from './site.ts';
 import { stateBadge } from './states.ts';
 import type { AnyRecord } from './visit-api.ts';
 
-/** How the installation is, for those who look after it. Nobody else is told that there is such a page. */
+/** The state of the installation, for operators. Other users get the page for a missing address. */
 
 interface Operations {
   queue: Counts & { accounts: (Counts & { id_str: string; email: string })[] };
@@ -36,6 +36,7 @@ interface RunnerRecord {
   name: string;
   kind: string;
   state: string;
+  draining: boolean;
   trouble: string;
   version: string;
   last_seen_at: string | null;
@@ -156,10 +157,13 @@ function runnersPart(runners: RunnerRecord[]): Html {
 }
 
 function runnerRow(runner: RunnerRecord): Html {
-  const { name, kind, state, trouble, version, last_seen_at: seen, accounts, work } = runner;
+  const { name, kind, state, draining, trouble, version, last_seen_at: seen, accounts, work } = runner;
   return html`<tr>
     <td>${name}<br /><span class="aside">${kind}</span></td>
-    <td>${stateBadge(state)} ${trouble !== '' && html`<p class="mistake">${trouble}</p>`}</td>
+    <td>
+      ${stateBadge(state)} ${draining && html`<p class="aside">is drained: takes no more work</p>`}
+      ${trouble !== '' && html`<p class="mistake">${trouble}</p>`}
+    </td>
     <td>
       ${
         work.length === 0
@@ -201,7 +205,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
   </section>`;
 }
 
-/** The link is on this page alone: it cannot be shown again. */
+/** The link is only on this page: it cannot be shown again. */
 function linkPage({ email, password_path: path }: AnyRecord, { origin }: PageVisit): Page {
   return {
     title: 'Invited',
@@ -230,13 +234,13 @@ const all = page({
       refusals: {
         already_exists: 'They have a password already.',
         is_reserved:
-          'They were let into a project, so that whoever has the link sees that project. On the machine of the server, headrace admin user password-link makes one.',
+          'This account has access to a project, and everybody with the link would see that project. On the machine of the server, headrace admin user password-link makes one.',
       },
     },
     suspend: {
       route: 'POST /users/:user_id/suspend',
       done: (_, visit) => ({ goTo: visit.path, notice: 'suspended' }),
-      refusals: { is_reserved: 'This is your own account: nobody could let you in again.' },
+      refusals: { is_reserved: 'This is your own account: you could not sign in any more.' },
     },
     resume: { route: 'POST /users/:user_id/resume', done: (_, visit) => ({ goTo: visit.path, notice: 'resumed' }) },
   },

@@ -11,28 +11,28 @@ import { forPeople, type PersonVisit, type Place, type Response } from './site.t
 import type { AnyRecord } from './visit-api.ts';
 
 /**
- * A page and what can be done on it. Everything is done by a route of the API: the page's form is a cover over it, no
- * more. The form is sent to the page's own address with the name of the action in `do`.
+ * A page and its actions. Every action is a route of the API, and the page's form only calls it. The form is sent to
+ * the page's own address with the name of the action in `do`.
  */
 export interface PageDefinition {
   path: string;
   show: (visit: PageVisit) => Promise<Page>;
   actions?: Record<string, PageAction>;
-  /** Whether what it shows includes a secret: then it is not compressed. */
+  /** Whether the page shows a secret: then it is not compressed. */
   showsSecrets?: boolean;
 }
 
-/** `refused` is there when a form of this page was sent and is shown again with what is wrong. */
+/** `refused` is set when a form of this page was refused and is shown again with its errors. */
 export type PageVisit = PersonVisit & { refused: Refused | undefined };
 
 export interface PageAction {
-  /** Parameters of its path are those of the page's address, or fields of the form. */
+  /** The parameters of its path come from the page's address, or from fields of the form. */
   route: RouteName;
-  /** What is sent, where it is not simply what the form has. */
+  /** The values to send, where they differ from the form's fields. */
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
-  /** Where the person goes next, and what they are told there. By default the same page. */
+  /** The next page and its notice. By default the same page. */
   done: (answer: AnyRecord, visit: PageVisit) => Next | Promise<Next>;
-  /** What a refusal of the whole means here, in words. */
+  /** Sentences for errors that belong to no field. */
   refusals?: Partial<Record<ErrorCode, string>>;
 }
 
@@ -76,7 +76,7 @@ async function act(definition: PageDefinition, action: PageAction, name: string,
   return attempt(definition, { ...action, name }, visit, () => visit.api.call(action.route, parts));
 }
 
-/** Does it; when it is refused, shows the page again with what is wrong. */
+/** Calls the route. If it refuses, shows the page again with the errors. */
 async function attempt(
   definition: PageDefinition,
   { name, done: after, refusals }: Omit<PageAction, 'route'> & { name: string },
@@ -89,7 +89,7 @@ async function attempt(
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const codes = Object.values(error.fields).flat();
-    // What the page is about is gone, or is not theirs: there is no form to go back to.
+    // The record is deleted or belongs to somebody else: there is no form to show again.
     const isGone = error.fields.generic?.includes('not_found') ?? false;
     if (isGone || codes.every((code) => closed.has(code))) return pageForError(error);
     const message = codes.map((code) => refusals?.[code]).find((text) => text !== undefined);
@@ -104,9 +104,9 @@ async function attempt(
 const closed = new Set<ErrorCode>(['unauthorized', 'payment_required', 'account_suspended']);
 
 /**
- * Takes a file, as it arrives, for a form of a page: `<form method="post" enctype="multipart/form-data"
- * action="PATH/NAME?form_key=KEY">`, with one file in the field that the API's upload route names. When it is refused, the
- * page is shown again, with `refused.action` being the name.
+ * Takes a file as it arrives, for a form of a page: `<form method="post" enctype="multipart/form-data"
+ * action="PATH/NAME?form_key=KEY">`, with one file in the field that the API's upload route names. When it is refused,
+ * the page is shown again, with the name in `refused.action`.
  */
 export function upload(of: PageDefinition, { name, ...action }: Omit<PageAction, 'fields'> & { name: string }): Place {
   return forPeople({
@@ -114,7 +114,7 @@ export function upload(of: PageDefinition, { name, ...action }: Omit<PageAction,
     path: `${of.path}/${name}`,
     takesFile: true,
     visit: (visit) => {
-      // The page comes back at this address when the file is refused; its other forms lead to its own.
+      // When the file is refused, the page is shown at this address; its other forms must lead to the page's own.
       const path = visit.path.slice(0, -name.length - 1);
       const own = visiting(Object.assign(visit, { path }));
       return attempt(of, { ...action, name }, own, () => visit.api.call(action.route));
@@ -128,7 +128,7 @@ function withNotice(path: string, name: NoticeName): string {
   return fragment === undefined ? target : `${target}#${fragment}`;
 }
 
-/** What of a form names things in the route's path, and what is sent to it. */
+/** Separates the parameters of the route's path from the fields that are sent. */
 function divided(route: RouteName, visit: PageVisit): { params: Record<string, string>; form: RawGroup } {
   const params: Record<string, string> = {};
   for (const [, name = ''] of route.matchAll(/:(\w+)/g))
@@ -136,12 +136,12 @@ function divided(route: RouteName, visit: PageVisit): { params: Record<string, s
   const { form_key: _key, do: _do, unchecked, ...rest } = visit.form;
   const form = emptyGroup();
   for (const [name, value] of Object.entries(rest)) if (!(name in params)) form[name] = withPlainLines(value);
-  // What a browser does not send is a box that is not checked.
+  // A browser sends nothing for an unchecked box.
   if (Array.isArray(unchecked)) for (const name of unchecked) if (typeof name === 'string') form[name] ??= 'false';
   return { params, form };
 }
 
-/** Browsers end lines as mail does; a command in which they do does not run. */
+/** Browsers send CRLF line ends, and a command with those does not run. */
 function withPlainLines(value: Raw): Raw {
   if (typeof value === 'string') return value.replaceAll('\r\n', '\n');
   if (Array.isArray(value)) return value.map(withPlainLines);

@@ -2,9 +2,9 @@ import { ApiError } from '../errors.ts';
 import type { PageOf } from '../http/paging.ts';
 import { html, type Html } from './html.ts';
 
-/** Small parts that many pages are made of. */
+/** Small parts of many pages. */
 
-/** Where there is nothing yet: what to do about it. */
+/** For an empty list: says what to do about it. */
 export function empty(title: string, text: string | Html): Html {
   return html`<div class="empty">
     <p class="empty-title">${title}</p>
@@ -13,8 +13,8 @@ export function empty(title: string, text: string | Html): Html {
 }
 
 /**
- * A table. On a phone its rows are small cards, without the heads: where cells are not understood without those, such as
- * figures, it scrolls by itself instead (`isOfFigures`). It can be reached by the keyboard then.
+ * A table. On a phone its rows become cards without column heads. Where cells need the heads, as with figures, the
+ * table scrolls instead (`isOfFigures`), and the keyboard can reach it.
  */
 export function table(
   label: string,
@@ -38,11 +38,11 @@ export function table(
 
 interface Paged {
   path: string;
-  /** Filters that stay. */
+  /** Filters that links to other pages keep. */
   query?: Record<string, string>;
 }
 
-/** Newer and older; nothing where one page holds everything. */
+/** Links to newer and older records; nothing where one page holds all. */
 export function pagination<T extends { id_str: string }>(
   { items, older, newer }: PageOf<T>,
   { path, query = {} }: Paged,
@@ -60,7 +60,7 @@ export function pagination<T extends { id_str: string }>(
   </nav>`;
 }
 
-/** Something to be copied; the button is there where scripts are. */
+/** Text with a button that copies it. The button needs scripts. */
 export function copyable(text: string, id: string): Html {
   return html`<div class="copyable">
     <code class="secret" id="${id}">${text}</code>
@@ -77,7 +77,7 @@ export function subjectOf(message: string): string {
   return message.trimStart().split('\n', 1)[0]?.trim() || '(no message)';
 }
 
-/** What a page was to show and is not there is the page for that. */
+/** Throws the page for a missing record. */
 export function orMissing<T>(found: T | undefined): T {
   if (found === undefined) throw new ApiError('not_found');
   return found;
@@ -85,7 +85,7 @@ export function orMissing<T>(found: T | undefined): T {
 
 const units = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
-/** A size for people: two or three digits, and the unit that makes them so. */
+/** A size for people, with two or three digits and a fitting unit. */
 export function sizeInWords(bytes: number | bigint): string {
   let value = Number(bytes);
   let at = 0;

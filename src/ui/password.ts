@@ -11,7 +11,7 @@ interface Shown {
   mistake?: string;
 }
 
-/** A password that somebody chooses, twice, because they do not see what they type. */
+/** A new password, typed twice, because the field does not show it. */
 export function newPasswordFields(mistake: string | undefined): Html {
   return html` <label for="password">New password</label>
     <p class="hint" id="hint">At least 12 characters. A few words that do not belong together do well.</p>
@@ -30,7 +30,7 @@ export function newPasswordFields(mistake: string | undefined): Html {
     <input id="again" name="again" type="password" autocomplete="new-password" required />`;
 }
 
-/** What is wrong with what was typed there. */
+/** The error in a new password; undefined where there is none. */
 export function mistakeIn(password: string, again: string, email: string): string | undefined {
   return weaknessOf(password, email) ?? (password === again ? undefined : 'The two passwords are not the same.');
 }
@@ -57,10 +57,13 @@ function passwordPage({ formKey, token, email, mistake }: Shown): Page {
 const worksNoMore = problem(
   404,
   'This link works no more',
-  'It was used already, it is older than a week, or a newer one took its place. Whoever runs this server can make another.',
+  'It was used already, it is older than a week, or a newer one took its place. The operator of this server can make another.',
 );
 
-/** Where the link leads that the operator hands to somebody. Looking at it uses nothing up: previews do that, too. */
+/**
+ * The target of the link that an operator gives to a user. Opening it does not use it up, because previews of messages
+ * open links too.
+ */
 export const places: Place[] = [
   {
     method: 'GET',

@@ -26,7 +26,7 @@ interface ProjectPage extends Omit<PageDefinition, 'show'> {
   show: (visit: ProjectVisit) => Promise<Page>;
 }
 
-/** A page of a project: who may not see the project finds nothing there. */
+/** A page of a project. Users without access to the project get the page for a missing record. */
 export function projectPage({ path, tab, show, ...rest }: ProjectPage): Place[] {
   return page({
     ...rest,
@@ -45,12 +45,15 @@ interface Confirmation {
   path: string;
   tab: ProjectTab;
   route: PageAction['route'];
-  /** What is deleted, and everything that goes with it, in words. */
+  /** The record that is deleted, and a list of everything deleted with it. */
   what: (visit: ProjectVisit) => Promise<{ title: string; goes: Html; back: string }>;
   done: (visit: PageVisit) => { goTo: string; notice?: NoticeName };
 }
 
-/** Asks once before something is deleted, and says what goes. The button that leads here is a form with method GET. */
+/**
+ * Asks once before a record is deleted, and says what is deleted with it. The button that leads here is a form with
+ * method GET.
+ */
 export function deletionPage({ path, tab, route, what, done }: Confirmation): Place[] {
   return projectPage({
     path,

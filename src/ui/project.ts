@@ -13,7 +13,7 @@ import type { Place } from './site.ts';
 import { isUnderWay, lookOf, stateBadge, stateMark, stateWord } from './states.ts';
 
 const commitsOnPage = 25;
-/** More than these would hide the commits behind their suites. */
+/** More suites would fill the list of commits. */
 const mostMarks = 30;
 
 interface CommitLine {
@@ -26,12 +26,12 @@ interface CommitLine {
   branch: string;
   request_id: bigint | null;
   requested_at: bigint | null;
-  /** Of that request. */
+  /** The pull request of that request. */
   pull_request: bigint | null;
   from_fork: number | null;
 }
 
-/** A commit is on a branch if it was built for it, or was found on it when it was fetched. */
+/** A commit is on a branch if it was built for the branch, or if a fetch found it there. */
 function isOnBranch(branch: string) {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   return sql<boolean>`(c.branch = ${branch} or c.branches like ${inList} escape '!')`;
@@ -60,7 +60,10 @@ async function commitsOf(db: Queries, projectId: bigint, branch: string, page: L
 
 const noRequest = { requested_at: null, pull_request: null, from_fork: null };
 
-/** By their identifiers: joined as the newest of each commit, PostgreSQL would try every request on every commit. */
+/**
+ * Read by identifier: with a join on the newest request of each commit, PostgreSQL would compare every request with
+ * every commit.
+ */
 async function requestsOf(db: Queries, commits: readonly { request_id: bigint | null }[]) {
   const ids = commits.map(({ request_id: id }) => id).filter((id) => id !== null);
   if (ids.length === 0) return new Map<bigint | null, never>();
@@ -72,7 +75,7 @@ async function requestsOf(db: Queries, commits: readonly { request_id: bigint | 
   return new Map(rows.map(({ id, ...row }): [bigint | null, typeof row] => [id, row]));
 }
 
-/** Requests that have no commit: those that are waiting for one, and those that found none. */
+/** Requests without a commit: those that wait for one, and those whose fetch failed. */
 export async function withoutCommit(db: Queries, projectId: bigint) {
   return db
     .selectFrom('build_requests')
@@ -86,7 +89,7 @@ export async function withoutCommit(db: Queries, projectId: bigint) {
 
 function marks(builds: readonly NamedBuild[], projectPath: string): Html {
   const newest = newestOfSuites(builds);
-  // What did not pass is what people look for.
+  // Users look for suites that did not pass.
   const ordered = newest.length <= mostMarks ? newest : newest.toSorted((a, b) => weight(a) - weight(b));
   const shown = ordered.slice(0, mostMarks);
   const others = Map.groupBy(ordered.slice(mostMarks), ({ build_state: state }) => stateWord(state));

@@ -4,7 +4,7 @@ import { html, type Html } from './html.ts';
 import { keyField, type Page } from './layout.ts';
 import type { PersonVisit } from './site.ts';
 
-/** The form in which somebody describes an application of theirs. */
+/** The form for a user's own application. */
 
 export type Mistakes = ReturnType<typeof mistakesIn>;
 
@@ -23,7 +23,7 @@ function said(id: string, mistake: string | undefined): Html | false {
   return mistake !== undefined && html`<p class="mistake" id="${id}" role="alert">${mistake}</p>`;
 }
 
-/** Name and addresses, with what is wrong about them. */
+/** Name and addresses, with their errors. */
 export function fields({ name, redirectUris }: ClientForm, mistakes: Mistakes): Html {
   return html`<label for="name">Name</label>
     <p class="hint" id="name-hint">People see it when they are asked whether it may act for them.</p>

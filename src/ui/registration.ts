@@ -17,14 +17,14 @@ import { keyField, notice, type Page } from './layout.ts';
 import { fields, newPage, readForm, type Mistakes } from './registration-form.ts';
 import { forPeople, notFound, type PersonVisit, type Place, type Response } from './site.ts';
 
-/** Where a person registers applications of their own and looks after them. */
+/** Pages on which a user registers and manages applications. */
 
 interface Shown {
   client: Client;
   form?: ClientForm;
   mistakes?: Mistakes;
   message?: Html;
-  /** Shown this once. */
+  /** Shown only once. */
   secret?: string | undefined;
 }
 
@@ -81,7 +81,7 @@ function renewal(path: string, formKey: string): Html {
   </details>`;
 }
 
-/** Somebody else's application is not there. */
+/** Another user's application is answered as missing. */
 async function ownClient({ db, person, param }: PersonVisit): Promise<Client | undefined> {
   const client = await findClient(db.read, param('client_id'));
   return client?.ownerId === person.id ? client : undefined;
@@ -102,7 +102,7 @@ function ofClient(
   });
 }
 
-/** Does something to an application of the person's own, and writes down who did it. */
+/** Changes one of the user's applications, and records it in the audit log. */
 function change<T>(
   { db, ids, person, address }: PersonVisit,
   deed: Deed,

@@ -163,7 +163,7 @@ async function show(visit: ProjectVisit) {
   };
 }
 
-/** What became a build request, and who did that. */
+/** How the build request came about, and by whom. */
 function askedFor({ event, pull_request: number, target_branch: target, sender, created_by: by }: RequestRecord): Html {
   const who = sender === '' ? '' : ` by ${sender}`;
   const branch = html`<code>${target}</code>`;

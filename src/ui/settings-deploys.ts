@@ -6,7 +6,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
-/** Deploy strategies: where commits are pushed to. */
+/** Deploy strategies: the targets that commits are pushed to. */
 
 export interface StrategyRecord {
   id_str: string;
@@ -16,7 +16,7 @@ export interface StrategyRecord {
 
 const of = '/projects/:project_id/deploy_strategies';
 
-/** All of them, with where they lead: the list has their names alone. */
+/** All strategies with their targets: the list has only their names. */
 export async function strategiesOf(api: VisitApi): Promise<StrategyRecord[]> {
   const items = await api.get<{ id: bigint }[]>(of);
   return Promise.all(

@@ -6,7 +6,7 @@ import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 
-/** Who works on a project beside its owner. */
+/** The collaborators of a project. */
 
 interface MemberRecord {
   id_str: string;

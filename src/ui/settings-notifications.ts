@@ -8,7 +8,7 @@ import { deletionButton, deletionPage, type ProjectRecord, type ProjectVisit } f
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 
-/** Notifications: who is told of what happens, and what became of telling them. */
+/** Notifications: the receivers of a project's events, and the deliveries to them. */
 
 interface NotificationRecord {
   id: bigint;
@@ -83,7 +83,7 @@ function redelivery(fragment: string): PageAction {
   };
 }
 
-/** The secret is on this page alone: it cannot be shown again. */
+/** The secret is only on this page: it cannot be shown again. */
 async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
   return {
     title: 'Notification created',

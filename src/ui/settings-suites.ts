@@ -27,7 +27,7 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
   ${form.area('description', 'Description', { value: suite?.description, rows: 2 })}`;
 }
 
-/** So many can be looked through without help. */
+/** With more suites than this, the list has a filter. */
 const fewSuites = 20;
 
 const list = settingsPage({

@@ -8,7 +8,7 @@ import { createHook, hooksPart } from './trigger-hooks.ts';
 import { createSchedule, pollingPart, schedulesPart } from './trigger-schedules.ts';
 import { createStatusTarget, statusTargetsPart } from './trigger-statuses.ts';
 
-/** What has a project built without anybody asking, and who is told how its commits stand. */
+/** The triggers of a project's builds, and the forges that get the status of its commits. */
 
 const forkPolicies: readonly (readonly [string, string])[] = [
   ['without_secrets', 'Built without secrets'],

@@ -6,13 +6,13 @@ import { copyable } from './parts.ts';
 import { deletionButton, deletionPage, projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 
-/** The settings of a project, a page for each kind of thing in them. */
+/** The settings of a project, with a page for each kind. */
 
 interface Section {
   /** Below `/ui/projects/ID/settings`. */
   path: string;
   name: string;
-  /** Whether collaborators have no business there. */
+  /** Whether only the owner has access. */
   isOwners?: boolean;
 }
 
@@ -56,7 +56,7 @@ function navigation({ project, projectPath }: ProjectVisit, path: string): Html 
   </nav>`;
 }
 
-/** Where the settings of the project in the address are. */
+/** The path of the settings of the project in the address. */
 export function settingsPath({ param }: { param: (name: string) => string }): string {
   return `/ui/projects/${param('project_id')}/settings`;
 }
@@ -96,7 +96,7 @@ const general = settingsPage({
   },
 });
 
-/** Who works on it with others sees what the owner has set. */
+/** A collaborator sees the owner's settings. */
 function factsOf({ project }: ProjectVisit): Html {
   return html`<section class="card" aria-label="Project">
     <dl>

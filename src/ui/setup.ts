@@ -9,9 +9,12 @@ import { projectPage, type ProjectRecord, type ProjectVisit } from './project-pa
 import type { Place } from './site.ts';
 import { suggestedSuite } from './suggestions.ts';
 
-/** Steps 2 and 3 of a new project: the key goes to the repository's host, and a first suite is made and run. */
+/**
+ * Steps 2 and 3 of a new project: the user installs the key at the repository's host, then creates and runs a first
+ * suite.
+ */
 
-/** Where keys for one repository go, at the hosts that people use. */
+/** Where to install a key for one repository, at the usual hosts. */
 function whereItGoes({ repository_url: url }: ProjectRecord): Html {
   const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
   const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;
@@ -94,7 +97,7 @@ export const places: Place[] = projectPage({
     create: {
       route: 'POST /projects/:project_id/suites',
       fields: ({ name = '', command = '' }) => groupOf({ name, command }),
-      // The suite is made; then the branch is built, as by `Run build`.
+      // The suite is created; then the branch is built, as by `Run build`.
       async done(_, { api, formText, param }) {
         const body = groupOf({ commit_ref: formText('commit_ref') || 'HEAD' });
         const request = await api.call('POST /projects/:project_id/build_requests', { body });

@@ -42,13 +42,13 @@ function signInPage({
         <button class="main">Sign in</button>
       </form>
       <p class="aside">
-        Forgotten the password, or invited and without one? Whoever runs this server can make you a link to set it.
+        Forgotten the password, or invited and without one? The operator of this server can make you a link to set it.
       </p>
     </div>`,
   };
 }
 
-/** Where somebody goes after signing in: a page of ours and nothing else, however the text is spelled. */
+/** The page after signing in. Only a page of ours is possible, however the text is spelled. */
 export function localPath(text: string): string {
   const here = 'https://headrace.invalid';
   if (!text.startsWith('/') || !URL.canParse(text, here)) return '/ui/';
@@ -60,12 +60,12 @@ export function localPath(text: string): string {
 function refusal(refused: Exclude<SignedIn, { session: string }>): Pick<Shown, 'message' | 'status' | 'headers'> {
   if (refused.refused === 'wrong') return { status: 401, message: 'The e-mail address or the password is wrong.' };
   if (refused.refused === 'suspended') {
-    return { status: 401, message: 'This account is suspended. Ask whoever runs this server.' };
+    return { status: 401, message: 'This account is suspended. Ask the operator of this server.' };
   }
   return waitFor(refused.seconds);
 }
 
-/** What somebody is told who guesses too often. */
+/** The answer after too many wrong passwords. */
 export function waitFor(seconds: number): { status: 429; message: string; headers: Record<string, string> } {
   const time = seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
   const message = `Too many attempts went wrong. Wait ${time}, then try again.`;

@@ -18,15 +18,15 @@ export { notFound };
 export interface SiteServices extends Services {
   /** The API's routes, for pages to call. */
   calls: InnerCalls;
-  /** Where people find this server, if the operator said so. */
+  /** The public address of this server, if it is configured. */
   baseUrl: string | undefined;
-  /** Whether this server speaks TLS itself; if not, a proxy stands before it. */
+  /** Whether this server speaks TLS itself; if not, there is a proxy before it. */
   hasTls: boolean;
-  /** What an error that is ours is written to. */
+  /** Logs an internal error. */
   onTrouble: (error: unknown, requestId: string) => void;
 }
 
-/** One request by a person in a browser. */
+/** One request by a user in a browser. */
 export interface Visit extends Services {
   visitor: Visitor;
   formKey: string;
@@ -36,36 +36,36 @@ export interface Visit extends Services {
   path: string;
   query: RawGroup;
   form: RawGroup;
-  /** What stands in the path, the query or the form; '' when nothing does, or several things do. */
+  /** A value from the path, the query or the form; '' when there is none, or more than one. */
   param: (name: string) => string;
   queryText: (name: string) => string;
   formText: (name: string) => string;
-  /** Where the visitor comes from. */
+  /** The visitor's IP address. */
   address: string;
-  /** Where people find this server: what the operator said, or what the browser asked for. */
+  /** The public address of this server: the configured one, or the one in the browser's request. */
   origin: string;
   signIn: (session: string) => void;
   signOut: () => void;
   apiFor: (person: Readonly<UserRow>) => VisitApi;
 }
 
-/** `api` is the way to everything that pages show and do. */
+/** `api` calls the API's routes, for everything that pages show and do. */
 export type PersonVisit = Visit & { person: Readonly<UserRow>; api: VisitApi };
 
 export type Response = Page | { goTo: string; status: 302 | 303 };
 
-/** Somewhere a person can go. */
+/** One address with its pages. */
 export interface Place {
   method: 'GET' | 'POST';
   path: string;
-  /** The form holds a file: it is not read here, and its key stands in its address. */
+  /** The form contains a file: it is not read here, and its key is in the address. */
   takesFile?: boolean;
-  /** How long a form may be, in bytes, where it is not as usual. */
+  /** The largest form in bytes, where it differs from the usual limit. */
   largestForm?: number;
   visit(visit: Visit): Promise<Response>;
 }
 
-/** Somewhere for those who are signed in; the others sign in first. */
+/** A page for signed-in users. Others are sent to sign in first. */
 export function forPeople(place: {
   method: Place['method'];
   path: string;
@@ -90,7 +90,7 @@ export function signInFirst(returnTo: string): Response {
 
 const usualForm = 64 * 1024;
 
-/** Serves pages to people: who they are, whether a form is theirs, and what their browser may do with the answer. */
+/** Serves pages: finds the user, checks the keys of forms, and sets what the browser may do with the answer. */
 export function addSite(server: FastifyInstance, places: readonly Place[], services: SiteServices): void {
   const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
   const cookies = createCookies({ isSecure });

@@ -1,7 +1,7 @@
 import type { IconName } from './assets.ts';
 import { html, type Html } from './html.ts';
 
-/** How states look: each has a shape and a word beside its colour. */
+/** How states look: each has a shape and a word in addition to its colour. */
 
 type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'held' | 'none';
 
@@ -56,7 +56,7 @@ export function stateWord(state: string): string {
   return words[state] ?? state.replaceAll('_', ' ');
 }
 
-/** Whether something is still to come. */
+/** Whether the state is not final. */
 export function isUnderWay(state: string): boolean {
   return ['busy', 'wait', 'held'].includes(lookOf(state));
 }
@@ -71,7 +71,7 @@ export function stateBadge(state: string): Html {
   return html`<span class="state ${look}">${shape(look)}${stateWord(state)}</span>`;
 }
 
-/** The shape alone, where many stand in a row. What it stands for is its name. */
+/** The shape alone, for rows of many states. Its accessible name says the state. */
 export function stateMark(state: string, about: string, href?: string): Html {
   const look = lookOf(state);
   const name = `${about}: ${stateWord(state)}`;

@@ -1,4 +1,4 @@
-/** A first suite, by what lies at the top of a repository. The first that fits is suggested. */
+/** Suggests a first suite by the files at the top of a repository. The first that matches is used. */
 const suggestions: readonly { file: RegExp; name: string; command: string }[] = [
   { file: /^pnpm-lock\.yaml$/, name: 'test', command: 'corepack enable\npnpm install --frozen-lockfile\npnpm test' },
   { file: /^yarn\.lock$/, name: 'test', command: 'corepack enable\nyarn install --immutable\nyarn test' },
@@ -32,7 +32,7 @@ const suggestions: readonly { file: RegExp; name: string; command: string }[] = 
 export interface Suggestion {
   name: string;
   command: string;
-  /** The file that it was suggested by. */
+  /** The file that led to the suggestion. */
   why?: string;
 }
 

@@ -5,7 +5,7 @@ import { deletionButton, deletionPage, type ProjectVisit } from './project-pages
 import type { Place } from './site.ts';
 import { suitePath } from './suite-rules.ts';
 
-/** The dependencies of a suite: software that stands ready when its command runs. */
+/** The dependencies of a suite: software that is available to its command. */
 
 interface AttachedRecord {
   id_ref: string;
@@ -49,7 +49,7 @@ export async function dependenciesPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-/** The owner's own, and what others share. */
+/** The owner's own dependencies, and shared ones. */
 async function choiceField(
   { api }: ProjectVisit,
   form: PageForm,
@@ -69,7 +69,7 @@ function choice({ id_str: id, name }: Choice, note: string): readonly [string, s
   return [id, `${name}${note}`];
 }
 
-/** Who does not own the project cannot list what its owner has, but may be told a number. */
+/** A collaborator cannot list the owner's dependencies, but can enter an identifier. */
 function numberField(form: PageForm): Html {
   return form.text('dependency_id', 'Dependency', {
     required: true,

@@ -84,7 +84,7 @@ export async function rulesPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-/** There is no route for one rule alone. */
+/** There is no route for a single rule. */
 async function findRule({ api, param }: ProjectVisit): Promise<RuleRecord | undefined> {
   const rules = await api.get<RuleRecord[]>('/projects/:project_id/suites/:suite_id/rules');
   return rules.find(({ id_str: id }) => id === param('rule_id'));

@@ -7,8 +7,8 @@ import type { Place } from './site.ts';
 import { suitePath } from './suite-rules.ts';
 
 /**
- * The environment variables of a suite. What they hold is not in a page before somebody asks for it: who looks over a
- * shoulder, or finds the page in a browser's memory, sees names.
+ * The environment variables of a suite. A page contains a value only after the user asks for it. So a person behind the
+ * user, or the browser's cache, shows only names.
  */
 
 export interface VariableRecord {
@@ -112,7 +112,7 @@ const change = settingsPage({
   actions: {
     save: {
       route: `PUT ${of}/:environment_variable_id`,
-      // Who was not shown what it holds has not emptied it.
+      // A value that was not shown is empty in the form and must not be overwritten.
       fields({ shown, content = '', ...rest }) {
         return shown === undefined && content === '' ? rest : { ...rest, content };
       },

@@ -9,7 +9,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** Hooks: what forges call, what arrived, and why it did or did not build. */
+/** Hooks: their addresses, the deliveries from forges, and why each was built or not. */
 
 interface HookRecord {
   id: bigint;
@@ -50,7 +50,7 @@ const events: readonly (readonly [string, string])[] = [
   ['pull_request', 'Pull and merge requests'],
 ];
 
-/** Where address and secret go. */
+/** Where to enter address and secret. */
 const whereTo: Record<string, string> = {
   github: 'On GitHub: Settings, Webhooks, Add webhook. Content type application/json; choose pushes and pull requests.',
   gitlab:
@@ -77,7 +77,7 @@ export const createHook: PageAction = {
   done: (answer, visit) => secretPage(visit, 'Hook created', answer as unknown as HookRecord & { secret: string }),
 };
 
-/** The secret is on this page alone: it cannot be shown again. */
+/** The secret is only on this page: it cannot be shown again. */
 async function secretPage(
   visit: PageVisit,
   title: string,
@@ -205,7 +205,7 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
     </td>
     <td class="number">
       ${
-        // What was refused was never understood, so there is nothing that could be judged anew.
+        // A refused call was never parsed, so it cannot be judged again.
         delivery.outcome !== 'refused' &&
         pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(html``, {
           button: 'Replay',

@@ -8,7 +8,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** What goes by the clock: looks at the repository, and builds at certain times. */
+/** Triggers by time: polling of the repository, and schedules. */
 
 interface PollingRecord {
   outcome: string;

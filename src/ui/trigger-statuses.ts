@@ -7,7 +7,7 @@ import { deletionButton, deletionPage, type ProjectVisit } from './project-pages
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 
-/** Status targets: forges that are told how the suites of each commit stand, and what became of telling them. */
+/** Status targets: forges that get the status of each commit's suites, and the deliveries to them. */
 
 interface StatusTarget {
   id: bigint;

@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 
-/** The projects that somebody sees, as `p`: here as in the API, who does not pay goes on with what others share with them. */
+/** The projects that a user sees, as `p`. As in the API, an account that does not pay sees only projects of others. */
 export function visibleTo(db: Queries, { id, billing }: Readonly<UserRow>) {
   const visible = db
     .selectFrom('projects as p')

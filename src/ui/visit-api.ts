@@ -5,7 +5,7 @@ import type { PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
 
-/** What goes with a call. Parameters of the path that are not given are those of the page's own address. */
+/** The parts of a call. Parameters of the path that are missing are taken from the page's address. */
 export interface CallParts {
   params?: Record<string, string | bigint> | undefined;
   query?: Record<string, string | number | bigint | undefined>;
@@ -13,28 +13,28 @@ export interface CallParts {
 }
 
 /**
- * The API's routes, with the visitor as the caller. Whatever is refused is thrown as the API's own error; what a page does
- * not catch becomes the page for it (a 404 where something is not there, or is somebody else's).
+ * The API's routes, with the visitor as the caller. A refusal is thrown as the API's own error. If a page does not
+ * catch it, it becomes an error page (404 for a record that is missing or belongs to somebody else).
  */
 export interface VisitApi {
-  /** The record or list that a route answers; the rows alone of a list in pages. */
+  /** The record or list that a route answers; for a paged list, only its rows. */
   call<T = AnyRecord>(name: RouteName, parts?: CallParts): Promise<T>;
   get<T = AnyRecord>(path: `/${string}`, parts?: CallParts): Promise<T>;
-  /** One page of a list, and whether there is more on either side. */
+  /** One page of a list, and whether there are more before and after it. */
   list<T = AnyRecord>(path: `/${string}`, parts?: CallParts): Promise<PageOf<T>>;
   stream(path: `/${string}`, query: RawGroup, signal: AbortSignal): Promise<StreamAnswer>;
-  /** Refuses what the visitor may not do, and does nothing. */
+  /** Throws where the visitor may not call this route; does nothing else. */
   admit(name: RouteName): Promise<void>;
 }
 
-/** A record as the API shows it; identifiers are there as `bigint` and as text. */
+/** A record as the API shows it, with identifiers as `bigint` and as text. */
 export interface AnyRecord {
   id: bigint;
   id_str: string;
   [field: string]: unknown;
 }
 
-/** The request that a page came with. */
+/** The request for a page. */
 export type PageRequest = Pick<Incoming, 'id' | 'url' | 'params' | 'headers' | 'raw'>;
 
 export function visitApi(calls: InnerCalls, person: Readonly<UserRow>, request: PageRequest): VisitApi {
@@ -45,7 +45,7 @@ export function visitApi(calls: InnerCalls, person: Readonly<UserRow>, request: 
     params: { ...request.params, ...textsOf(parts.params ?? {}) },
     query: Object.assign(emptyGroup(), textsOf(parts.query ?? {})),
     body: parts.body,
-    // A browser is made to send hardly any header by others, but nothing of a page needs one either.
+    // Other sites can hardly set headers, but pages need no others anyway.
     headers: { 'content-type': request.headers['content-type'] },
     raw: request.raw,
   });

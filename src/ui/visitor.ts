@@ -6,29 +6,29 @@ import type { UserRow } from '../db/schema.ts';
 import { randomSecret } from '../lib/passwords.ts';
 
 /**
- * Who looks at a page, known by cookies. Somebody who is signed in has a session; somebody who is not has a number
- * that says nothing but "the same browser", so that forms are protected before there is a session, too.
+ * The visitor of a page, known by cookies. A signed-in user has a session. Everybody else has a random number that only
+ * says "the same browser", so that forms are protected before there is a session, too.
  */
 export interface Visitor {
   person: Readonly<UserRow> | undefined;
-  /** The session's token, also where the session is over. */
+  /** The session's token, even if the session is over. */
   session: string | undefined;
   /**
-   * What every form carries. It is made of the cookie, which other sites can neither read nor set, and says nothing
-   * of it. It is spelled differently each time, so that the length of a packed page tells nothing of it (BREACH).
+   * Part of every form. It is derived from the cookie, which other sites can neither read nor set, and does not reveal
+   * it. It is written differently each time, so that the length of a compressed page tells nothing about it (BREACH).
    */
   formKey: string;
 }
 
 export interface Cookies {
   identify(request: FastifyRequest, reply: FastifyReply, db: Queries): Promise<Visitor>;
-  /** Who is signed in, where no form follows. */
+  /** The signed-in user, where no form follows. */
   person(request: FastifyRequest, db: Queries): Promise<Readonly<UserRow> | undefined>;
   signIn(reply: FastifyReply, session: string): void;
   signOut(reply: FastifyReply): void;
 }
 
-/** `__Host-` lets no other host, not even a subdomain, set them; browsers take the prefix over TLS alone. */
+/** `__Host-` lets no other host, not even a subdomain, set them. Browsers accept the prefix only over TLS. */
 export function createCookies({ isSecure }: { isSecure: boolean }): Cookies {
   const named = (name: string): string => `${isSecure ? '__Host-' : ''}headrace_${name}`;
   const [sessionCookie, visitCookie] = [named('session'), named('visit')];
@@ -62,7 +62,7 @@ export function createCookies({ isSecure }: { isSecure: boolean }): Cookies {
   };
 }
 
-/** Only what has the form of a value that we gave. */
+/** Only values in the form that we set. */
 function readCookie({ headers }: FastifyRequest, name: string, prefix: string): string | undefined {
   const pairs = (headers.cookie ?? '').split(';').map((pair) => pair.trim());
   const value = pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
@@ -71,7 +71,7 @@ function readCookie({ headers }: FastifyRequest, name: string, prefix: string): 
 
 const keyLength = 32;
 
-/** The key, hidden behind a mask of the same length that stands before it. */
+/** The key XORed with a random mask, after that mask. */
 function formKeyOf(cookie: string): string {
   const mask = randomBytes(keyLength);
   const key = hash('sha256', `form ${cookie}`, 'buffer');
@@ -93,9 +93,9 @@ export function fitsFormKey(sent: string, { formKey }: Visitor): boolean {
 }
 
 /**
- * Whether a form can have come from one of our pages. Browsers say where a request comes from in `Sec-Fetch-Site`; in
- * `Origin` they say `null`, because our pages ask them to name no referrer. Older ones say neither, and then the key
- * in the form decides alone.
+ * Whether a form can have come from one of our pages. Browsers send the origin of a request in `Sec-Fetch-Site`.
+ * `Origin` is `null`, because our pages ask browsers to send no referrer. Older browsers send neither, and then only
+ * the key in the form decides.
  */
 export function isFromOurPages({ headers, host }: FastifyRequest, baseUrl: string | undefined): boolean {
   const { 'sec-fetch-site': site, origin } = headers;

@@ -4,18 +4,18 @@ import type { BuildState } from '../lifecycle/states.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import type { HttpCall } from './http-call.ts';
 
-/** The forge that a status goes to, and what it is called with. */
+/** The forge that gets a status, and the data for the call. */
 export interface ForgeTarget {
   /** The base of its API. */
   url: string;
   repository: string;
   token: string;
-  /** Where this service is, for the address of the build's page. */
+  /** The address of this service, for links to the page of the build. */
   origin: string;
 }
 
 interface Forge {
-  /** What is called below the base of its API. */
+  /** The path of the call, below the base of the API. */
   path: (target: ForgeTarget, sha: string) => string;
   headers: (token: string) => Record<string, string>;
   states: Record<BuildState, string>;
@@ -24,10 +24,10 @@ interface Forge {
 
 const encoded = (repository: string): string => repository.split('/').map(encodeURIComponent).join('/');
 
-/** What GitHub takes of a sentence; nobody else takes less. */
+/** GitHub's limit for a description, the smallest of all forges. */
 const longestDescription = 140;
 
-/** GitHub knows neither that something runs nor that somebody cancelled it. */
+/** GitHub has no state for running or cancelled. */
 const githubStates: Record<BuildState, string> = {
   enqueued: 'pending',
   running: 'pending',
@@ -49,7 +49,7 @@ const github: Forge = {
   body: ({ state, context, description, address }) => ({ state, target_url: address, description, context }),
 };
 
-/** Its API is GitHub's, but for how the token is sent. */
+/** Its API is GitHub's, except for the way the token is sent. */
 const gitea: Forge = {
   ...github,
   headers: (token) => ({ accept: 'application/json', authorization: `token ${token}` }),
@@ -93,7 +93,7 @@ const bitbucketCloud: Forge = {
   }),
 };
 
-/** A server of one's own. It has another API, below `/rest`, and does not know that something was stopped. */
+/** A self-hosted server. It has another API, below `/rest`, and no state for a stopped build. */
 const bitbucketDataCenter: Forge = {
   ...bitbucketCloud,
   path({ repository }, sha) {
@@ -106,21 +106,24 @@ const bitbucketDataCenter: Forge = {
 /** With `/rest/api/1.0`, as its documentation writes the base, or with `/rest` alone. */
 const dataCenterBase = /\/rest(\/api\/[\w.]+)?$/;
 
-/** An access token is sent as it is; an API token of a person belongs to an e-mail address, and is given as `address:token`. */
+/**
+ * An access token is sent alone. A personal API token belongs to an e-mail address, and is configured as
+ * `address:token`.
+ */
 function bearerOrBasic(token: string): string {
   return token.includes(':') ? `Basic ${Buffer.from(token).toString('base64')}` : `Bearer ${token}`;
 }
 
 const longestKey = 40;
 
-/** By its key Bitbucket knows which of its statuses is told anew. One that is too long for it is told by its hash. */
+/** Bitbucket identifies a status by its key. A name that is too long for a key is replaced by its hash. */
 function keyOf(context: string): string {
   return context.length <= longestKey
     ? context
     : createHash('sha256').update(context).digest('hex').slice(0, longestKey);
 }
 
-/** The call by which a forge is told how a suite stands on a commit. */
+/** The call that reports the status of a suite on a commit to a forge. */
 export function statusCall(provider: string, report: StatusReport, target: ForgeTarget): HttpCall {
   const base = target.url.replace(/\/+$/, '');
   const isDataCenter = provider === 'bitbucket' && dataCenterBase.test(new URL(base).pathname);
@@ -145,13 +148,13 @@ function forgeOf(provider: string): Forge {
 }
 
 /**
- * What an answer means. What a forge refuses for its content it would refuse for ever, and what comes after it in the
- * line has nothing to do with it: a commit that it does not know, a context of which it has had too many.
+ * What an answer means. If a forge refuses a report for its content, a retry would be refused too, and the next reports
+ * in the line do not depend on it. Examples: an unknown commit, or too many statuses for one context.
  */
 export function verdictOf(provider: string, { status, answer }: Attempt): 'taken' | 'refused' | 'not_taken' {
   if (status !== null && status >= 200 && status < 300) return 'taken';
   if (provider === 'webhook') return 'not_taken';
-  // To GitLab a status is something that moves on; it does not want to hear again where it stands already.
+  // GitLab refuses a change from a state to the same state.
   if (provider === 'gitlab' && status === 400 && answer.includes('Cannot transition status')) return 'taken';
   if (status === 400 || status === 422) return 'refused';
   return status === 404 && /commit/i.test(answer) ? 'refused' : 'not_taken';

@@ -8,26 +8,26 @@ export interface HttpCall {
   url: string;
   headers: Record<string, string>;
   body: string;
-  /** What is sent and must not be kept, even where the receiver says it back. */
+  /** Secrets in the request. They must not be stored, even if the receiver sends them back. */
   secrets: readonly string[];
 }
 
 export interface CallRules extends AddressRules {
   answerWithin: number;
-  /** Hides the call's secrets in what is kept of the answer. */
+  /** Hides the call's secrets in the stored part of the answer. */
   mask: Mask;
-  /** Ends a call that nobody waits for any more. */
+  /** Ends a call whose result is not needed any more. */
   signal: AbortSignal;
 }
 
-/** So much of an answer is read and kept; the rest is not even received. */
+/** The part of an answer that is read and stored. The rest is not received. */
 const mostOfAnswer = 1024;
 
 /**
- * Makes one call and answers what came of it; whatever the receiver does, that is an answer and no exception. The name
- * is resolved here and the connection is made to an address that was judged, so that there is no second look-up that
- * could say something else. Redirects are answers like any other. Each call has a connection of its own: one that was
- * kept open could be closed by the receiver at the moment it is used, which would look like a failure.
+ * Makes one call and returns the result; anything the receiver does is a result and no exception. The name is resolved
+ * here and the connection is made to an address that was checked, so that a second look-up cannot give another address.
+ * Redirects are answers like any other. Each call has its own connection: a receiver could close a kept one at the
+ * moment of its use, which would look like a failure.
  */
 export async function makeCall(call: HttpCall, rules: CallRules): Promise<Attempt> {
   const startedAt = performance.now();
@@ -72,9 +72,9 @@ async function exchange(
     },
   });
   call.once('response', response.resolve);
-  // Also after the answer: a receiver that is cut off in the middle of a long one may complain.
+  // Also after the answer: a receiver that is cut off in the middle of a long answer may cause an error.
   call.on('error', response.reject);
-  // A receiver that would rather speak something else than HTTP.
+  // A receiver that switches to another protocol.
   call.once('upgrade', (_, socket) => {
     socket.destroy();
     response.reject(new Error('the receiver wants to speak another protocol'));
@@ -88,7 +88,9 @@ async function exchange(
   }
 }
 
-/** A receiver that breaks off or dawdles has still said what it said, and its status stands. */
+/**
+ * The first part of an answer. If the receiver breaks off or is too slow, the status and the bytes so far still count.
+ */
 async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -100,13 +102,14 @@ async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<strin
       if (size >= mostOfAnswer) break;
     }
   } catch {
-    // What came before is kept.
+    // The bytes so far are kept.
   }
   const held = mask.flush();
-  // It may be the beginning of a secret, unless it was all that there is.
+  // Held bytes may be the beginning of a secret, unless the answer ended here.
   if (incoming.complete) chunks.push(held);
   const bytes = Buffer.concat(chunks).subarray(0, mostOfAnswer);
-  // A character that was cut through is left out; one that no database keeps in a text is replaced.
+  // A character that was cut in the middle is left out. A zero character is replaced, because no database stores it in
+  // a text.
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');
 }
 

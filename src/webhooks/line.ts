@@ -25,17 +25,17 @@ export interface LineParts extends CallParts {
   attempted: (outcome: 'delivered' | 'failed') => void;
 }
 
-/** So many are sent under one claim; then the job goes to the back of the queue. */
+/** The most deliveries under one claim. After that the job goes to the back of the queue. */
 const mostPerClaim = 50;
 
-/** For how long a job is claimed: one call, and the time to write down what came of it. */
+/** The length of a claim: one call, and the time to store its result. */
 export function claimSecondsOf({ answerWithin }: RetryPolicy): number {
   return answerWithin / 1000 + 5;
 }
 
 /**
- * Sends what waits in the line of a notification, in order, and notes each outcome before the next. Ends when nothing is
- * left, when the receiver does not take one, or after a number of deliveries.
+ * Sends the waiting deliveries of a notification in order, and stores each result before the next call. Ends when none
+ * is left, when the receiver does not take one, or after a number of deliveries.
  */
 export async function sendLine(
   parts: LineParts,
@@ -46,7 +46,7 @@ export async function sendLine(
   const rules = { ...callRules, answerWithin: retryPolicy.answerWithin, signal: closing };
   let { tries } = job;
   let next = first;
-  let mask: Mask | undefined; // all of a line goes to one receiver, with the same secrets
+  let mask: Mask | undefined; // all deliveries of a line go to one receiver, with the same secrets
   for (let sent = 0; next && sent < mostPerClaim; sent += 1) {
     const call = callFor(next, parts);
     mask ??= createMask(call.secrets);
@@ -55,13 +55,13 @@ export async function sendLine(
     if (closing.aborted && verdict !== 'taken') break;
     attempted(verdict === 'taken' ? 'delivered' : 'failed');
     next = await recordOutcome(parts, { job, tries }, next, { ...attempt, verdict });
-    tries = 0; // whatever follows under this claim follows one that is done with
+    tries = 0; // the failures belong to the delivery that is done
     if (closing.aborted) break;
   }
   if (next) await giveBack(parts, job, tries);
 }
 
-/** Notes what came of an attempt, and answers what is to be sent next under the same claim. */
+/** Stores the result of an attempt, and returns the next delivery to send under the same claim. */
 function recordOutcome(
   { db, ids, retryPolicy }: LineParts,
   { job, tries }: { job: ClaimedDeliveryJob; tries: number },
@@ -88,7 +88,7 @@ function recordOutcome(
   });
 }
 
-/** Somebody else may go on at once. */
+/** Releases the claim, so that another server can go on at once. */
 function giveBack({ db }: LineParts, job: ClaimedDeliveryJob, tries: number): Promise<void> {
   return db.transaction((trx) => deliveryJobs.putOffDeliveryJob(trx, job, { runAfter: Date.now(), tries }));
 }

@@ -7,14 +7,14 @@ import { statusCall } from './forges.ts';
 import type { HttpCall } from './http-call.ts';
 import { signedHeaders } from './signature.ts';
 
-/** What calls are made with. */
+/** The parts that a call needs. */
 export interface CallParts {
   vault: Vault;
-  /** Where people find this service. */
+  /** The public address of this service. */
   origin: string;
 }
 
-/** What goes out for a delivery: what was written down with the event, in the form that its receiver takes. */
+/** The HTTP call for a delivery, in the form of its receiver. */
 export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpCall {
   const { name, url, repository, notification_id: notificationId } = delivery;
   const secret = vault.open(delivery.secret, sealedPlace({ table: 'notifications', column: 'secret' }, notificationId));
@@ -24,8 +24,8 @@ export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpC
 }
 
 /**
- * The text is the one that was written with the event, and in it the project's public key, which never changes and is
- * kept sealed. The same delivery gives the same bytes every time.
+ * The text was stored with the event. Only the project's public key, which is stored encrypted and never changes, is
+ * added. The same delivery gives the same bytes every time.
  */
 function webhookCall(delivery: Outgoing, vault: Vault, secret: string): HttpCall {
   const { id, url, project_id: projectId } = delivery;

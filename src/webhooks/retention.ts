@@ -3,12 +3,12 @@ import { firstIdAt } from '../lib/ids.ts';
 import { forgetDeliveries } from '../lifecycle/deliveries.ts';
 
 const day = 24 * 60 * 60 * 1000;
-/** So long a delivery that is over can be looked at and sent again. */
+/** How long a finished delivery can be seen and sent again. */
 export const keptDays = 30;
-/** In small transactions, between which others get their turn. */
+/** Small transactions, so that others get their turn in between. */
 const atOnce = 500;
 
-/** Deliveries that are long over go, with their attempts; the table would grow without end. */
+/** Deletes deliveries that ended long ago, with their attempts. Otherwise the table would grow without end. */
 export async function forgetOldDeliveries(db: Database, now = Date.now()): Promise<void> {
   const before = firstIdAt(now - keptDays * day);
   for (;;) {

@@ -1,6 +1,6 @@
-/** How receivers that do not answer are dealt with, in milliseconds. */
+/** How to treat receivers that do not answer, in milliseconds. */
 export interface RetryPolicy {
-  /** An answer that takes longer is none. */
+  /** A call without an answer by then has failed. */
   answerWithin: number;
   /** The wait before the second attempt; it doubles with every failure that follows. */
   firstWait: number;
@@ -18,12 +18,15 @@ export const retryPolicy: RetryPolicy = {
   giveUpAfter: 24 * 60 * minute,
 };
 
-/** No wait is longer. */
+/** The longest wait. */
 export function longestOf({ longestWait }: RetryPolicy): number {
   return longestWait * 1.2;
 }
 
-/** The wait after so many failures in a row. A fifth more or less, so that what failed together does not come back together. */
+/**
+ * The wait after this many failures in a row, plus or minus a fifth, so that calls that failed together are not
+ * repeated together.
+ */
 export function waitAfter(failures: number, { firstWait, longestWait }: RetryPolicy, random = Math.random): number {
   const doubled = Math.min(firstWait * 2 ** Math.max(0, failures - 1), longestWait);
   return doubled * (0.8 + 0.4 * random());

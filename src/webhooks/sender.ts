@@ -8,16 +8,16 @@ import { claimSecondsOf, sendLine, type LineParts } from './line.ts';
 import { longestOf } from './retry-policy.ts';
 
 /**
- * Brings deliveries to their receivers. Each notification with something to send has one delivery job in the queue.
- * Whoever claims it sends what waits (line.ts). When the receiver does not take one, the job is put off and the whole
- * line waits with it, at no cost to anybody. A server that dies loses its claims, and another sends what it was sending:
- * at least once, under the same identifier.
+ * Sends deliveries to their receivers. Each notification with waiting deliveries has one delivery job in the queue. The
+ * server that claims it sends them (line.ts). When the receiver does not take one, the job is put off and the whole
+ * line waits, at no cost to others. When a server dies, its claims expire and another server sends its deliveries: at
+ * least once, with the same identifier.
  *
- * A slow receiver takes up one place among many. No account gets more than its share of the places, and after a number
- * of deliveries a job goes to the back of the queue, so that a long line does not keep out a short one.
+ * A slow receiver takes one place of many. No account gets more than its share of the places, and after a number of
+ * deliveries a job goes to the back of the queue, so that a long line does not block a short one.
  */
 export interface SenderParts extends LineParts {
-  /** Whose claims these are. A server that comes back under the same name takes up what it left. */
+  /** The holder of the claims. A server that restarts under the same name takes back its claims. */
   name: string;
   trouble: (error: unknown) => void;
 }
@@ -29,7 +29,7 @@ export interface Sender {
 const mostAtOnce = 512;
 const mostOfAccount = 128;
 const mostPerLook = 32;
-/** Announcements can be lost; what the store says is the truth. */
+/** Announcements can be lost; only the database is certain. */
 const lookEvery = 1000;
 
 interface Claimed {
@@ -43,7 +43,7 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
   const closing = new AbortController();
   const places = new Places();
   await deliveryJobs.freeDeliveryJobsOf(db, name).catch((error: unknown) => {
-    if (!isDatabaseFull(error)) throw error; // on a full disk they are free when their claims lapse
+    if (!isDatabaseFull(error)) throw error; // on a full disk they are free when their claims expire
   });
 
   const hasBeenSetBack = watchForSetBack();
@@ -52,8 +52,8 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
     async () => {
       if (hasBeenSetBack()) await deliveryJobs.hurryDeliveryJobs(db, longestOf(retryPolicy));
       const room = mostAtOnce - places.taken;
-      if (room <= 0) return lookEvery; // the first that is done looks again
-      // What was just announced is claimed without asking first whether it is there.
+      if (room <= 0) return lookEvery; // the first free place triggers the next query
+      // An announced job is claimed without a query before.
       if (!isAnnounced) {
         const dueAt = await deliveryJobs.nextDeliveryJobAt(db.read);
         if (dueAt === undefined) return lookEvery;
@@ -63,13 +63,13 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
       isAnnounced = false;
       const claimed = await claim(parts, Math.min(room, mostPerLook), places.fullAccounts());
       for (const one of claimed) begin(one);
-      // There may be more, and what is due next is known only now.
+      // More may be due, and only now the next time is known.
       return claimed.length > 0 || wasAnnounced ? 0 : lookEvery;
     },
     { everyMs: lookEvery, trouble },
   );
   const begin = (one: Claimed): void => {
-    // When a call fails for a reason of our own, the claim lapses and somebody tries again.
+    // When a call fails for an internal reason, the claim expires and another server tries again.
     const serve = () => sendLine(parts, one, closing.signal).catch(trouble);
     void places.take(one.job.account_id, serve).then(() => looks.now());
   };
@@ -107,7 +107,7 @@ function claim({ db, name: holder, retryPolicy }: SenderParts, most: number, exc
   });
 }
 
-/** Who is being served at the moment, and how many of each account. */
+/** The jobs being served at the moment, and their number for each account. */
 class Places {
   readonly #underWay = new Set<Promise<void>>();
   readonly #ofAccount = new Map<bigint, number>();

@@ -2,7 +2,10 @@ import { createHmac } from 'node:crypto';
 
 const secretPrefix = 'whsec_';
 
-/** The headers by which a receiver knows who calls, when, and about what: those of the Standard Webhooks. */
+/**
+ * The headers that tell a receiver who calls, when, and about which delivery, as in the Standard Webhooks
+ * specification.
+ */
 export function signedHeaders(secret: string, id: string, body: string, now: number): Record<string, string> {
   const seconds = String(Math.floor(now / 1000));
   const key = Buffer.from(secret.slice(secretPrefix.length), 'base64');

@@ -14,7 +14,7 @@ describeWithRunner('a server that keeps answers', (service, runner) => {
   /** The API alone, with a cache or without one. */
   const serverWith = (answerCache: AnswerCache) =>
     createServer({
-      endpoints: endpointsOf(routes, { ...service.store, isBehindProxy: true, answerCache }),
+      endpoints: endpointsOf(routes, { ...service.store, isBehindProxy: true, isDraining: () => false, answerCache }),
       log: pino({ level: 'silent' }),
       translate: () => undefined,
     });

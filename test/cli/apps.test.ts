@@ -1,17 +1,13 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { serve } from '../support/program.ts';
 
 describe('admin app create', () => {
   onEveryDatabase((database) => {
     test('registers applications while the server runs and while it does not', async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       const admin = (...args: string[]) => command(['admin', ...args, '--data-dir', folder], env);
       const create = async (...args: string[]) => {
         const { stdout, stderr } = await admin('app', 'create', '--user', 'Alice@example.org', ...args);
@@ -63,10 +59,7 @@ describe('admin app create', () => {
     });
 
     test('says what is wrong', async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       const create = async (user: string, name: string, address: string): Promise<string> => {
         const args = ['admin', 'app', 'create', '--user', user, '--name', name, '--redirect-uri', address];
         const { status, stderr } = await command([...args, '--data-dir', folder], env);

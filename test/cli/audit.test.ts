@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { Finished } from '../../src/lib/processes.ts';
 import type { Credentials } from '../support/client.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { headrace, serve } from '../support/program.ts';
 
@@ -22,10 +21,7 @@ interface Printed {
 describe('the command line', () => {
   onEveryDatabase((database) => {
     const start = async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       const tried = (...args: string[]) => command([...args, '--data-dir', join(folder, 'data')], env);
       const object = ({ status, stdout, stderr }: Finished): Record<string, unknown> => {
         assert.equal(status, 0, stderr.toString());

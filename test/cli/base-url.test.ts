@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
-import { temporaryFolder } from '../support/databases.ts';
+import { describe, test } from 'node:test';
+import { cleanUpAfterwards, folderFor } from '../support/folders.ts';
 import { command } from '../support/command.ts';
 import { serve, type Serving } from '../support/program.ts';
 
@@ -11,16 +11,8 @@ const limit = { timeout: 60_000 };
 const name = 'v1.ci.example.org';
 
 describe('the address of the service', () => {
-  const cleanUps: (() => void | Promise<void>)[] = [];
-  const afterwards = (cleanUp: () => void | Promise<void>): void => void cleanUps.push(cleanUp);
-  after(async () => {
-    for (const cleanUp of cleanUps.reverse()) await cleanUp();
-  });
-  const place = (): string => {
-    const folder = temporaryFolder();
-    afterwards(() => rmSync(folder, { recursive: true, force: true }));
-    return join(folder, 'data');
-  };
+  const afterwards = cleanUpAfterwards();
+  const place = (): string => join(folderFor(afterwards), 'data');
   const stop = async ({ api, process, exited }: Serving): Promise<void> => {
     api.close();
     process.kill('SIGTERM');

@@ -15,7 +15,7 @@ const longestStop = 30_000;
 
 /** As a person's shell has it, and not the npm that runs the tests. */
 function environment(): NodeJS.ProcessEnv {
-  const foreign = /^(npm_|HEADRACE|NODE_OPTIONS|NODE_TEST_CONTEXT)/;
+  const foreign = /^(npm_|HEADRACE|NODE_OPTIONS|NODE_TEST_CONTEXT|INVOCATION_ID|NOTIFY_SOCKET)/;
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
 }
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import https from 'node:https';
 import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { basic, type Credentials } from '../support/client.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { headrace, serve } from '../support/program.ts';
 
 /** Standard output is one JSON object on one line. */
@@ -18,10 +18,7 @@ function object(stdout: Buffer): Record<string, unknown> {
 describe('the program', () => {
   onEveryDatabase((database) => {
     const start = async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       return { folder: join(folder, 'data'), env };
     };
 

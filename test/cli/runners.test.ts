@@ -1,17 +1,13 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { serve } from '../support/program.ts';
 
 describe('admin runner', () => {
   onEveryDatabase((database) => {
     test('looks after runners while the server runs and while it does not', async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       const admin = async (...args: string[]) => {
         const { status, stdout, stderr } = await command(['admin', ...args, '--data-dir', folder], env);
         return { status, said: stdout.toString(), error: stderr.toString() };
@@ -72,9 +68,17 @@ describe('admin runner', () => {
         'created_at',
         'last_seen_at',
         'accounts',
+        'draining',
         'revoked',
         'revoked_at',
       ]);
+      assert.match(await fails('drain', 'nobody'), /there is no runner nobody/);
+      assert.match(await fails('drain', 'free'), /revoked before/);
+      const isDraining = async (): Promise<unknown> => (await list()).find(({ name }) => name === 'bound')?.draining;
+      assert.deepEqual(await runner('drain', 'bound'), { name: 'bound', draining: true });
+      assert.equal(await isDraining(), true);
+      assert.deepEqual(await runner('drain', 'bound', '--off'), { name: 'bound', draining: false });
+      assert.equal(await isDraining(), false);
       const again = await runner('create', 'free');
       assert.deepEqual(await Promise.all([free, again].map(({ token }) => knock(token))), [401, 200]);
       assert.equal((await list()).filter(({ name }) => name === 'free').length, 1);

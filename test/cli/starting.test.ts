@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor, settingsFor } from '../support/databases.ts';
 import { commandsWith, untilCreated } from '../support/installation.ts';
 import { headrace, serve, startProgram } from '../support/program.ts';
 
@@ -14,10 +14,7 @@ const limit = { timeout: 120_000 };
 describe('a server that starts', () => {
   onEveryDatabase((database) => {
     const place = async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       return { folder: join(folder, 'data'), env };
     };
     /** Starts one that cannot, and answers what it said when it has ended. */
@@ -119,7 +116,7 @@ describe('a server that starts', () => {
           chmodSync(join(folder, name), 0o644);
         }
         const restored = join(folder, '..', 'restored');
-        const into = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+        const into = await settingsFor(database);
         assert.equal((await headrace(['restore', target, '--data-dir', restored], into)).status, 0);
         assert.deepEqual(opensToOthers(restored), []);
         const second = await serve(database, folder, env);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
-import { temporaryFolder } from '../support/databases.ts';
+import { describe, test } from 'node:test';
+import { cleanUpAfterwards, folderFor } from '../support/folders.ts';
 import { commandsWith, untilCreated } from '../support/installation.ts';
 import { headrace, serve, startProgram, type Started } from '../support/program.ts';
 
@@ -11,16 +11,8 @@ const limit = { timeout: 120_000 };
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 describe('a signal', () => {
-  const cleanUps: (() => void | Promise<void>)[] = [];
-  const afterwards = (cleanUp: () => void | Promise<void>): void => void cleanUps.push(cleanUp);
-  after(async () => {
-    for (const cleanUp of cleanUps.reverse()) await cleanUp();
-  });
-  const place = (): string => {
-    const folder = temporaryFolder();
-    afterwards(() => rmSync(folder, { recursive: true, force: true }));
-    return folder;
-  };
+  const afterwards = cleanUpAfterwards();
+  const place = (): string => folderFor(afterwards);
   /** Nothing that was started is left. By its command line, so that also what only starts is found. */
   const assertNothingRuns = (folder: string, stage: string): void => {
     const left = commandsWith(folder).map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '));

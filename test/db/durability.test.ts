@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { Credentials, Record_ } from '../support/client.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { serve, type Serving } from '../support/program.ts';
 
@@ -12,10 +11,7 @@ const writers = 8;
 describe('what was acknowledged', () => {
   onEveryDatabase((database) => {
     test('is there after kill -9', async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       const created = await command(['admin', 'user', 'create', 'a@example.org', '--data-dir', folder], env);
       const alice = JSON.parse(created.stdout.toString()) as Credentials;
       const acknowledged = new Set<string>();

@@ -7,7 +7,7 @@ import test from 'node:test';
 import { openIncoming } from '../../src/db/incoming.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
-test('what is being written stays, and what a killed server left goes, however young', async (t) => {
+test('files being written stay, and files of a killed server are removed at any age', async (t) => {
   const folder = temporaryFolder();
   const mine = openIncoming(folder);
   const module = new URL('../../src/db/incoming.ts', import.meta.url).href;
@@ -44,7 +44,7 @@ test('what is being written stays, and what a killed server left goes, however y
   assert.deepEqual(readdirSync(folder), []);
 });
 
-test('what an earlier version left goes by its age', async (t) => {
+test('files of an earlier version are removed by age', async (t) => {
   const folder = temporaryFolder();
   t.after(() => rmSync(folder, { recursive: true }));
   mkdirSync(folder, { recursive: true });

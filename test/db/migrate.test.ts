@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { migrate } from '../../src/db/migrate.ts';
 import { migrations } from '../../src/db/migrations/index.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { headrace } from '../support/program.ts';
 
 const all = migrations.map(({ name }) => name);
@@ -17,10 +16,7 @@ describe('migrations', () => {
     });
 
     test('are applied once by programs that start together', async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       const start = () => headrace(['migrate', '--data-dir', folder], env);
       const finished = await Promise.all(Array.from({ length: 4 }, start));
       const said = finished.map(({ stdout, stderr }) => `${stdout.toString()}${stderr.toString()}`.trim());

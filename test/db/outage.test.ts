@@ -98,7 +98,7 @@ describe('a connection to PostgreSQL that breaks', () => {
     });
   });
 
-  test('that listens is made anew, and whoever waits looks once more', async () => {
+  test('that listens is replaced, and all waiting subscribers query once more', async () => {
     const subscriptions = createSubscriptions(db);
     using watch = subscriptions.watch('something');
     await watch.changed(10_000); // it listens from now on

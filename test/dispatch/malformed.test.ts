@@ -54,6 +54,8 @@ describeService('a message that makes no sense', (service) => {
   const commit = (change: Record<string, unknown>) =>
     report({ logSize: 0, outcome: { kind: 'fetched', commit: { ...aCommit, ...change } } });
 
+  const step = { name: 'command', from: 0, to: 1 };
+
   /** What once went wrong, or comes to mind. */
   const kept = (): Message[] => [
     ...['next', 'extend', 'finish', 'key', 'log'].flatMap((name) => [
@@ -85,6 +87,15 @@ describeService('a message that makes no sense', (service) => {
     ...[undefined, null, 7, [], {}, { kind: 'toString' }, { kind: 'exited' }, { kind: 'exited', status: 256 }].map(
       (outcome) => json('/runner/finish', report({ outcome, logSize: 0 })),
     ),
+    ...[
+      null,
+      7,
+      {},
+      [null],
+      [{ name: 'x', from: -1, to: 0 }],
+      [{ name: 7, from: 0, to: 0 }],
+      Array.from({ length: 1001 }, () => step),
+    ].map((steps) => json('/runner/finish', report({ steps, logSize: 0 }))),
     ...[{ kind: 'killed', reason: 'A B' }, { kind: 'compiled', digest: '../x' }, { kind: 'pushed' }].map((outcome) =>
       json('/runner/finish', report({ outcome, logSize: 0 })),
     ),

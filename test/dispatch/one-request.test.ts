@@ -7,7 +7,7 @@ import { mostLooks, type Link } from '../../src/protocol.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
 import { revokeRunner } from '../../src/auth/runners.ts';
 import { registered } from '../support/registered.ts';
-import { describeService } from '../support/service.ts';
+import { describeService, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const patient = new AbortController().signal;
@@ -81,6 +81,32 @@ describeService('one request for an order and for looks', (service) => {
     link.close();
   });
 });
+
+describeService(
+  'a request that is held for long',
+  (service) => {
+    test('is answered at once when its runner takes no more, and not for what another runner says', async () => {
+      const [one, other] = [await registered(service), await registered(service)];
+      const [claim, room] = [randomName(), mostLooks];
+      const answers: unknown[] = [];
+      const held = one.link.nextOrLooks({ claim, room }, patient).then((answer) => answers.push(answer));
+      while (runnersHeld(service) === 0) await pause(10);
+      await other.link.leave([claim], patient);
+      await one.link.gone([], patient); // what was to be answered is by now
+      assert.deepEqual(answers, []);
+      await one.link.leave([claim], patient);
+      await held;
+      assert.deepEqual(answers, [{ order: null, looks: [] }]);
+      one.link.close();
+      other.link.close();
+    });
+  },
+  { idleHoldMs: 600_000 },
+);
+
+/** How many connections to the server wait for its answer. */
+const runnersHeld = (service: Service): number =>
+  timersOf(Number(new URL(service.address).port)).filter((timer) => timer === keepAlive).length;
 
 /** What the kernel waits for on the connections to a port of this machine, as /proc/net/tcp tells it. */
 function timersOf(port: number): string[] {

@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import { randomName } from '../../src/lib/random-name.ts';
 import { version } from '../../src/protocol.ts';
 import type { Credentials, Fields, Record_ } from '../support/client.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { assertFields, assertRecent, assertRefused } from '../support/expect.ts';
 import { serve } from '../support/program.ts';
 import { registered } from '../support/registered.ts';
@@ -86,7 +86,7 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reasonOf(request), undefined);
     const [seen] = (await runners()).filter(({ name }) => name === far.name);
     assert.ok(seen);
-    assertFields(seen, 'name kind state trouble version last_seen_at accounts work');
+    assertFields(seen, 'name kind state draining trouble version last_seen_at accounts work');
     assertRecent(seen.last_seen_at);
     const { id } = (await alice.get(request)).record;
     const [work] = seen.work as Fields[];
@@ -127,11 +127,8 @@ describeService('work that nobody can take', (service) => {
 describe('a runner that cannot start', () => {
   onEveryDatabase((database) => {
     test('is told of by /healthz, requests and the list of runners, until it can', { timeout: 120_000 }, async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
+      const { folder, env } = await placeFor(database);
       writeFileSync(join(folder, 'runner'), 'a file where its folder is to be');
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
       const server = await serve(database, folder, env, { runner: true });
       const as: Credentials = { email: 'admin@localhost', api_key: /API key\s+(\S+)/.exec(server.output)?.[1] ?? '' };
       const state = async (): Promise<Health['runner']> =>

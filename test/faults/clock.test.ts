@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { settableClock, type SettableClock } from '../support/clock.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { command } from '../support/command.ts';
+import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Caller, type Installation } from '../support/installation.ts';
+import { serve, startProgram } from '../support/program.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 
 const fiveHours = 5 * 3600;
@@ -54,5 +58,52 @@ onEveryDatabase((database) => {
     await Promise.race([receiver.received(refused + 1), late]).finally(() => clearTimeout(timer));
     await project.command(suite, 'true');
     assert.equal((await project.build('main')).build_state, 'passed', 'and the next one is taken like the first');
+  });
+
+  test('two servers and a runner whose clocks are ten hours apart work together', async (t) => {
+    if (database.kind === 'sqlite') return t.skip('it has one server');
+    const folder = temporaryFolder();
+    database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
+    const [ahead, behind] = [await settableClock(), await settableClock()];
+    ahead.set(fiveHours);
+    behind.set(-fiveHours);
+    const of = (...names: string[]): string => join(installation.folder, ...names);
+    const shared = { HEADRACE_MASTER_KEY_FILE: of('master.key'), HEADRACE_BLOB_URL: of('blobs') };
+    // A certificate from the future would be refused, so it is the runner that is ahead.
+    const env = { ...installation.env, ...behind.env, ...shared };
+    const second = await serve(database, join(folder, 'second'), env);
+    const certificate = join(folder, 'second', 'tls', 'cert.pem');
+    const created = await command(['admin', 'runner', 'create', 'early', '--data-dir', installation.folder], env);
+    writeFileSync(join(folder, 'token'), (JSON.parse(created.stdout.toString()) as { token: string }).token);
+    const place = ['--url', second.address, '--token-file', join(folder, 'token'), '--ca-file', certificate];
+    const { HEADRACE_DATABASE_URL: _, ...runnerEnv } = { ...installation.env, ...ahead.env };
+    const runner = startProgram(database, ['runner', ...place, '--data-dir', join(folder, 'early')], runnerEnv);
+    const project = await installation.project('apart');
+    await project.suite(t, 'apart', 'echo begun; sleep 2; seq 1000');
+    const counted = Array.from({ length: 1000 }, (_, number) => `${number + 1}\n`).join('');
+    const ask = async (): Promise<void> => {
+      const form = { commit_ref: 'main' };
+      const { status, text } = await second.api.post(`${project.path}/build_requests`, {
+        as: installation.admin,
+        form,
+      });
+      assert.equal(status, 201, text);
+    };
+    // Asked for at either server, done by either runner.
+    await Promise.all([ask(), ask(), ask()]);
+    const own = await Promise.all([project.ask('main'), project.ask('main'), project.ask('main')]);
+    for (const request of own) assert.equal((await project.end(request)).build_state, 'passed', runner.said());
+    const [commit] = await project.commits();
+    const builds = async () => project.builds(commit);
+    while ((await builds()).some(({ build_state: state }) => ['enqueued', 'running'].includes(state)));
+    assert.equal((await builds()).length, 6, 'each was run once');
+    for (const build of await builds()) {
+      assert.equal(build.build_state, 'passed');
+      assert.equal(await project.log(build), `begun\n${counted}`);
+    }
+    runner.process.kill('SIGTERM');
+    await runner.exited;
+    second.process.kill('SIGTERM');
+    await second.exited;
   });
 });

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createProxy, request as ask } from 'node:https';
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { command } from '../support/command.ts';
+import { freePort } from '../support/ports.ts';
 import { startProgram, type Started } from '../support/program.ts';
 
 /** A server that runs nothing itself, and runners elsewhere that reach it over HTTPS alone. */
@@ -29,12 +30,19 @@ onEveryDatabase((database) => {
   };
   const create = async (name: string): Promise<string> => (await admin('create', name)).token ?? '';
   /** Starts a runner on a machine of its own, as far as files go. */
-  const runner = (token: string, { url = installation.address(), more = [] as string[] } = {}): Started => {
+  const runner = (
+    token: string,
+    {
+      url = installation.address(),
+      more = [],
+      settings = {},
+    }: { url?: string; more?: string[]; settings?: Record<string, string> } = {},
+  ): Started => {
     const folder = temporaryFolder();
     database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
     const tokenFile = join(folder, 'token');
     writeFileSync(tokenFile, `${token}\n`);
-    const { HEADRACE_DATABASE_URL: _, ...env } = installation.env;
+    const { HEADRACE_DATABASE_URL: _, ...env }: Record<string, string> = { ...installation.env, ...settings };
     const place = ['--url', url, '--token-file', tokenFile, '--ca-file', certificate];
     return startProgram(database, ['runner', ...place, '--data-dir', join(folder, 'data'), ...more], env);
   };
@@ -46,6 +54,15 @@ onEveryDatabase((database) => {
     const [commit] = await project.commits();
     return project.builds(commit);
   };
+  /** The first attempt was lost with its runner, and the second passed. */
+  const assertTriedAgain = async (): Promise<void> =>
+    assert.deepEqual(
+      (await newest()).map(({ attempt, build_state: state, failure_reason: reason }) => [attempt, state, reason]),
+      [
+        [2, 'passed', ''],
+        [1, 'errored', 'runner_lost'],
+      ],
+    );
 
   test('one piece of work is done by a runner that does one, and then it ends', async (t) => {
     await project.suite(t, 'remote', 'echo done elsewhere');
@@ -113,13 +130,7 @@ onEveryDatabase((database) => {
     await project.command(suite, 'echo done');
     const heir = runner(await create('heir'));
     assert.equal((await project.end(request)).build_state, 'passed', heir.said());
-    assert.deepEqual(
-      (await newest()).map(({ attempt, build_state: state, failure_reason: reason }) => [attempt, state, reason]),
-      [
-        [2, 'passed', ''],
-        [1, 'errored', 'runner_lost'],
-      ],
-    );
+    await assertTriedAgain();
     await stop(heir);
   });
 
@@ -138,14 +149,58 @@ onEveryDatabase((database) => {
     assert.equal(await back.exited, 1, 'it is let in again');
     const heir = runner(await create('suspect')); // the name is free, and means another one now
     assert.equal((await project.end(request)).build_state, 'passed', heir.said());
-    assert.deepEqual(
-      (await newest()).map(({ attempt, build_state: state, failure_reason: reason }) => [attempt, state, reason]),
-      [
-        [2, 'passed', ''],
-        [1, 'errored', 'runner_lost'],
-      ],
-    );
+    await assertTriedAgain();
     await stop(heir);
+  });
+
+  test('when it is drained, it ends well after what it does, and comes back when that is taken back', async (t) => {
+    const suite = await project.suite(t, 'to the end', 'echo begun; sleep 3; seq 20000; echo done');
+    await project.repository.commit({ message: 'Drain it' });
+    const token = await create('tired');
+    const tired = runner(token);
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /begun/);
+    assert.deepEqual(await admin('drain', 'tired'), { name: 'tired', draining: true });
+    await project.repository.commit({ message: 'Wait for another' });
+    const waiting = await project.ask('main');
+    assert.equal(await tired.exited, 0, tired.said());
+    const counted = Array.from({ length: 20_000 }, (_, number) => `${number + 1}\n`).join('');
+    assert.equal((await project.end(request)).build_state, 'passed');
+    const [build] = await newest();
+    assert.ok((await project.log(build)) === `begun\n${counted}done\n`);
+    const again = runner(token);
+    assert.equal(await again.exited, 0, again.said());
+    await admin('drain', 'tired', '--off');
+    const back = runner(token);
+    assert.equal((await project.end(waiting)).build_state, 'passed', back.said());
+    await stop(back);
+  });
+
+  test('when it is stopped and to drain, it ends after what it does; a second signal breaks that off', async (t) => {
+    const suite = await project.suite(t, 'slowly', 'echo begun; sleep 3; echo done');
+    await project.repository.commit({ message: 'Stop softly' });
+    const settings = { HEADRACE_STOP: 'drain' };
+    const soft = runner(await create('soft'), { settings });
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /begun/);
+    soft.process.kill('SIGTERM');
+    assert.equal(await soft.exited, 0, soft.said());
+    assert.equal((await project.end(request)).build_state, 'passed');
+    assert.deepEqual(
+      (await newest()).map(({ attempt, build_state: state }) => [attempt, state]),
+      [[1, 'passed']],
+    );
+    await project.command(suite, 'echo hanging; sleep 1000');
+    await project.repository.commit({ message: 'Stop hard' });
+    const hard = runner(await create('hard'), { settings });
+    const broken = await project.ask('main');
+    await project.untilLogged(suite, /hanging/);
+    hard.process.kill('SIGTERM');
+    await new Promise((resolve) => setTimeout(resolve, 1500)); // signals within a second are one
+    assert.equal(hard.process.exitCode, null);
+    hard.process.kill('SIGTERM');
+    assert.equal(await hard.exited, 0, hard.said());
+    await project.cancel(broken);
   });
 
   test('when its token is replaced, it ends, and comes back with the new one', async (t) => {
@@ -192,15 +247,6 @@ async function portOf(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return (server.address() as AddressInfo).port;
-}
-
-/** A server that comes back must be found where it was. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await portOf(server);
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 async function until(holds: () => boolean): Promise<void> {

@@ -5,23 +5,19 @@ import type { Answer, Record_ } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
-import { deliver, sign, standard, type Hook, type Sent } from './forge.ts';
+import { deliver, hooksOfAllProviders, sign, standard, type Hook, type Sent } from './forge.ts';
 import { bitbucket, github, gitlab, sha } from './payloads.ts';
 
 const hex = (secret: string | Buffer, body: string): string => createHmac('sha256', secret).update(body).digest('hex');
 
-describeService('whoever calls a hook', (service) => {
+describeService('a caller of a hook', (service) => {
   let owner: User;
   let project: Record_;
-  const hooks = new Map<string, Hook>();
+  let hookOf: (provider: string) => Hook;
   before(async () => {
     owner = await service.user();
-    project = await owner.createProject({ repository_url: 'git@example.org:team/code.git' });
-    for (const provider of ['github', 'gitea', 'gitlab', 'bitbucket', 'generic']) {
-      hooks.set(provider, (await owner.post(`/projects/${project.id}/hooks`, { provider })).record as Hook);
-    }
+    ({ project, hookOf } = await hooksOfAllProviders(owner));
   });
-  const hookOf = (provider: string): Hook => hooks.get(provider) ?? assert.fail(provider);
   const call = (hook: Hook, sent: Sent): Promise<Answer> => deliver(service.api, hook, sent);
   const deliveriesOf = async (hook: Hook): Promise<Record_[]> =>
     (await owner.get(`/projects/${project.id}/hooks/${hook.id}/deliveries`)).list;
@@ -152,7 +148,7 @@ describeService('whoever calls a hook', (service) => {
     assert.equal(replayed.record['outcome'], 'refused');
   });
 
-  test('and sends what makes no sense is answered at once, and it is told [promise: hook-bounds]', async () => {
+  test('that sends nonsense is answered at once, and the delivery is recorded [promise: hook-bounds]', async () => {
     const hook = hookOf('github');
     const raw = (body: string | Buffer, event = 'push'): Sent => ({
       headers: {
@@ -213,7 +209,7 @@ describeService('whoever calls a hook', (service) => {
     assertRefused(fields, 403, { ref: ['is_blank'] });
   });
 
-  test('and calls themselves by a strange name changes nothing by it', async () => {
+  test('that gives itself a strange name changes nothing by it', async () => {
     const hook = hookOf('github');
     const names: [unknown, string][] = [
       ['\u202eevil\u0000\r\nX-Admin: 1', 'evil X-Admin: 1'],
@@ -231,7 +227,7 @@ describeService('whoever calls a hook', (service) => {
     }
   });
 
-  test('and asks as a fork is one, whatever the payload claims elsewhere [promise: hook-forks]', async () => {
+  test('that asks for a fork is treated as one, whatever the payload claims elsewhere [promise: hook-forks]', async () => {
     const hook = hookOf('github');
     const its = await owner.put(`/projects/${project.id}`, { fork_builds: 'approval' });
     assert.equal(its.status, 200, its.text);

@@ -1,5 +1,7 @@
+import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
 import type { Answer, Client, Record_ } from '../support/client.ts';
+import type { User } from '../support/user.ts';
 import { Webhook } from 'standardwebhooks';
 
 /** What a forge sends: headers and body, signed as that forge signs it. */
@@ -98,4 +100,18 @@ export type Hook = Record_ & { secret: string; url: string };
 /** Calls a hook as a forge does: without any credentials of the API. */
 export function deliver(api: Client, hook: { id: bigint }, { headers, body }: Sent): Promise<Answer> {
   return api.post(`/hooks/${hook.id}`, { headers, body });
+}
+
+/** A project with a hook for each provider. */
+export async function hooksOfAllProviders(
+  owner: User,
+): Promise<{ project: Record_; hookOf: (provider: string) => Hook }> {
+  const project = await owner.createProject({ repository_url: 'git@example.org:team/code.git' });
+  const hooks = new Map<string, Hook>();
+  for (const provider of ['github', 'gitea', 'gitlab', 'bitbucket', 'generic']) {
+    const made = await owner.post(`/projects/${project.id}/hooks`, { provider });
+    assert.equal(made.status, 201);
+    hooks.set(provider, made.record as Hook);
+  }
+  return { project, hookOf: (provider) => hooks.get(provider) ?? assert.fail(provider) };
 }

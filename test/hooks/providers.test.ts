@@ -3,7 +3,7 @@ import { before, test } from 'node:test';
 import type { Fields, Record_ } from '../support/client.ts';
 import { describeService, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
-import { deliver, sign, type Hook, type Signer } from './forge.ts';
+import { deliver, hooksOfAllProviders, sign, type Hook, type Signer } from './forge.ts';
 import { bitbucket, center, github, gitlab, sha } from './payloads.ts';
 
 /** Which hook, how it is signed, what is sent, and what is to come of it. */
@@ -266,23 +266,18 @@ const cases: Case[] = [
   ...genericCases,
 ];
 
-describeService('what forges send', (service: Service) => {
+describeService('a payload of a forge', (service: Service) => {
   let owner: User;
   let project: Record_;
-  const hooks = new Map<string, Hook>();
+  let hookOf: (provider: string) => Hook;
   before(async () => {
     owner = await service.user();
-    project = await owner.createProject({ repository_url: 'git@example.org:team/code.git' });
-    for (const provider of ['github', 'gitea', 'gitlab', 'bitbucket', 'generic']) {
-      const made = await owner.post(`/projects/${project.id}/hooks`, { provider });
-      assert.equal(made.status, 201);
-      hooks.set(provider, made.record as Hook);
-    }
+    ({ project, hookOf } = await hooksOfAllProviders(owner));
   });
 
   for (const [provider, its] of Map.groupBy(cases, (one) => one.provider)) {
     test(`is read as ${provider} means it`, async () => {
-      const hook = hooks.get(provider) ?? assert.fail(provider);
+      const hook = hookOf(provider);
       for (const { what, signer, event, payload, outcome, reason, request } of its) {
         const answer = await deliver(service.api, hook, signer(hook.secret, event, payload));
         assert.equal(answer.status, 202, `${what}: ${answer.text}`);
@@ -305,7 +300,7 @@ describeService('what forges send', (service: Service) => {
   }
 
   test('is told in the deliveries, newest first, with what came of it and why', async () => {
-    const hook = hooks.get('github') ?? assert.fail();
+    const hook = hookOf('github');
     const sent = sign.github(hook.secret, 'push', github.push({ ref: 'refs/heads/x', message: '[skip ci]' }));
     const answer = await deliver(service.api, hook, sent);
     const path = `/projects/${project.id}/hooks/${hook.id}`;

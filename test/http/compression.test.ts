@@ -9,7 +9,7 @@ import { freshName, type User } from '../support/user.ts';
 
 const unpack = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync };
 
-describe('what an answer is packed with', () => {
+describe('the compression of an answer', () => {
   test('is what the caller likes best', () => {
     const cases: [string | undefined, string | undefined][] = [
       [undefined, undefined],

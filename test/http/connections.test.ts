@@ -204,7 +204,12 @@ describe('connections to a server', () => {
       return socket;
     };
     closing.push(() => holding.forEach((done) => done()));
-    return { from, direct, hold, refused: (why: string) => refusedIn(metrics.text({ connections: 0 }), why) };
+    return {
+      from,
+      direct,
+      hold,
+      refused: async (why: string) => refusedIn(await metrics.text({ connections: 0 }), why),
+    };
   };
   const refusedIn = (text: string, why: string): number =>
     Number(new RegExp(`^headrace_connections_refused_total\\{reason="${why}"\\} (\\d+)$`, 'm').exec(text)?.[1]);
@@ -215,7 +220,7 @@ describe('connections to a server', () => {
     const first = [];
     for (const address of theirs) first.push(await hold(await from(address)));
     for (const address of [...theirs, '2001:DB8:1:2::9']) await closed(await from(address));
-    assert.equal(refused('network'), 4);
+    assert.equal(await refused('network'), 4);
     const neighbour = await hold(await from('2001:db8:1:3::1'));
     const mapped = [];
     for (let one = 0; one < 3; one += 1) mapped.push(await hold(await from('::ffff:192.0.2.7')));
@@ -226,7 +231,7 @@ describe('connections to a server', () => {
       proxied.push(await hold(await from(address)));
     }
     assert.ok([...first, neighbour, ...mapped, ...proxied].every((socket) => !socket.closed));
-    assert.deepEqual([refused('network'), refused('full')], [5, 0]);
+    assert.deepEqual([await refused('network'), await refused('full')], [5, 0]);
     // One that has asked nothing yet makes room for its own.
     first[0]?.destroy();
     const silent = await from('2001:db8:1:2::1');
@@ -245,7 +250,7 @@ describe('connections to a server', () => {
     socket.on('data', (text: string) => (said += text));
     await closed(socket);
     assert.match(said, /^HTTP\/1\.1 503 .*\r\nretry-after: 1\r\n.*\{"error":\{"generic":\[\]\}\}$/s);
-    assert.equal(refused('full'), 1);
+    assert.equal(await refused('full'), 1);
     assert.ok(held.every((one) => !one.closed));
   });
 });

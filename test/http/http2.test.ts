@@ -158,7 +158,7 @@ describeService(
 describeService(
   'a crowd over HTTP/2',
   (service, database) => {
-    test('that follows something is at something, whatever else it asked', limit, async () => {
+    test('that follows a stream counts as busy, whatever else it asked', limit, async () => {
       const alice = await service.user();
       const { id } = await alice.createProject();
       const sessions: ClientHttp2Session[] = [];

@@ -49,7 +49,8 @@ describe('the metrics', () => {
     ] as const) {
       assert.equal((await server.inject(url)).statusCode, status);
     }
-    const text = metrics.text({ connections: 0 });
+    const text = await metrics.text({ connections: 0 });
+    metrics.close();
     const sum = Number(/^headrace_http_request_seconds_sum (\S+)$/m.exec(text)?.[1]);
     // Timers may be a millisecond early.
     assert.ok(sum >= (2 * slowMs - 2) / 1000 && sum < 30, text);

@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { serve } from '../support/program.ts';
 
 describe('a server that is asked to stop', () => {
   onEveryDatabase((database) => {
     test('does not wait for connections on which nobody asked anything', async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const env: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env } = await placeFor(database);
       const server = await serve(database, folder, env);
       const port = Number(new URL(server.address).port);
       const bare = connect({ host: '127.0.0.1', port });

@@ -120,7 +120,7 @@ describeService(
       assert.deepEqual(await told(chunks), refusal(403, 'generic'));
     });
 
-    test('what is no request behind one that is does not take its answer away', async () => {
+    test('bytes that are no request, after a valid request, do not take its answer away', async () => {
       const [answer, more] = await say(await dial(), ['GET /ping HTTP/1.1\r\nhost: x\r\n\r\n{"force":true}'], 2);
       assert.deepEqual([answer?.status, answer?.body, more], [200, '{"response":"pong"}', undefined]);
     });

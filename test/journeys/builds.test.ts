@@ -81,21 +81,27 @@ onEveryDatabase((database) => {
     assert.equal(await project.log(attempts[0]), 'begun\ndone\n');
   });
 
-  test('a runner that is killed loses its builds to the next attempt', async (t) => {
-    const suite = await project.suite(t, 'again', 'echo begun; test "$HEADRACE_SUITE" = again; sleep 2; echo done');
-    await project.repository.commit({ message: 'Try twice' });
-    const request = await project.ask('main');
-    await project.untilLogged(suite, /begun/);
-    await installation.killRunner();
-    assert.equal((await project.end(request)).build_state, 'passed');
-    const [commit] = await project.commits();
-    const attempts = (await project.builds(commit)).filter(({ suite_id_str }) => suite_id_str === suite);
-    assert.deepEqual(
-      attempts.map(({ attempt, build_state, failure_reason }) => [attempt, build_state, failure_reason]),
-      [
-        [2, 'passed', ''],
-        [1, 'errored', 'runner_lost'],
-      ],
-    );
-  });
+  const victims = {
+    'a runner that is killed': () => installation.killRunner(),
+    'a runner that cannot isolate builds any more': async () => installation.killMountHelpers(),
+  };
+  for (const [victim, kill] of Object.entries(victims)) {
+    test(`${victim} loses its builds to the next attempt`, async (t) => {
+      const suite = await project.suite(t, 'again', 'echo begun; test "$HEADRACE_SUITE" = again; sleep 2; echo done');
+      await project.repository.commit({ message: 'Try twice' });
+      const request = await project.ask('main');
+      await project.untilLogged(suite, /begun/);
+      await kill();
+      assert.equal((await project.end(request)).build_state, 'passed');
+      const [commit] = await project.commits();
+      const attempts = (await project.builds(commit)).filter(({ suite_id_str }) => suite_id_str === suite);
+      assert.deepEqual(
+        attempts.map(({ attempt, build_state, failure_reason }) => [attempt, build_state, failure_reason]),
+        [
+          [2, 'passed', ''],
+          [1, 'errored', 'runner_lost'],
+        ],
+      );
+    });
+  }
 });

@@ -92,7 +92,7 @@ onEveryDatabase((database) => {
     assert.equal((await buildOf(suite, 'Lay over')).log, 'one\ntwo\nboth of two\n');
   });
 
-  test('one that is compiled against another at its own prefix sees it there, and adds only what is new', async (t) => {
+  test('a dependency that is compiled against another at the same prefix sees it there, and adds only new files', async (t) => {
     const base = await dependencies.compile(
       { name: 'base', command: installed() },
       await archiveOf({ base: script('echo base') }),

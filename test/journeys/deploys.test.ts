@@ -104,7 +104,7 @@ onEveryDatabase((database) => {
     assert.deepEqual(moves.split('\n'), [newer.ref, older.ref]);
   });
 
-  test('one that waits, and one under way, are called off', async () => {
+  test('a waiting and a running deploy are cancelled', async () => {
     const commit = await built();
     const strategy = await person.strategy('halted');
     const hook = await waitingHook(target.repository);

@@ -28,7 +28,7 @@ onEveryDatabase((database) => {
     return newest();
   };
 
-  test('one that never stops talking is ended at the limit, and what it said until then is kept [promise: build-log]', async (t) => {
+  test('a build with endless output is ended at the limit, and its output so far is kept [promise: build-log]', async (t) => {
     const build = await built(t, 'flood', 'exec yes "all work and no play"');
     assert.deepEqual([build.build_state, build.failure_reason], ['failed', 'log_too_long']);
     const bytes = await project.logBytes(build);
@@ -36,12 +36,12 @@ onEveryDatabase((database) => {
     assert.equal(bytes.subarray(megabyte).toString(), `\n${words}\n`);
   });
 
-  test('one that ends before it is ended is too long all the same', async (t) => {
+  test('a log is too long also when the build ends by itself', async (t) => {
     const build = await built(t, 'quick', `head -c ${megabyte + 1} /dev/zero`);
     assert.deepEqual([build.build_state, build.failure_reason, build.exit_status], ['failed', 'log_too_long', null]);
   });
 
-  test('one that says as much as it may passes', async (t) => {
+  test('a build whose log is exactly at the limit passes', async (t) => {
     const build = await built(t, 'exact', `head -c ${megabyte} /dev/zero`);
     assert.equal(build.build_state, 'passed');
     assert.equal((await project.logBytes(build)).length, megabyte);
@@ -65,7 +65,7 @@ onEveryDatabase((database) => {
 
   const deep = `perl -e 'for my $place (qw(/build /tmp)) { chdir $place or die $!; for (1..5000) { mkdir "deep" or die $!; chdir "deep" or die $! } }'`;
 
-  test('one that nests 5,000 directories leaves nothing in the way of the next', async (t) => {
+  test('a build that nests 5,000 directories does not disturb the next one', async (t) => {
     assert.equal((await built(t, 'deep', `${deep} && echo made`)).build_state, 'passed');
     const next = await project.suite(t, 'next', 'find /build /tmp -name deep; echo looked');
     await project.build(await project.repository.commit({ message: 'next' }));
@@ -73,7 +73,7 @@ onEveryDatabase((database) => {
     assert.equal(await project.log(looked), 'looked\n');
   });
 
-  test('one that has nested 5,000 when its runner is killed does not keep the next from building', async (t) => {
+  test('a build that has nested 5,000 directories when its runner is killed does not disturb the next one', async (t) => {
     const suite = await project.suite(t, 'killed', `${deep} && echo made && sleep 1000`);
     const request = await project.ask(await project.repository.commit({ message: 'killed' }));
     await project.untilLogged(suite, /made/);

@@ -22,7 +22,7 @@ onEveryDatabase((database) => {
     return build ?? assert.fail('it was not built');
   };
 
-  test('what a terminal would obey, and what no text holds, is in the log byte for byte [promise: build-log]', async (t) => {
+  test('terminal sequences, and bytes that are no text, are in the log byte for byte [promise: build-log]', async (t) => {
     const said = [0x1b, 0x5b, 0x32, 0x4a, 0x1b, 0x5d, 0x30, 0x3b, 0x78, 0x07, 0x08, 0x0d, 0xff, 0xfe, 0xc3, 0x28, 0x00];
     const octal = said.map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('');
     const build = await built(t, 'terminal', `printf '${octal}\\n'`);
@@ -39,12 +39,12 @@ onEveryDatabase((database) => {
     assert.equal(hash(bytes), hash(Buffer.alloc(size, 'x')));
   });
 
-  test('one that closes its output and goes on is waited for', async (t) => {
+  test('a build that closes its output and goes on is waited for', async (t) => {
     const build = await built(t, 'quiet', 'echo before; exec >&- 2>&-; sleep 0.5; exit 7');
     assert.deepEqual([build.build_state, build.exit_status, await project.log(build)], ['failed', 7, 'before\n']);
   });
 
-  test('one that daemonizes, or ignores SIGTERM, does not outlive its end', async (t) => {
+  test('a process that daemonizes, or ignores SIGTERM, does not outlive its build', async (t) => {
     const build = await built(t, 'daemon', "(trap '' TERM HUP; setsid sleep 1000) & echo gone; exit 0");
     assert.deepEqual([build.build_state, await project.log(build)], ['passed', 'gone\n']);
   });

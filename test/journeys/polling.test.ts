@@ -3,32 +3,41 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { settableClock, type SettableClock } from '../support/clock.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 
-/** Nothing but the installed key: no hook, no open port. The least interval is fifteen seconds, and that is waited for. */
+/** Longer than the least interval between two polls, which is fifteen seconds and a tenth more or less. */
+const intervalSeconds = 17;
+
+/** Nothing but the installed key: no hook, no open port. The program's clock is set ahead instead of waiting. */
 onEveryDatabase((database) => {
+  let clock: SettableClock;
+  let ahead = 0;
   let installation: Installation;
   let project: Project;
   before(async () => {
-    installation = await startInstallation(database);
+    clock = await settableClock();
+    installation = await startInstallation(database, clock.env);
     project = await installation.project();
   });
   const polling = (): Promise<Item> => project.api().get(`${project.path}/polling`);
   const requests = (): Promise<Item[]> => project.api().get(`${project.path}/build_requests`);
+  const nextPoll = (): void => clock.set((ahead += intervalSeconds));
   const until = async (done: () => Promise<boolean>): Promise<void> => {
     for (const began = Date.now(); !(await done()); await pause(100)) {
       assert.ok(Date.now() - began < 90_000, JSON.stringify(await polling()));
     }
   };
 
-  test('what is pushed is built, once, also when the server is killed in the middle of a look', async (t) => {
+  test('a push is built once, also when the server is killed during a poll', async (t) => {
     await project.suite(t, 'unit', 'echo "$HEADRACE_EVENT of $HEADRACE_BRANCH for $HEADRACE_TARGET_BRANCH"');
     await project.api().put(project.path, { poll_interval: '15' });
     await until(async () => (await polling()).outcome === 'first_look');
     assert.deepEqual(await requests(), []);
 
     const sha = await project.repository.commit({ message: 'Greet' });
+    nextPoll();
     await until(async () => (await requests()).length > 0);
     const [request] = await requests();
     assert.equal(request?.commit_ref, sha);
@@ -42,10 +51,12 @@ onEveryDatabase((database) => {
     const slow = `#!/bin/sh\n: > '${mark}'\nsleep 2\neval exec "$SSH_ORIGINAL_COMMAND"\n`;
     const second = await project.repository.commit({ message: 'Greet again' });
     await installation.host.provide('git-upload-pack', slow);
+    nextPoll();
     await until(async () => existsSync(mark));
     await installation.killServer();
     await installation.startServer();
     await until(async () => (await requests()).length > 1);
+    nextPoll();
     await until(async () => (await polling()).outcome === 'unchanged'); // and one more look, which sees nothing new
     const all = await requests();
     assert.deepEqual(new Set(all.map(({ commit_ref }) => commit_ref)), new Set([sha, second]));

@@ -27,7 +27,7 @@ onEveryDatabase((database) => {
     assert.equal(readdirSync(join(installation.folder, 'runner', 'checkouts')).length, 1);
   });
 
-  test('what a work tree lacks is told in the log of every build of it', async (t) => {
+  test('missing parts of a work tree are named in the log of every build', async (t) => {
     for (const name of ['one', 'two']) await project.suite(t, name, 'ls lib; head -n 1 large.bin');
     const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'a'.repeat(64)}\nsize 5\n`;
     const sha = await project.repository.commit({

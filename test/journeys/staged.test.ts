@@ -87,7 +87,7 @@ describeService('on a stage', (service) => {
     assert.equal(await project.fetchLog(request), 'looking for broken\n'.repeat(3));
   });
 
-  test('what waits is called off at once', async () => {
+  test('a waiting build is cancelled at once', async () => {
     const project = await stage.project({ unit: 'exit 0' });
     await stage.leave();
     const request = await project.ask();
@@ -147,7 +147,7 @@ describeService('on a stage', (service) => {
     assert.equal(await project.log('unit'), 'again\n');
   });
 
-  test('one that is called off while its runner is gone is not tried again', async () => {
+  test('a build that is cancelled while its runner is gone is not tried again', async () => {
     const project = await stage.project({ unit: 'hang' });
     const request = await project.ask();
     await project.until(request, (_, told) => told.includes('running'));

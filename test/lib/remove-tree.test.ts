@@ -75,9 +75,9 @@ test('links are removed, and what they lead to stays as it is', async (t) => {
   assert.equal((await lstat(join(folder, 'kept'))).mode & 0o777, 0o700);
 });
 
-test('that nothing is there is fine', () => removeTree(join(tmpdir(), 'headrace-never-was', 'there')));
+test('a missing path is no error', () => removeTree(join(tmpdir(), 'headrace-never-was', 'there')));
 
-test('what cannot be removed is told with its path, and stops nothing else', async () => {
+test('a failure is reported with its path, and stops nothing else', async () => {
   const said: string[] = [];
   await sweepTree('/proc/self/fd', (message) => said.push(message));
   assert.equal(said.length, 1);

@@ -137,10 +137,10 @@ describe('the forms of a secret', () => {
 
   it('costs no more than so much memory, however many values there are and whatever is in them', () => {
     const value = (number: number): string => `"é/<${number}>' ${'&+ü\\'.repeat(60)}`;
-    const bytes = (values: string[]): number => secretForms(values).reduce((sum, form) => sum + form.length, 0);
-    const values = Array.from({ length: 400 }, (_, number) => value(number));
+    const values = Array.from({ length: 50 }, (_, number) => value(number));
+    const bytes = secretForms(values).reduce((sum, form) => sum + form.length, 0);
     const once = 150 * Buffer.byteLength(values.join('')); // the forms that are looked for in every value
-    assert.ok(bytes(values) < once + 1024 * 1024, String(bytes(values)));
+    assert.ok(bytes < once + 1024 * 1024, String(bytes));
     // Long ones do not take the room of short ones.
     const last = createMask([...values, 'pässwörd']);
     assert.equal(last.maskText('p\\\\u00e4ssw\\\\u00f6rd'), '[masked]');

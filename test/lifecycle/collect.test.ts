@@ -13,7 +13,7 @@ import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('what nobody refers to', (service, runner) => {
+describeWithRunner('a blob without references', (service, runner) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

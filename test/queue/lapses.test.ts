@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, mock, test } from 'node:test';
 import type { Database } from '../../src/db/open.ts';
 import { watchClaims, type LapseWatch } from '../../src/queue/lapses.ts';
+import { leave } from '../../src/queue/queue.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 
 const fiveHours = 5 * 3_600_000;
@@ -54,6 +55,21 @@ describe('a claim', () => {
         clock.mock.restore();
       }
     };
+
+    test('is kept for minutes where its runner was left by a server that stopped, and then as any other', async () => {
+      await jobs(['left', 'quick'], ['back again', 'quick'], ['dead', 'quick']);
+      await db.transaction((trx) =>
+        trx.updateTable('jobs').set({ holder: 'far' }).where('claim', '=', 'dead').execute(),
+      );
+      await db.transaction((trx) => leave(db, trx, 'somebody'));
+      await watching(async (watch, wait) => {
+        await watch.look();
+        assert.deepEqual(await wait(60), ['dead']);
+        await extended('back again', Date.now() + 15_000);
+        assert.deepEqual(await wait(20), ['dead', 'back again']);
+        assert.ok((await wait(560)).includes('left'));
+      });
+    });
 
     test('lapses when it is not extended for its time, each by its kind', async () => {
       await jobs(['dead', 'quick'], ['alive', 'quick'], ['slow one', 'slow']);

@@ -11,7 +11,7 @@ interface Asking {
   boundAs?: bigint;
 }
 
-describe('what there is room for', () => {
+describe('the capacity for jobs', () => {
   onEveryDatabase((database) => {
     let db: Database;
     /** Another server on the same database; on SQLite there is one alone. */
@@ -129,7 +129,10 @@ describe('what there is room for', () => {
             .values({ id, email: `${id}@x`, ...state, ...secrets })
             .execute();
         }
-        await trx.insertInto('runners').values({ id: 7n, name: 'r', token_hash: 't', created_at: 0n }).execute();
+        await trx
+          .insertInto('runners')
+          .values({ id: 7n, name: 'r', token_hash: 't', created_at: 0n, draining: 0 })
+          .execute();
         await trx.insertInto('runner_accounts').values({ id: 1n, runner_id: 7n, account_id: 12n }).execute();
       });
       await put('bound', 11n, 2);

@@ -9,6 +9,7 @@ import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openDependencyCache } from '../../src/runner/dependency-cache.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import { stepTimes } from '../../src/runner/step-times.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { archiveOf } from '../support/software.ts';
 import { tarOf } from '../support/tar.ts';
@@ -89,7 +90,8 @@ describe('compiling', () => {
       if (calling.when.test(Buffer.concat(said).toString())) calling.off.abort(new Error('called off'));
     };
     const { signal } = calling.off;
-    const outcome = await compileDependency(services as RunnerServices, order, { id: `compile-${count}`, say, signal });
+    const task = { id: `compile-${count}`, say, signal, steps: stepTimes() };
+    const outcome = await compileDependency(services as RunnerServices, order, task);
     assert.deepEqual(readdirSync(services.scratch), [], 'something is left');
     return { outcome, log: Buffer.concat(said).toString() };
   };

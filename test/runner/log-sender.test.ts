@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { CutReason, Link, LogChunk, Receipt } from '../../src/protocol.ts';
 import { createLogSender, type LogSender } from '../../src/runner/log-sender.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -34,6 +33,7 @@ let stop: AbortController;
 let wasGone: boolean;
 let cuts: CutReason[];
 let isDiskFull: boolean;
+let onDiskAsked: () => void;
 let sender: LogSender;
 beforeEach(() => {
   folder = temporaryFolder();
@@ -42,18 +42,28 @@ beforeEach(() => {
   wasGone = false;
   cuts = [];
   isDiskFull = false;
-  sender = createLogSender({
+  onDiskAsked = () => {};
+  sender = senderFor();
+});
+function senderFor(times: { pauseMs?: number } = {}): LogSender {
+  return createLogSender({
     link: receiver.link(),
     claim: 'claim',
     offset: 0,
     limit: 8 * megabyte,
-    disk: { allows: async () => !isDiskFull },
+    disk: {
+      allows: async () => {
+        onDiskAsked();
+        return !isDiskFull;
+      },
+    },
     spillFile: join(folder, 'spill'),
     signal: stop.signal,
     onGone: () => (wasGone = true),
     onCut: (reason) => void cuts.push(reason),
+    ...times,
   });
-});
+}
 afterEach(async () => {
   stop.abort();
   await sender.close();
@@ -68,7 +78,7 @@ function lines(from: number, size: number): Buffer {
   return Buffer.from(text.slice(0, size));
 }
 
-test('what is said arrives once and in order, in chunks that are not too large', async () => {
+test('output arrives once and in order, in chunks that are not too large', async () => {
   const all = Array.from({ length: 40 }, (_, number) => lines(number * 1000, 1 + number * 7000));
   for (const piece of all) await sender.write(piece);
   assert.equal(await sender.end(), receiver.stored.length);
@@ -146,7 +156,7 @@ test('a server that has lost what it took ends the work, which can then be done 
   assert.ok(wasGone);
 });
 
-test('nobody waits for ever once the runner is told to stop', async () => {
+test('no write waits for ever once the runner is told to stop', async () => {
   receiver.answer = () => Promise.reject(new Error('nobody answers'));
   const written = sender.write(lines(0, 3 * megabyte));
   stop.abort(new Error('stopped'));
@@ -191,8 +201,15 @@ test('a server that takes no more says why and what it has, and is sent nothing 
   assert.ok(!wasGone);
 });
 
-/** Says a lot while the server is away; answers how that goes on once it is back. */
+/** Writes a lot while the server is away and the disk takes nothing; returns a function that brings the server back. */
 async function waiting(): Promise<() => Promise<void>> {
+  sender = senderFor({ pauseMs: 50 });
+  const triedThrice = Promise.withResolvers<string>();
+  let tries = 0;
+  onDiskAsked = () => {
+    tries += 1;
+    if (tries === 3) triedThrice.resolve('waiting');
+  };
   let isAway = true;
   receiver.answer = async (chunk) => {
     if (isAway) throw new Error('nobody answers');
@@ -200,7 +217,7 @@ async function waiting(): Promise<() => Promise<void>> {
   };
   const all = lines(0, 4 * megabyte);
   const written = Promise.resolve(sender.write(all));
-  const first = await Promise.race([written.then(() => 'written'), pause(2500, 'waiting')]);
+  const first = await Promise.race([written.then(() => 'written'), triedThrice.promise]);
   assert.equal(first, 'waiting');
   return async () => {
     isAway = false;

@@ -4,6 +4,7 @@ import test, { type TestContext } from 'node:test';
 import type { Outcome } from '../../src/protocol.ts';
 import { pushDeploy } from '../../src/runner/push-deploy.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import { stepTimes } from '../../src/runner/step-times.ts';
 import { createRepository } from '../support/repository.ts';
 import { waitingHook } from '../support/waiting-hook.ts';
 import { workplace } from './git/workplace.ts';
@@ -18,7 +19,7 @@ async function slowDeploy(t: TestContext) {
   const order = { source, sha, localBranch: 'main', remoteUrl: host.url('live.git'), remoteBranch: 'production' };
   const start = (timeoutSeconds: number, signal: AbortSignal): Promise<Outcome> => {
     const work = { kind: 'push_deploy' as const, ...order, timeoutSeconds };
-    return pushDeploy({ mirrors } as unknown as RunnerServices, work, { id: 'x', say, signal });
+    return pushDeploy({ mirrors } as unknown as RunnerServices, work, { id: 'x', say, signal, steps: stepTimes() });
   };
   const branches = (): Promise<string> => target.git(['for-each-ref', 'refs/heads']);
   return { start, hook, log, branches };

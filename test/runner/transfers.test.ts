@@ -7,7 +7,7 @@ import type { Link } from '../../src/protocol.ts';
 import { storeBlob } from '../../src/runner/transfers.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
-describe('what came out of a sandbox', () => {
+describe('a result of a sandbox', () => {
   const folder = temporaryFolder();
   after(() => rmSync(folder, { recursive: true }));
   const sent: string[] = [];

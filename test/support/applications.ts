@@ -10,7 +10,7 @@ import type { User } from './user.ts';
 
 export const callbackAddress = 'https://app.example.org/callback';
 
-/** An application that somebody registered, and what it does with the service. */
+/** A registered application, and its calls to the service. */
 export class Application {
   readonly #service: Service;
   readonly id: bigint;
@@ -24,7 +24,7 @@ export class Application {
     this.secret = secret;
   }
 
-  /** What it has when somebody allowed it these scopes. */
+  /** The access token after a user has allowed these scopes. */
   async token(user: User, scopes: readonly Scope[]): Promise<string> {
     const { db, ids } = this.#service.store;
     const grant = { clientId: this.id, userId: await userId(this.#service, user), scopes };
@@ -46,7 +46,7 @@ export class Application {
     return db.transaction((trx) => insertCode(trx, ids, whole));
   }
 
-  /** Asks the token endpoint, as itself; a field that is undefined is left out. */
+  /** Calls the token endpoint as this application. Undefined fields are left out. */
   exchange(fields: Record<string, string | undefined>, headers: Record<string, string> = {}): Promise<Answer> {
     const all: Record<string, string | undefined> = {
       grant_type: 'authorization_code',
@@ -78,7 +78,7 @@ async function userId(service: Service, { email }: User): Promise<bigint> {
   return user.id;
 }
 
-/** A verifier and its challenge, as RFC 7636 makes them. */
+/** A verifier and its challenge, as in RFC 7636. */
 export function pkcePair(): { verifier: string; challenge: string } {
   const verifier = randomBytes(32).toString('base64url');
   return { verifier, challenge: hash('sha256', verifier, 'base64url') };

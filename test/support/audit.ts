@@ -4,7 +4,7 @@ import type { Service } from './service.ts';
 
 export type Entry = ReturnType<typeof entryView>;
 
-/** What the audit log was told since a moment in a test. */
+/** The new entries of the audit log since a moment in a test. */
 export class AuditWatch {
   readonly #service: Service;
   #last = -1n;
@@ -19,7 +19,7 @@ export class AuditWatch {
     return watch;
   }
 
-  /** What came since the last time this was asked, oldest first. */
+  /** The entries since the last call, oldest first. */
   async news(): Promise<Entry[]> {
     const entries = (await allEntries(this.#service)).filter(({ id }) => id > this.#last);
     this.#last = entries.at(-1)?.id ?? this.#last;

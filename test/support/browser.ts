@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
@@ -9,12 +10,12 @@ export function chromiumPath(): string {
   return places.find(existsSync) ?? 'chromium';
 }
 
-/** Its own sandbox needs privileges that a test run does not have everywhere. */
+/** Chromium's own sandbox needs privileges that are not available everywhere. */
 async function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'] });
 }
 
-/** A browser for the tests of a block; each person in it has a profile of their own. */
+/** A browser for the tests of a block. Each page has its own profile. */
 export class TestBrowser {
   #browser: Promise<Browser> | undefined;
 
@@ -22,20 +23,46 @@ export class TestBrowser {
     afterwards(async () => (await this.#browser)?.close());
   }
 
-  /** The certificate is the server's own, so nobody vouches for it. */
+  /** The certificate is self-signed. */
   async open(options: BrowserContextOptions = {}): Promise<Page> {
     this.#browser ??= launch();
     const context = await (await this.#browser).newContext({ ignoreHTTPSErrors: true, ...options });
     context.setDefaultTimeout(20_000);
     return context.newPage();
   }
+
+  /** Opens a page and signs in. An error in a script of the page fails the test. */
+  async signIn(address: string, credentials: Password, options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await this.open(options);
+    page.on('pageerror', (error) => assert.fail(error));
+    await page.goto(`${address}/ui/account`);
+    await fillInSignIn(page, credentials);
+    await page.waitForURL('**/ui/account');
+    return page;
+  }
+
+  /** Opens a page and signs in. The list grows with each error and warning that the browser reports for the page. */
+  async signInNoting(address: string, credentials: Password): Promise<{ page: Page; complaints: string[] }> {
+    const page = await this.open({ viewport: { width: 1280, height: 800 } });
+    const complaints: string[] = [];
+    page.on('console', (message) => {
+      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    await page.goto(`${address}/ui/`);
+    await fillInSignIn(page, credentials);
+    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    return { page, complaints };
+  }
 }
 
-/** Fills in the form that asks who somebody is. */
-export async function fillInSignIn(
-  page: Page,
-  { email, password }: { email: string; password: string },
-): Promise<void> {
+interface Password {
+  email: string;
+  password: string;
+}
+
+/** Fills in and sends the sign-in form. */
+export async function fillInSignIn(page: Page, { email, password }: Password): Promise<void> {
   await page.getByLabel('E-mail address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();

@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:h
 import https from 'node:https';
 import { isSafeNumber, parse } from 'lossless-json';
 
-/** What an answer holds: identifiers are bigint, small numbers are numbers. */
+/** The content of an answer: identifiers are bigint, small numbers are numbers. */
 export type Fields = Record<string, unknown>;
 export type Record_ = Fields & { id: bigint; id_str: string };
 
@@ -16,19 +16,19 @@ export interface Asking {
   as?: Credentials;
   form?: Record<string, string | bigint> | [string, string][];
   json?: unknown;
-  /** As it is, under the given content type. */
+  /** Sent as it is, under the given content type. */
   body?: string | Uint8Array;
   headers?: Record<string, string>;
 }
 
-/** Speaks to the service as any client would, and trusts its certificate and no other. */
+/** Calls the service as any client would. It trusts only the service's own certificate. */
 export class Client {
   readonly #agent: https.Agent;
   readonly #address: URL;
 
-  constructor(address: string, certificate: string) {
+  constructor(address: string, certificate: string, { keepAlive = true } = {}) {
     this.#address = new URL(address);
-    this.#agent = new https.Agent({ ca: certificate, keepAlive: true, maxSockets: 64 });
+    this.#agent = new https.Agent({ ca: certificate, keepAlive, maxSockets: 64 });
   }
 
   get(path: string, asking: Asking = {}): Promise<Answer> {
@@ -54,7 +54,7 @@ export class Client {
     const request = https.request({ hostname, port, method, path, headers, agent: this.#agent }, (incoming) => {
       const isEndless = incoming.headers['content-type']?.startsWith('text/event-stream') ?? false;
       if (isEndless) {
-        // To be followed by those who know how; here it is enough that it was answered.
+        // Other helpers follow streams; here the answer's head is enough.
         incoming.destroy();
         resolve(new Answer(incoming.statusCode ?? 0, incoming.headers, Buffer.alloc(0)));
         return;
@@ -69,7 +69,7 @@ export class Client {
     return promise;
   }
 
-  /** An answer to be read as it comes. */
+  /** An answer that the caller reads as it comes. */
   async open(path: string, { as, headers = {} }: Pick<Asking, 'as' | 'headers'>): Promise<IncomingMessage> {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const { hostname, port } = this.#address;
@@ -78,10 +78,10 @@ export class Client {
     return promise;
   }
 
-  /** A POST whose body the caller writes piece by piece; without a length it is sent in chunks. */
+  /** A POST whose body the caller writes piece by piece. Without a length it is sent in chunks. */
   begin(path: string, { as, headers = {} }: Pick<Asking, 'as' | 'headers'>): [ClientRequest, Promise<Answer>] {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-    promise.catch(() => {}); // whoever waits for it is told
+    promise.catch(() => {}); // the caller that awaits it gets the error
     const { hostname, port } = this.#address;
     const all = { ...headers, ...(as ? { authorization: basic(as) } : {}) };
     const options = { hostname, port, method: 'POST', path, headers: all, agent: this.#agent };
@@ -151,7 +151,7 @@ export class Answer {
     return exactValue(this.text) as Fields;
   }
 
-  /** What was answered; an error fails the test here and says what it was. */
+  /** The response; an API error fails the test here, with its text. */
   get response(): unknown {
     assert.ok([200, 201, 202].includes(this.status), `${this.status} ${this.text}`);
     const { body } = this;

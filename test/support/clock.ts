@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 import { temporaryFolder } from './databases.ts';
 
-/** A clock for programs that are started with `env`, which a test can set while they run. */
+/** A clock for programs that are started with `env`. A test can set it while they run. */
 export interface SettableClock {
   env: Record<string, string>;
-  /** So many seconds ahead of the real one from now on. */
+  /** From now on this many seconds ahead of the real clock. */
   set(ahead: number): void;
 }
 

@@ -3,6 +3,7 @@ import { admin } from '../../src/cli/admin.ts';
 import { appAdmin } from '../../src/cli/apps.ts';
 import { auditCommand } from '../../src/cli/audit.ts';
 import { backup } from '../../src/cli/backup.ts';
+import { blobsCommand } from '../../src/cli/blobs.ts';
 import { failureOf, runCommand } from '../../src/cli/commands.ts';
 import { rotateMasterKey } from '../../src/cli/master-key.ts';
 import { migrateCommand } from '../../src/cli/migrate.ts';
@@ -10,7 +11,7 @@ import { restore } from '../../src/cli/restore.ts';
 import { runnerAdmin } from '../../src/cli/runners.ts';
 import type { Finished } from '../../src/lib/processes.ts';
 
-/** Those that end by themselves and leave the process as it was. */
+/** The commands that end by themselves and leave the process as it was. */
 const commands = [
   ...admin,
   ...appAdmin,
@@ -20,14 +21,15 @@ const commands = [
   migrateCommand,
   backup,
   restore,
+  blobsCommand,
 ];
 
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * A command of the program, run in this process: it reads its arguments and settings, prints and fails as it does behind
- * bin/headrace, but need not load half a thousand modules first. `headrace` in program.ts is the real thing, for what
- * can only be seen there; each command is run that way too, once for all tests that are about what it does.
+ * Runs a command of the program in this process. Arguments, settings, output and errors are the same as behind
+ * bin/headrace, but it need not load hundreds of modules first. `headrace` in program.ts starts the real program, for
+ * behaviour that only shows there. Each command is also run that way, in one test.
  */
 export async function command(args: string[], env: Record<string, string> = {}): Promise<Finished> {
   const mine = last.then(() => captured(args, env));
@@ -35,7 +37,7 @@ export async function command(args: string[], env: Record<string, string> = {}):
   return mine;
 }
 
-/** One at a time: there is one standard output. */
+/** One at a time, because there is one standard output. */
 async function captured(args: string[], env: Record<string, string>): Promise<Finished> {
   const printed: string[] = [];
   const said: string[] = [];

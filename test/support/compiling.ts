@@ -28,7 +28,7 @@ export async function compilingAgain(user: User, runner: ScriptedRunner, depende
   return { dependency, path: `/dependencies/${dependency.id}`, task: await runner.take('compile_dependency') };
 }
 
-/** Ends a compile with a result, which is whatever the text is. */
+/** Ends a compile with this text as the result. */
 export async function compiled(runner: ScriptedRunner, task: Task<CompileOrder>, content = 'result'): Promise<string> {
   const stored = await runner.dispatch.store(runner.self, task.order.claim, piecesOf(content));
   assert.ok('digest' in stored);

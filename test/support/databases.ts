@@ -1,68 +1,73 @@
-import { copyFileSync, rmSync } from 'node:fs';
+import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, describe } from 'node:test';
+import { describe } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/open.ts';
-import { temporaryFolder } from './folders.ts';
+import { cleanUpAfterwards, folderFor, temporaryFolder, type CleanUp } from './folders.ts';
 import { newDatabase } from './postgres.ts';
 import { templates } from './templates.ts';
 
 export { temporaryFolder };
 
-/** A kind of database to run tests on. What it makes is gone after the tests of the block. */
+/** A kind of database to run tests on. All databases are removed after the tests of the block. */
 export interface TestDatabase {
   readonly kind: Database['kind'];
-  /** The address of a database in which nothing is. */
+  /** The address of an empty database. */
   emptyUrl(): Promise<string>;
   /** The address of a database with all its tables. */
   migratedUrl(): Promise<string>;
   /** An open database with all its tables. */
   open(): Promise<Database>;
-  /** Such a one without tables; given an address, that one. */
+  /** An open database without tables; if an address is given, that database. */
   openEmpty(url?: string): Promise<Database>;
-  /** What is to be done after the tests of the block; the last thing asked for comes first. */
+  /** Adds a clean-up after the tests of the block. The last one runs first. */
   afterwards(cleanUp: CleanUp): void;
 }
-
-type CleanUp = () => void | Promise<void>;
 
 /** Runs the same tests on SQLite and on PostgreSQL. */
 export function onEveryDatabase(define: (database: TestDatabase) => void): void {
   for (const kind of ['sqlite', 'postgres'] as const) {
     describe(`on ${kind}`, () => {
-      const cleanUps: CleanUp[] = [];
-      after(async () => {
-        for (const cleanUp of cleanUps.reverse()) await cleanUp();
-      });
-      const emptyUrl = (): Promise<string> => (kind === 'sqlite' ? emptyFile(cleanUps) : newDatabase(postgresServer()));
+      const afterwards = cleanUpAfterwards();
+      const emptyFile = (): string => join(folderFor(afterwards), 'test.db');
+      const emptyUrl = async (): Promise<string> => (kind === 'sqlite' ? emptyFile() : newDatabase(postgresServer()));
       const migratedUrl = async (): Promise<string> => {
         if (kind === 'postgres') return newDatabase(postgresServer(), templates().postgres);
-        const file = await emptyFile(cleanUps);
+        const file = emptyFile();
         copyTables(file);
         return file;
       };
       const openEmpty = async (url?: string): Promise<Database> => {
         const db = await openDatabase({ url: url ?? (await emptyUrl()) });
-        cleanUps.push(() => db.close());
+        afterwards(() => db.close());
         return db;
       };
       const open = async (): Promise<Database> => openEmpty(await migratedUrl());
-      define({ kind, emptyUrl, migratedUrl, openEmpty, open, afterwards: (cleanUp) => void cleanUps.push(cleanUp) });
+      define({ kind, emptyUrl, migratedUrl, openEmpty, open, afterwards });
     });
   }
 }
 
-/** Makes an SQLite database with all its tables. */
+/** Creates an SQLite database with all its tables. */
 export function copyTables(file: string): void {
   copyFileSync(templates().sqlite, file);
 }
 
-async function emptyFile(cleanUps: CleanUp[]): Promise<string> {
-  const folder = temporaryFolder();
-  cleanUps.push(() => rmSync(folder, { recursive: true }));
-  return join(folder, 'test.db');
+type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'>;
+
+/** The settings for a program with an empty database of this kind. On SQLite the file is in the data folder. */
+export async function settingsFor({
+  kind,
+  emptyUrl,
+}: Pick<Place, 'kind' | 'emptyUrl'>): Promise<Record<string, string>> {
+  return kind === 'postgres' ? { HEADRACE_DATABASE_URL: await emptyUrl() } : {};
 }
 
-/** Where the tests' own PostgreSQL is. */
+/** A data folder for a program, and those settings. */
+export async function placeFor(database: Place): Promise<{ folder: string; env: Record<string, string> }> {
+  return { folder: folderFor(database.afterwards), env: await settingsFor(database) };
+}
+
+/** The address of the tests' own PostgreSQL. */
 function postgresServer(): string {
   const server = process.env.TEST_POSTGRES_URL;
   if (server === undefined) throw new Error('these tests are run by scripts/test, which starts PostgreSQL for them');

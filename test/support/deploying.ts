@@ -6,7 +6,7 @@ import type { Installation, Item, Project } from './installation.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
 
-/** Where a project is deployed to: a repository on a host of its own, with keys of its own. */
+/** The target of deploys: a repository on a separate host, with its own keys. */
 export interface DeployTarget {
   host: GitHost;
   repository: Repository;
@@ -27,7 +27,7 @@ export interface Deploy extends Item {
 
 const unfinished = new Set(['enqueued', 'deploying']);
 
-/** Deploying a project, in the words of those who do it. */
+/** Actions on a project's deploys, named as a user would. */
 export function deploying({ api, path }: Project, target: DeployTarget) {
   const look = (deploy: Item): Promise<Deploy> => api().get(`${path}/deploys/${deploy.id_str}`);
   const log = (deploy: Item): Promise<string> => api().text(`${path}/deploys/${deploy.id_str}/log.txt`);

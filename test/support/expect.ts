@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import type { Answer, Fields } from './client.ts';
 
-/** The answer is this error and nothing else. */
+/** The answer is exactly this error. */
 export function assertRefused(answer: Answer, status: number, fields: Record<string, string[]>): void {
   assert.deepEqual({ status: answer.status, body: answer.body }, { status, body: { error: fields } });
 }
 
-/** All fields are wrong at once, each with its code. */
+/** All these fields are wrong, each with its code. */
 export function assertWrongFields(answer: Answer, fields: Record<string, string>): void {
   assertRefused(answer, 403, Object.fromEntries(Object.entries(fields).map(([name, code]) => [name, [code]])));
 }
@@ -25,7 +25,7 @@ export function assertCreated(answer: Answer, fields: string): void {
   assertFields(answer.record, fields);
 }
 
-/** The record has these fields, named with spaces between them, in this order and no other; every ID has its exact twin. */
+/** The record has exactly these fields, separated by blanks, in this order. Every ID has its exact twin. */
 export function assertFields(record: Fields, names: string): void {
   assert.deepEqual(Object.keys(record), names.split(' '));
   for (const [name, value] of Object.entries(record)) {
@@ -34,7 +34,7 @@ export function assertFields(record: Fields, names: string): void {
   }
 }
 
-/** Whole seconds and an offset, and the moment is that of the test. */
+/** Whole seconds and an offset, and the time is about now. */
 export function assertRecent(timestamp: unknown): void {
   assert.match(String(timestamp), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$/);
   const age = Date.now() - Date.parse(String(timestamp));

@@ -1,6 +1,6 @@
 /**
- * Loaded into the process of every file of tests. One that never ends, because something that it opened stays open,
- * would hold the whole run for ever: it ends here, and says what kept it.
+ * Loaded into the process of every test file. A file that never ends, because something stays open, would block the
+ * whole run. It is ended here, and the open resources are printed.
  */
 const minutes = 12;
 

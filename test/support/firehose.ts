@@ -8,7 +8,7 @@ export interface Told {
   data: Record<string, unknown>;
 }
 
-/** A reader of a firehose, who takes one event after the other. */
+/** A reader of a firehose that takes one event after the other. */
 export class Listener {
   readonly answer: IncomingMessage;
   readonly #events: AsyncGenerator<Told>;
@@ -30,14 +30,14 @@ export class Listener {
     return value;
   }
 
-  /** Everything up to the end. */
+  /** All events up to the end. */
   async rest(): Promise<Told[]> {
     const all: Told[] = [];
     for await (const told of this.#events) all.push(told);
     return all;
   }
 
-  /** Reads on until something is told, and answers everything up to it. */
+  /** Reads until an event matches, and returns all events up to it. */
   async until(isIt: (told: Told) => boolean): Promise<Told[]> {
     const all: Told[] = [];
     for (;;) {
@@ -53,7 +53,7 @@ export class Listener {
 }
 
 /** Reads server-sent events as the standard has it, as far as it is used here. */
-async function* eventsOf(answer: IncomingMessage): AsyncGenerator<Told> {
+export async function* eventsOf(answer: IncomingMessage): AsyncGenerator<Told> {
   answer.setEncoding('utf8');
   let text = '';
   for await (const chunk of answer) {

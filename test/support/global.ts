@@ -3,7 +3,7 @@ import { makeTemplates } from './templates.ts';
 
 /**
  * One real PostgreSQL for the whole run. Test processes find its address in their environment. It is not named
- * HEADRACE_…, because the program refuses settings it does not know.
+ * HEADRACE_…, because the program refuses unknown settings.
  */
 let postgres: Postgres | undefined;
 

@@ -10,16 +10,16 @@ import { ownCertificate } from '../../src/http/certificate.ts';
 
 /** A public git host: git's own http-backend behind HTTPS on a loopback port, open to everybody. */
 export interface HttpsGitHost {
-  /** Where its repositories stand. */
+  /** The folder of its repositories. */
   folder: string;
   port: number;
-  /** Whom to trust to reach it. */
+  /** The certificate authority to trust. */
   ca: string;
-  /** For instance `url('lib.git')`; also with a name and a password in it. */
+  /** For instance `url('lib.git')`; also with a name and a password. */
   url(repository: string, credentials?: string): string;
-  /** Every call so far: method, path, and the headers that tell who calls. */
+  /** Every call so far: method, path, and the headers that identify the caller. */
   calls: { method: string; path: string; headers: IncomingMessage['headers'] }[];
-  /** Answers in place of git, where it answers true. */
+  /** Answers instead of git, if it returns true. */
   instead: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>;
   close(): Promise<void>;
 }

@@ -5,34 +5,36 @@ import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeTree } from '../../src/lib/remove-tree.ts';
 import type { Answer, Credentials } from './client.ts';
-import { temporaryFolder, type TestDatabase } from './databases.ts';
+import { settingsFor, temporaryFolder, type TestDatabase } from './databases.ts';
 import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
 
-/** A whole Headrace as an operator has it: the program, its runner, and a git host that it fetches from. */
+/** A whole Headrace as an operator has it: the program, its runner, and a git host. */
 export interface Installation {
   host: GitHost;
   folder: string;
   address(): string;
-  /** What the program is started with, for other commands beside it. */
+  /** The program's environment, for other commands. */
   env: Record<string, string>;
   project(name?: string): Promise<Project>;
-  /** The API as it is now: a server that was started again has another address. */
+  /** The API at its present address: a restarted server has another one. */
   api(): Caller;
-  /** Any answer, also one that refuses; a form makes it a POST. */
+  /** Any answer, also an error. With a form it is a POST. */
   ask(path: string, form?: Record<string, string>): Promise<Answer>;
   /** The running program itself. */
   serving(): Serving;
   /** The credentials of its first user. */
   admin: Credentials;
-  /** Somebody else with an account, and the API as they have it. */
+  /** Another user with an account, and the API for that user. */
   person(email: string): Promise<() => Caller>;
   killServer(): Promise<void>;
   startServer(): Promise<void>;
   killRunner(): Promise<void>;
-  /** Stops it as an operator does; the runner goes too. */
+  /** Kills the processes by which the runner opens sandboxes. */
+  killMountHelpers(): Promise<void>;
+  /** Stops it as an operator does; the runner ends too. */
   stop(): Promise<void>;
 }
 
@@ -62,9 +64,8 @@ export async function startInstallation(
 ): Promise<Installation> {
   const folder = options.folder ?? temporaryFolder();
   const host = await startGitHost();
-  const url = database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
   const env = {
-    ...url,
+    ...(await settingsFor(database)),
     HEADRACE_SSH_CONFIG: host.sshConfig,
     HEADRACE_BUILD_NETWORK: 'none',
     HEADRACE_CONCURRENCY: '2',
@@ -113,8 +114,14 @@ export async function startInstallation(
       await serving.exited;
     },
     async killRunner() {
-      // By its command line, so that also one is found that only starts.
+      // By command line, which also finds a runner that is just starting.
       for (const pid of commandsWith(`runner\0--local\0--data-dir\0${folder}\0`)) process.kill(pid, 'SIGKILL');
+    },
+    async killMountHelpers() {
+      const [runner = 0] = commandsWith(`runner\0--local\0--data-dir\0${folder}\0`);
+      const helpers = commandsWith('/mount-helper.pl\0').filter((pid) => parentOf(pid) === runner);
+      assert.notDeepEqual(helpers, []);
+      for (const pid of helpers) process.kill(pid, 'SIGKILL');
     },
     async project(name = 'app') {
       const repository = await createRepository(join(host.folder, `${name}.git`));
@@ -128,7 +135,7 @@ export async function startInstallation(
   };
 }
 
-/** The processes in whose command line a text stands; its words are parted by NUL. */
+/** The processes with this text in their command line. Arguments are separated by NUL. */
 export function commandsWith(text: string): number[] {
   const commandOf = (pid: string): string => {
     try {
@@ -141,7 +148,7 @@ export function commandsWith(text: string): number[] {
   return pids.filter((pid) => commandOf(pid).includes(text)).map(Number);
 }
 
-/** Comes back when a file or folder is there. Looking is cheaper than to be told of everything that happens in a tree. */
+/** Returns when a file or folder exists. Checking is cheaper than watching a whole tree. */
 export async function untilCreated(folder: string, name: string): Promise<void> {
   while (!existsSync(join(folder, name))) await pause(2, undefined, { ref: false });
 }
@@ -178,12 +185,12 @@ export interface Project extends ReturnType<typeof projectOf> {
   publicKey: string;
 }
 
-/** Much longer than anything takes: a test that would wait for ever ends in words instead. */
+/** Much longer than any step takes: a test that would wait for ever fails with a message instead. */
 const longestWait = 60_000;
 
 const unfinished = new Set(['enqueued', 'fetching', 'building']);
 
-/** A project in the words of those who work on it. */
+/** Actions on a project, named as a user would. */
 function projectOf(api: () => Caller, path: string, repository: Repository) {
   const commits = (): Promise<Item[]> => api().get(`${path}/commits`);
   const builds = (commit: Item | undefined): Promise<Build[]> => api().get(`${path}/commits/${commit?.id_str}/builds`);
@@ -212,13 +219,13 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     build: async (ref: string, longest?: number) => end(await ask(ref), longest),
     fetchLog: ({ id_str: id }: Item) => api().text(`${path}/build_requests/${id}/log.txt`),
     cancel: ({ id_str: id }: Item) => api().post(`${path}/build_requests/${id}/cancel`),
-    /** The suite is there for the test that makes it. */
+    /** The suite is removed after the test that makes it. */
     async suite(t: TestContext, name: string, command: string): Promise<string> {
       const { id_str: id } = await api().post(`${path}/suites`, { name, command });
       t.after(() => api().delete(`${path}/suites/${id}`));
       return id;
     },
-    /** What the suite's next build runs. */
+    /** Sets the command of the suite's next build. */
     command: (suite: string, command: string) => api().put(`${path}/suites/${suite}`, { command }),
     rule: (suite: string, subject: string, operator: string, value: string) =>
       api().post(`${path}/suites/${suite}/rules`, { subject, operator, value }),
@@ -226,7 +233,7 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       api().post(`${path}/suites/${suite}/dependencies`, { dependency_id: dependency.id_str }),
     variable: (suite: string, name: string, content: string, more: { secret?: string } = {}) =>
       api().post(`${path}/suites/${suite}/environment_variables`, { name, content, ...more }),
-    /** Waits until the newest build of a suite has said something. */
+    /** Waits until the newest build of a suite has written this to its log. */
     async untilLogged(suite: string, said: RegExp): Promise<void> {
       for (;;) {
         const [commit] = await commits();
@@ -236,4 +243,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       }
     },
   };
+}
+
+function parentOf(pid: number): number {
+  return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }

@@ -3,11 +3,11 @@ import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { temporaryFolder } from './databases.ts';
 
-/** A way to a PostgreSQL that writes down what is asked on it: the texts of the statements that were sent together. */
+/** A proxy to a PostgreSQL that records the texts of the statements, grouped as they were sent together. */
 export interface Wire {
-  /** The address of the same database, by this way. */
+  /** The address of the same database through the proxy. */
   url: string;
-  /** Each is what one answer was waited for. */
+  /** Each group was sent before one answer was awaited. */
   readonly flights: string[][];
   close(): void;
 }
@@ -43,7 +43,7 @@ export async function tapWire(database: string): Promise<Wire> {
   };
 }
 
-/** Reads what a client says: the extended query messages of the protocol, of which a Sync ends those that belong together. */
+/** Reads the client's extended query messages. A Sync ends a group. */
 function flightsOf(found: (flight: string[]) => void): (chunk: Buffer) => void {
   const texts = new Map<string, string>();
   let bytes = Buffer.alloc(0);

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, mkdtempSync, readdirSync } from 'node:fs';
+import { appendFileSync, chownSync, mkdtempSync, readdirSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,48 +9,81 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { run } from '../../src/lib/processes.ts';
 
-/** A real PostgreSQL, reached through a socket in its own folder. It does not outlive the process that started it. */
+/** A real PostgreSQL with a socket in its own folder. It ends with the process that started it. */
 export interface Postgres {
   url: string;
-  /** Goes with it, however this process ends. */
+  /** Removed with the server, however this process ends. */
   folder: string;
-  /** The address of a new database in which nothing is. */
+  /** The address of a new empty database. */
   emptyUrl(): Promise<string>;
-  /** Ends it as the signal says: SIGINT ends what is going on, SIGQUIT cleans up nothing, SIGKILL takes the postmaster alone. */
+  /**
+   * Ends it with this signal: SIGINT ends running statements, SIGQUIT does no clean-up, SIGKILL kills the postmaster
+   * only.
+   */
   stop(signal: 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void>;
-  /** Starts what was stopped, on the same data. */
+  /** Starts it again, on the same data. */
   start(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Nothing is kept from a loss of power, which no test has. */
+/** Faster settings that lose data in a power failure, which no test has. */
 export const hasty = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
 
-export async function startPostgres(settings: readonly string[] = []): Promise<Postgres> {
+/** Where it runs, if not here, and what it begins with, if not with nothing. */
+export interface PostgresPlace {
+  /** What a command begins with that runs there; others on its network may connect. */
+  within?: readonly string[];
+  /** The address of another one there, which it follows as its standby. */
+  standbyOf?: string;
+}
+
+export async function startPostgres(
+  settings: readonly string[] = [],
+  { within, standbyOf }: PostgresPlace = {},
+): Promise<Postgres> {
   const programs = postgresPrograms();
   const user = await serverUser();
-  // Sockets have short paths: nothing longer than this in front of them.
+  // The path of a socket must be short.
   const folder = mkdtempSync(join(tmpdir(), 'pg-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
-  const initdb = ['-D', data, '-U', 'tests', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
-  const { status, stderr } = await run(join(programs, 'initdb'), initdb, { ...user, cwd: folder });
-  if (status !== 0) throw new Error(`initdb failed: ${stderr.toString()}`);
+  const initdb = ['initdb', '-D', data, '-U', 'tests', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
+  const copy = ['pg_basebackup', '-D', data, '-U', 'tests', '-h', standbyOf ?? '', '-R', '-c', 'fast', '--no-sync'];
+  const command = (name: string, args: readonly string[]): [string, string[]] => {
+    const asUser = [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'];
+    const [first = '', ...words] = [
+      ...(within ? [...within, 'setpriv', ...asUser] : []),
+      join(programs, name),
+      ...args,
+    ];
+    return [first, words];
+  };
+  // Who enters a namespace is root, and becomes the other user there.
+  const owner = within ? {} : user;
+  const [maker = '', ...making] = standbyOf === undefined ? initdb : copy;
+  const { status, stderr } = await run(...command(maker, making), { ...owner, cwd: folder });
+  if (status !== 0) throw new Error(`${maker} failed: ${stderr.toString()}`);
+  const neighbours = 'host all all samenet trust\nhost replication all samenet trust\n';
+  if (within && standbyOf === undefined) appendFileSync(join(data, 'pg_hba.conf'), neighbours);
 
-  // The shell outlives this process by the moment it takes to clean up, however this process ended: its input closes.
+  // The shell cleans up after this process, however it ended: the shell's input closes then.
   const cleaning =
     'cat >/dev/null; pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -INT "$pid" && while kill -0 "$pid"; do sleep 0.05; done; rm -rf "$1"';
-  const options = { ...user, cwd: folder, detached: true }; // so that Ctrl-C reaches the tests and not the database under them
+  const options = { ...user, cwd: folder, detached: true }; // so that Ctrl-C reaches the tests and not the database
   const keeper = spawn('sh', ['-c', cleaning, 'sh', folder], { ...options, stdio: ['pipe', 'ignore', 'ignore'] });
   letGo(keeper);
 
-  const given = ['listen_addresses=', 'max_connections=400', ...settings].flatMap((setting) => ['-c', setting]);
+  const given = [`listen_addresses=${within ? '*' : ''}`, 'max_connections=400', ...settings].flatMap((setting) => [
+    '-c',
+    setting,
+  ]);
   let server: ChildProcess | undefined;
   const start = async (): Promise<void> => {
-    // Where the postmaster was killed, its processes may still be leaving: until they are gone, another one refuses.
+    // After the postmaster was killed, its processes may still be ending. Until then a new postmaster refuses to start.
     for (let tries = 1; !server; tries += 1) {
       const stdio = ['ignore' as const, 'ignore' as const, 'pipe' as const];
-      const child = spawn(join(programs, 'postgres'), ['-D', data, '-k', folder, ...given], { ...options, stdio });
+      const [first, words] = command('postgres', ['-D', data, '-k', folder, ...given]);
+      const child = spawn(first, words, { ...options, ...(within && { uid: 0, gid: 0 }), stdio });
       const said = await ready(child);
       if (said === undefined) server = child;
       else if (tries === 100 || !/is still in use|lock file/.test(said))
@@ -83,36 +116,36 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   };
 }
 
-/** The address of a new database on a server, or of a copy of one. It goes when the server goes. */
+/** The address of a new database, or of a copy of one. It is removed with the server. */
 export async function newDatabase(server: string, original = 'template1'): Promise<string> {
-  // Not named after this process: a whole run of the tests makes so many processes that their numbers come again.
+  // A random name and not this process's id: a whole run starts so many processes that ids are reused.
   const name = `test_${randomBytes(8).toString('hex')}`;
   const client = new Client(server);
   await client.connect();
   try {
     await client.query(`create database ${name} template ${original}`);
   } finally {
-    await client.end(); // an open connection would keep the file of tests from ending
+    await client.end(); // an open connection would keep the test file from ending
   }
   const url = new URL(server);
   url.pathname = `/${name}`;
   return url.href;
 }
 
-/** Undefined when it takes connections; what it said when it ended instead. */
+/** Undefined when it takes connections; its output when it ended instead. */
 async function ready(server: ChildProcess): Promise<string | undefined> {
   let said = '';
   const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
   server.stderr?.on('data', (chunk: Buffer) => {
     said = (said + chunk.toString()).slice(-10_000);
-    if (said.includes('ready to accept connections')) resolve(undefined);
+    if (/ready to accept (read-only )?connections/.test(said)) resolve(undefined);
   });
   server.once('exit', () => resolve(said));
   server.once('error', reject);
   return promise;
 }
 
-/** A run ends when the tests have; only then is it taken down. */
+/** The server is stopped when the tests have ended. */
 function letGo(child: ChildProcess): void {
   child.unref();
   for (const stream of [child.stdin, child.stderr]) (stream as Socket | null)?.unref();

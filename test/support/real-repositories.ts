@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 import type { Repository } from './repository.ts';
 
-/** Another repository on the same host, as git knows a submodule: by its path here, its address and a commit. */
+/** A submodule: another repository on the same host, with its path, its address and a commit. */
 export interface Submodule {
   path: string;
   url: string;
   sha: string;
 }
 
-/** Commits everything in a source archive to the main branch, as if that were the repository; answers the SHA. */
+/** Commits the content of a source archive to the main branch. Returns the SHA. */
 export async function commitArchive(
   repository: Repository,
   archive: Buffer,

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 
-/** Source archives of real software, as their authors published them. Fetched once, and kept beside the packages. */
+/** Source archives of real software, as published. They are fetched once and kept beside the packages. */
 const shelf = join(import.meta.dirname, '../../node_modules/.cache/test-sources');
 
 /** The upstream archive in Debian's source package of that name. */
@@ -45,7 +45,7 @@ async function pack(spec: string, folder: string): Promise<string> {
   return readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? 'there is none';
 }
 
-/** The machine's own mirrors, asked for sources, without touching what the machine knows of packages. */
+/** Options for apt to get sources from the machine's own mirrors, without changing its package lists. */
 function aptOptions(folder: string): string[] {
   const parts = join(folder, 'parts');
   cpSync('/etc/apt/sources.list.d', parts, { recursive: true });

@@ -10,7 +10,7 @@ export interface Received {
   headers: IncomingHttpHeaders;
   body: string;
   path: string;
-  /** When it had arrived whole, by `performance.now()`. */
+  /** When all of it had arrived, by `performance.now()`. */
   at: number;
 }
 
@@ -22,7 +22,7 @@ export const reply =
   (response) =>
     void response.writeHead(status, headers).end(text);
 
-/** Somebody who is called: a real HTTP server on loopback that keeps every call and does with it what the test says. */
+/** A receiver of webhooks: a real HTTP server on loopback that records every call and answers as the test says. */
 export class Receiver implements AsyncDisposable {
   readonly calls: Received[] = [];
   readonly #server = createServer((request, response) => void this.#receive(request, response));
@@ -49,7 +49,7 @@ export class Receiver implements AsyncDisposable {
     return `http://127.0.0.1:${this.port}/hook`;
   }
 
-  /** The calls so far, once there are so many. */
+  /** The calls so far, once there are this many. */
   async received(count: number): Promise<Received[]> {
     while (this.calls.length < count) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -59,7 +59,7 @@ export class Receiver implements AsyncDisposable {
     return this.calls;
   }
 
-  /** The types of what has arrived, once there are so many. */
+  /** The types of the calls, once there are this many. */
   async types(count: number): Promise<string[]> {
     return (await this.received(count)).map(({ body }) => String(payloadOf(body).type));
   }
@@ -86,7 +86,7 @@ export class Receiver implements AsyncDisposable {
   }
 }
 
-/** Somebody who speaks no HTTP, or none that is right. */
+/** A server that speaks no HTTP, or wrong HTTP. */
 export async function rawReceiver(speak: (socket: Socket) => void): Promise<AsyncDisposable & { url: string }> {
   const sockets = new Set<Socket>();
   const server: Server = createSocketServer((socket) => {
@@ -109,7 +109,7 @@ export function payloadOf(body: string): Fields {
   return exactValue(body) as Fields;
 }
 
-/** The call is signed with the secret, as the library of the standard finds; answers what it says. */
+/** Checks the signature with the library of the standard, and returns the content. */
 export function verified(received: Received, secret: unknown): Fields {
   const headers = received.headers as Record<string, string>;
   new Webhook(String(secret)).verify(received.body, headers);

@@ -11,7 +11,7 @@ export interface Registered {
   link: ReturnType<typeof openLink>;
 }
 
-/** A runner elsewhere, with a token of its own, which says over HTTPS whatever a test has it say. */
+/** A remote runner with its own token. A test decides what it sends over HTTPS. */
 export async function registered(service: Service, accounts: User[] = []): Promise<Registered> {
   const { db, ids } = service.store;
   const name = freshName('runner').replace(' ', '-');

@@ -1,6 +1,6 @@
 import { run } from '../../src/lib/processes.ts';
 
-/** What a path of a commit holds; null removes it. */
+/** The content at a path of a commit; null removes it. */
 export type Content =
   | string
   | Buffer
@@ -15,7 +15,7 @@ export interface Person {
 }
 
 export interface NewCommit {
-  /** The branch it goes on; made when it is missing. */
+  /** The branch of the commit; created when it is missing. */
   on?: string;
   message?: string | Buffer;
   files?: Readonly<Record<string, Content>>;
@@ -28,22 +28,22 @@ export interface NewCommit {
   after?: string | null;
   /** Further parents. */
   merging?: readonly string[];
-  /** What the message and names are encoded in, when that is not UTF-8. */
+  /** The encoding of message and names, when it is not UTF-8. */
   encoding?: string;
 }
 
-/** A bare repository that tests write to in the words of a person at work. */
+/** A bare repository that tests write to, with actions named as a user would. */
 export interface Repository {
   folder: string;
-  /** Commits and answers the SHA. */
+  /** Commits and returns the SHA. */
   commit(commit?: NewCommit): Promise<string>;
   branch(name: string, at: string): Promise<void>;
   deleteBranch(name: string): Promise<void>;
-  /** A light tag, or an annotated one when it has a message; an existing one is moved. */
+  /** A lightweight tag, or an annotated one when it has a message. An existing tag is moved. */
   tag(name: string, at: string, message?: string): Promise<void>;
   /** Moves a branch to any commit, as a forced push does. */
   overwrite(branch: string, at: string): Promise<void>;
-  /** What a branch, tag or expression stands for. */
+  /** The SHA of a branch, tag or expression. */
   sha(name: string): Promise<string>;
   git(args: readonly string[], input?: string | Buffer): Promise<string>;
 }
@@ -89,7 +89,7 @@ export async function createRepository(folder: string): Promise<Repository> {
   };
 }
 
-/** The language of git fast-import: one process whatever the commit holds, and every byte as it is. */
+/** The format of git fast-import: one process for any commit, and every byte stays as it is. */
 function importStream(commit: NewCommit, on: string, parent: string, clock: number): Buffer {
   const { message = 'Work', files, author = someone, committer = author, merging = [], encoding } = commit;
   const { authoredAt = `${clock} +0000`, committedAt = authoredAt } = commit;

@@ -3,7 +3,7 @@ import type { BuildRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/
 import { receive } from '../../src/hooks/deliveries.ts';
 import { tell } from '../../src/hooks/reading.ts';
 
-/** Records that only the service's own work makes, put into the store as that work will leave them. */
+/** Records that only the service's own work creates, inserted directly in the same form. */
 
 interface Named {
   id: bigint;

@@ -16,7 +16,10 @@ export interface ScriptedLimits {
   accountConcurrency?: number;
 }
 
-/** A runner that does what the test says, in no time: it speaks to the server's half as the real one does. */
+/**
+ * A runner that does what the test says, without any work of its own. It calls the server's half as the real runner
+ * does.
+ */
 export class ScriptedRunner {
   readonly self: Runner;
   #dispatch: Dispatch | undefined;
@@ -47,7 +50,7 @@ export class ScriptedRunner {
     return this.#dispatch;
   }
 
-  /** The same server's other runner. */
+  /** Another runner of the same server. */
   beside(name: string): ScriptedRunner {
     return new ScriptedRunner(this.dispatch, { holder: name });
   }
@@ -58,13 +61,13 @@ export class ScriptedRunner {
     return new Task(this, order as Order & { work: Extract<Work, { kind: Kind }> });
   }
 
-  /** Nothing is there to be done at this moment. */
+  /** There is no job at this moment. */
   async assertIdle(): Promise<void> {
     assert.equal(await this.dispatch.next(this.self, randomUUID(), AbortSignal.abort()), undefined);
   }
 }
 
-/** Runs the same tests against a service on each database, with a runner that does what they say. */
+/** Runs the same tests against a service on each database, with a scripted runner. */
 export function describeWithRunner(
   name: string,
   define: (service: Service, runner: ScriptedRunner, database: TestDatabase) => void,
@@ -111,7 +114,7 @@ export class Task<W extends Work = Work> {
     return this.finishAt(this.#size, outcome);
   }
 
-  /** Where not everything was taken that was sent. */
+  /** Reports the end with this size of the log, where the server did not take everything. */
   finishAt(logSize: number, outcome: Outcome): Promise<Receipt> {
     return this.#runner.dispatch.finish(this.#runner.self, { claim: this.order.claim, outcome, logSize });
   }

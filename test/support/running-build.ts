@@ -8,7 +8,7 @@ export interface RunningBuild {
   project: Record_;
   request: Record_;
   id: bigint;
-  /** The build's own address. */
+  /** The path of the build in the API. */
   path: string;
   task: Task<SuiteOrder>;
 }
@@ -24,7 +24,7 @@ export async function runningBuild(user: User, runner: ScriptedRunner): Promise<
   return { project, request, id, path: `/projects/${project.id}/builds/${id}`, task };
 }
 
-/** Keeps a build under way for as long as a test takes, and ends it then. */
+/** Keeps a build running during a test, and ends it afterwards. */
 export function held({ task }: RunningBuild, runner: ScriptedRunner): AsyncDisposable {
   const stop = new AbortController();
   const holding = (async () => {

@@ -1,4 +1,4 @@
-/** The part of JSON Schema that the service describes its answers with. */
+/** The part of JSON Schema that the service uses for its answers. */
 export interface Schema {
   type?: string | string[];
   format?: string;
@@ -8,7 +8,7 @@ export interface Schema {
   additionalProperties?: unknown;
 }
 
-/** What of the value breaks the schema, by path; 64-bit integers, which no ready-made validator takes, included. */
+/** The paths at which a value breaks the schema. It also checks 64-bit integers, which no ready-made validator does. */
 export function conforms(schema: Schema, value: unknown, at = '$'): string[] {
   const types = [schema.type ?? []].flat();
   if (types.length > 0 && !types.includes(typeOf(value))) return [`${at} is ${typeOf(value)}, not ${types.join()}`];

@@ -20,21 +20,25 @@ interface Parts {
   api: Client;
 }
 
-/** What is not as usual. */
-export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes'> {
+/** Options that differ from the usual ones. */
+export interface ServiceOptions extends Pick<
+  ServerParts,
+  'webhooks' | 'streamPauseMs' | 'idleHoldMs' | 'connectionTimes' | 'tracer'
+> {
   settings?: Record<string, string>;
+  checkMs?: number;
 }
 
-/** Tests have thousands of accounts, and nobody attacks their passwords. */
+/** Tests make thousands of accounts, so hashing passwords must be cheap. */
 const cheap = { memory: 8, passes: 1, parallelism: 1, tagLength: 32 };
 
-/** The real server, over TLS, on a database and a data folder of its own. */
+/** The real server, over TLS, on its own database and data folder. */
 export class Service {
   readonly #database: TestDatabase;
   readonly #options: ServiceOptions;
   #parts: Parts | undefined;
   #users = 0;
-  /** Everything that was logged, at the most talkative level. */
+  /** The whole log, at the most detailed level. */
   log = '';
 
   constructor(database: TestDatabase, options: ServiceOptions = {}) {
@@ -50,7 +54,9 @@ export class Service {
       throw error;
     });
     const log = pino({ level: 'trace' }, this.#logStream());
-    const server = await startServer({ config, store, log, idleHoldMs: 5000, ...this.#options });
+    const { checkMs, ...options } = this.#options;
+    const services = checkMs === undefined ? store : { ...store, checkMs };
+    const server = await startServer({ config, store: services, log, idleHoldMs: 5000, ...options });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
     this.#database.afterwards(() => this.stop());
     this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };
@@ -83,12 +89,12 @@ export class Service {
     return this.#started.server.address;
   }
 
-  /** What a keeper of the local runner says when that has died. */
+  /** Reports the death of the local runner, as its supervisor does. */
   loseRunner(): void {
     this.#started.server.localRunnerGone();
   }
 
-  /** Someone with an account; each time somebody new. */
+  /** A new user with an account. */
   async user(kind: 'user' | 'collaborator' = 'user'): Promise<User> {
     this.#users += 1;
     const email = `person${this.#users}@example.org`;
@@ -114,7 +120,7 @@ export class Service {
     await this.store.db.transaction((trx) => updateUser(trx, user.email, { billing }));
   }
 
-  /** The tables are there already: making them takes longer than starting. */
+  /** Copies existing tables: creating them takes longer than starting. */
   async #tables(folder: string): Promise<{ database_url?: string }> {
     if (this.#database.kind === 'postgres') return { database_url: await this.#database.migratedUrl() };
     copyTables(join(folder, 'headrace.db'));

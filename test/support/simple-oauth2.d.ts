@@ -1,4 +1,4 @@
-/** The package brings no types; this is what the tests use of it. */
+/** The package has no types; these cover what the tests use. */
 declare module 'simple-oauth2' {
   interface Options {
     client: { id: string; secret: string };

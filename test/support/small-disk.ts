@@ -6,17 +6,17 @@ import { temporaryFolder, type TestDatabase } from './databases.ts';
 
 const megabyte = 1024 * 1024;
 
-/** A real file system of a size of its own, which a test can fill. */
+/** A real file system of a chosen size, which a test can fill. */
 export interface SmallDisk {
   folder: string;
   freeBytes(): number;
-  /** Takes up room until so much is left. */
+  /** Fills it until this much is left. */
   fillTo(bytes: number): void;
-  /** Gives that room back. */
+  /** Frees that room again. */
   empty(): void;
 }
 
-/** Why there cannot be one here, or false. */
+/** The reason why there cannot be one here, or false. */
 export async function noSmallDisk(): Promise<string | false> {
   if (process.getuid?.() !== 0) return 'only root can mount a small disk';
   const folder = temporaryFolder();
@@ -57,7 +57,7 @@ export async function smallDisk({ afterwards }: Pick<TestDatabase, 'afterwards'>
   };
 }
 
-/** What is wrong, or nothing. */
+/** The error, or an empty text. */
 async function mount(folder: string, size: number): Promise<string> {
   const mounted = await run('mount', ['-t', 'tmpfs', '-o', `size=${size}m,mode=700`, 'tmpfs', folder]);
   return mounted.status === 0 ? '' : mounted.stderr.toString().trim() || 'mount failed';

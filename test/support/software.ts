@@ -7,7 +7,7 @@ import type { Caller, Item } from './installation.ts';
 
 export type Sources = Record<string, string>;
 
-/** How each kind of archive is made on any Debian, by the programs that people make them with. */
+/** How to make each kind of archive on any Debian, with the usual programs. */
 const makers = {
   tar: ['tar', '-cf'],
   'tar.gz': ['tar', '-czf'],
@@ -29,7 +29,7 @@ export async function archiveOf(files: Sources, kind: Kind = 'tar.gz'): Promise<
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, content, { mode: content.startsWith('#!') ? 0o755 : 0o644 });
     }
-    // The same files make the same archive, whenever it is made.
+    // The same files always make the same archive.
     await run('find', [join(folder, 'tree'), '-exec', 'touch', '-d', '2026-01-01', '{}', '+']);
     const [program, ...flags] = makers[kind];
     const packed = join(folder, 'packed');
@@ -43,7 +43,7 @@ export async function archiveOf(files: Sources, kind: Kind = 'tar.gz'): Promise<
 
 export const settled = new Set(['compiled', 'compile_failed', 'shared']);
 
-/** A dependency in the words of its owner. */
+/** Actions on a dependency, named as its owner would. */
 export function dependenciesOf(api: () => Caller) {
   const pathOf = ({ id_str: id, id_ref: ref }: Item): string => `/dependencies/${id ?? String(ref)}`;
   const fetch = (dependency: Item): Promise<Item> => api().get(pathOf(dependency));
@@ -66,7 +66,7 @@ export function dependenciesOf(api: () => Caller) {
     end,
     log,
     change: (dependency: Item, fields: Record<string, string>) => api().put(pathOf(dependency), fields),
-    /** Described, uploaded and compiled, whatever came of it. */
+    /** Creates, uploads and compiles, and returns the result, good or bad. */
     async compile(fields: Record<string, string>, archive: Uint8Array): Promise<Item> {
       const dependency = await describe(fields);
       await upload(dependency, archive);
@@ -78,7 +78,7 @@ export function dependenciesOf(api: () => Caller) {
   };
 }
 
-/** A library, and a program that needs it to start: found only where libraries are looked for. */
+/** A library, and a program that needs it to start: it works only if libraries are found. */
 export const greeter: Sources = {
   'greet.c': '#include <stdio.h>\nvoid greet(const char *whom) { printf("hello, %s\\n", whom); }\n',
   'greet.h': 'void greet(const char *whom);\n',

@@ -10,35 +10,35 @@ import { run } from '../../src/lib/processes.ts';
 
 /** A git host: a real sshd on a loopback port that serves the repositories in one folder to authorized keys. */
 export interface GitHost {
-  /** Where its repositories stand. */
+  /** The folder of its repositories. */
   folder: string;
-  /** The OpenSSH client configuration that leads to it: what HEADRACE_SSH_CONFIG names. */
+  /** The OpenSSH client configuration for it, for HEADRACE_SSH_CONFIG. */
   sshConfig: string;
-  /** The name the client configuration gives it. */
+  /** Its name in the client configuration. */
   name: string;
   port: number;
-  /** How a project spells one of its repositories: `url('app.git')`. */
+  /** A project's address for one of its repositories: `url('app.git')`. */
   url(repository: string): string;
   /** Installs a public key, as a person does in the settings of a repository. */
   authorize(publicKey: string): Promise<void>;
-  /** Takes the key away, as hosts do: what is open stays open. */
+  /** Removes the key as hosts do: open connections stay open. */
   withdraw(publicKey: string): Promise<void>;
-  /** Takes the key away and cuts the connections that are open. */
+  /** Removes the key and cuts open connections. */
   revoke(publicKey: string): Promise<void>;
   /** How often a client has authenticated. */
   logins(): number;
-  /** Identifies itself with a new key from now on. */
+  /** Uses a new host key from now on. */
   changeHostKey(): Promise<void>;
   cutConnections(): Promise<void>;
-  /** Accepts connections and says nothing, like a host that hangs, until it thaws. */
+  /** Accepts connections and sends nothing, like a host that hangs, until it thaws. */
   freeze(): void;
   thaw(): void;
-  /** Lets people in and then says nothing; the answer waits until somebody has come that far. */
+  /** Lets clients in and then sends nothing. The promise settles when a client has come that far. */
   fallSilent(): Promise<() => Promise<void>>;
-  /** Lets people in, says this and hangs up. */
+  /** Lets clients in, sends this and closes the connection. */
   failWith(words: string): Promise<void>;
   recover(): Promise<void>;
-  /** Lets people run one more command, such as those of Git LFS; the program finds all of it in SSH_ORIGINAL_COMMAND. */
+  /** Allows one more command, such as those of Git LFS. The program gets the whole command in SSH_ORIGINAL_COMMAND. */
   provide(command: string, program: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -54,7 +54,7 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
   const authorized = new Set<string>();
   const writeKeys = (): Promise<void> => writeFile(keys, Array.from(authorized, (key) => `${key}\n`).join(''));
 
-  // Only root's sshd separates privileges, and only root can make the folder it wants for that.
+  // Only root's sshd separates privileges, and only root can make the folder for that.
   if (process.getuid?.() === 0) await mkdir('/run/sshd', { recursive: true, mode: 0o755 });
   await mkdir(folder);
   await writeKeys();
@@ -118,7 +118,7 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
     fallSilent: async () => {
       const mark = join(home, 'silent');
       await rm(mark, { force: true });
-      // It ends with its input, so that nothing stays behind when the connection is cut.
+      // It ends with its input, so that no process stays when the connection is cut.
       await writeFile(serve, `#!/bin/sh\n: > '${mark}'\nexec cat > /dev/null\n`);
       return async () => {
         for (const start = Date.now(); !existsSync(mark); await pause(5)) {
@@ -142,7 +142,7 @@ async function makeHostKey(path: string): Promise<void> {
   if (made.status !== 0) throw new Error(made.stderr.toString());
 }
 
-/** git-shell runs git's own server commands and nothing else. */
+/** git-shell runs only git's own server commands. */
 function serveScript(folder: string, commands: string): string {
   return `#!/bin/sh
 cd '${folder}' || exit 1
@@ -160,7 +160,7 @@ interface Files {
   serve: string;
 }
 
-/** sshd cannot choose a port by itself; when somebody else took ours in the meantime, another one is tried. */
+/** sshd cannot choose a port itself. If another process took ours meanwhile, another port is tried. */
 async function startOnFreePort(home: string, files: Files): Promise<{ sshd: ChildProcess; port: number }> {
   for (let attempt = 0; attempt < 20; attempt += 1) {
     const port = await freePort();
@@ -181,7 +181,7 @@ async function startOnFreePort(home: string, files: Files): Promise<{ sshd: Chil
   throw new Error('no free port for sshd');
 }
 
-/** SHLVL: a bash that thinks it is not the outermost one does not read the start-up files of whoever runs the tests. */
+/** SHLVL: a bash that is not the outermost one does not read the start-up files of the user who runs the tests. */
 function sshdConfig(port: number, { hostKey, keys, serve }: Files): string {
   return `ListenAddress 127.0.0.1
 Port ${port}

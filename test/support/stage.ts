@@ -16,13 +16,13 @@ import type { Service } from './service.ts';
 import type { User } from './user.ts';
 
 /**
- * The real server with the real runner on its real line, but nothing behind the runner that takes time: commands are
- * scripts that are played, and repositories hold whatever is asked for.
+ * The real server with the real runner and their real connection, but nothing slow behind the runner: commands are
+ * short scripts that are interpreted, and repositories contain whatever is asked for.
  *
- * A command is a list of acts parted by commas: `say hello`, `exit 3`, `hang` until it is called off, `break` as a
- * machine does that cannot do its part, or a reason to be ended, such as `out_of_memory`. What stands after a slash is
- * played by the suite's next attempt. A ref is a branch on which the newest commit is, `main` the default one; `missing`
- * is not there, `broken` breaks and `slow` takes until it is called off.
+ * A command is a list of acts separated by commas: `say hello`, `exit 3`, `hang` until it is cancelled, `break` like a
+ * machine that fails, or a reason for an early end, such as `out_of_memory`. The part after a slash is for the suite's
+ * next attempt. A ref is a branch with the newest commit, `main` is the default one; `missing` does not exist, `broken`
+ * fails and `slow` takes until it is cancelled.
  */
 export class Stage {
   readonly #service: Service;
@@ -42,7 +42,7 @@ export class Stage {
     return stage;
   }
 
-  /** `line` may come between the runner and the server. */
+  /** `line` can be put between the runner and the server. */
   async begin(line: (link: Link) => Link = (link) => link): Promise<void> {
     this.#link = openLink({ socket: join(this.#service.folder, 'server.sock') });
     this.#runner = await startRunner({
@@ -54,13 +54,13 @@ export class Stage {
     });
   }
 
-  /** The runner is gone in the middle of what it does, without a word. */
+  /** The runner dies in the middle of its work, without a message. */
   async leave(): Promise<void> {
     await this.#runner?.stop();
     this.#link?.close();
   }
 
-  /** What a runner had that is gone is lost. */
+  /** Everything that the dead runner had is lost. */
   lose(): void {
     this.#service.loseRunner();
   }
@@ -137,7 +137,7 @@ async function aborted(signal: AbortSignal): Promise<never> {
 
 const over = new Set(['passed', 'failed', 'errored', 'cancelled']);
 
-/** A project on the stage. What became of a request is told in one line: its state, and each attempt of each suite. */
+/** A project on the stage. The result of a request is one line: its state, and each attempt of each suite. */
 export class StagedProject {
   readonly #owner: User;
   readonly #path: string;
@@ -153,7 +153,7 @@ export class StagedProject {
     return (await this.#owner.post(`${this.#path}/build_requests`, { commit_ref: ref })).record.id;
   }
 
-  /** Asks and waits for the end. */
+  /** Starts a build and waits for its end. */
   async build(ref = 'main'): Promise<string> {
     return this.end(await this.ask(ref));
   }
@@ -194,7 +194,7 @@ export class StagedProject {
     return (await this.#owner.get(this.#path)).record.build_state;
   }
 
-  /** What the newest attempt of a suite has said. */
+  /** The log of a suite's newest attempt. */
   async log(suite: string): Promise<string> {
     const [newest] = (await this.#builds()).filter(({ suite_id: id }) => id === this.#suites[suite]);
     return (await this.#owner.get(`${this.#path}/builds/${newest?.id}/log.txt`)).text;

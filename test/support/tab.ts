@@ -4,7 +4,7 @@ import type { Service } from './service.ts';
 
 type Fields = Record<string, string>;
 
-/** What a browser without scripts does: it keeps cookies, reads forms, and sends them. It follows nothing by itself. */
+/** A browser without scripts: it keeps cookies, and reads and sends forms. It does not follow redirects by itself. */
 export class Tab {
   readonly #service: Service;
   readonly cookies = new Map<string, string>();
@@ -21,7 +21,7 @@ export class Tab {
     return this.#keepCookies(await this.#service.api.post(path, { form, headers: this.#with(headers) }));
   }
 
-  /** Fills in the form of a page that leads to `action` and sends it; `undefined` leaves one of its fields out. */
+  /** Fills in the form of a page with this `action` and sends it. `undefined` leaves a field out. */
   submit(page: Answer, action: string, fields: Record<string, string | undefined> = {}, headers: Fields = {}) {
     const hidden = hiddenFields(page.text, action, fields.do).filter(([name]) => !(name in fields));
     const own = Object.entries(fields).filter((pair): pair is [string, string] => pair[1] !== undefined);
@@ -48,7 +48,7 @@ export class Tab {
   }
 }
 
-/** The hidden fields of the form with this action, which does this where a page has several; a name may stand there twice. */
+/** The hidden fields of the form with this action (and this `do`, where a page has several). A name may occur twice. */
 function hiddenFields(page: string, action: string, does?: string): [string, string][] {
   const forms = Array.from(page.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs))
     .filter(([, attributes = '']) => /method="post"/.test(attributes) && attributes.includes(`action="${action}"`))

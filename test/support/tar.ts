@@ -1,10 +1,10 @@
-/** Tar archives as nobody would make them in earnest: written header by header, so that anything can stand in them. */
+/** Tar archives that no tool would make: written header by header, so that they can contain anything. */
 export interface TarEntry {
   name: string;
   type?: 'file' | 'hard link' | 'symbolic link' | 'character device' | 'block device' | 'directory' | 'pipe';
   target?: string;
   content?: string;
-  /** What the header claims, where that is not the length of the content. */
+  /** The size in the header, where it differs from the length of the content. */
   size?: number;
 }
 

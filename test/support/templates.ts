@@ -4,8 +4,8 @@ import { openDatabase } from '../../src/db/open.ts';
 import type { Postgres } from './postgres.ts';
 
 /**
- * Databases in which nothing is but the tables. They are made once for a whole run, and whoever needs one takes a copy:
- * that is much quicker than all migrations one after the other.
+ * Databases with tables only. They are made once for a whole run, and tests copy them: that is much quicker than
+ * running all migrations.
  */
 export interface Templates {
   /** A file. */

@@ -2,7 +2,7 @@ import type { Services } from '../../src/api/call.ts';
 import type { Trigger } from '../../src/lifecycle/requests.ts';
 import { triggerRequest, type Triggered } from '../../src/lifecycle/triggers.ts';
 
-/** Asks for a build as a hook would that told of a push to `main`, or of what a test says. */
+/** Starts a build as a hook would for a push to `main`, or with the changes of a test. */
 export async function trigger(
   { db, ids }: Services,
   project: { id: bigint },
@@ -26,7 +26,7 @@ export async function trigger(
   });
 }
 
-/** What a hook tells of a pull request that comes from a fork. */
+/** A hook's data for a pull request from a fork. */
 export const fromFork: Partial<Trigger> = {
   event: 'pull_request',
   pullRequest: 7n,

@@ -12,7 +12,7 @@ export function freshName(kind: string): string {
   return `${kind} ${counter}`;
 }
 
-/** A person who calls the service, and what a person does there. */
+/** A user of the service, and the user's actions. */
 export class User {
   readonly api: Client;
   readonly credentials: Credentials;

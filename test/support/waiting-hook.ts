@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Repository } from './repository.ts';
 
-/** A hook before pushes that waits until it is told what to do: a remote that takes its time. */
+/** A pre-receive hook that waits until the test decides: a slow remote. */
 export interface WaitingHook {
-  /** Waits until it has begun so many times. */
+  /** Waits until it has begun this many times. */
   begins(times: number): Promise<void>;
   /** How often it has begun. */
   count(): Promise<number>;
-  /** Whoever waits, and whoever comes later, may pass. */
+  /** All waiting and later pushes may pass. */
   letGo(): Promise<void>;
-  /** Whoever waits is refused, and the hook is no more. */
+  /** All waiting pushes are refused, and the hook is removed. */
   remove(): Promise<void>;
 }
 
@@ -23,7 +23,7 @@ export async function waitingHook(repository: Repository): Promise<WaitingHook> 
     string,
   ];
   const path = join(repository.folder, 'hooks', 'pre-receive');
-  // It also ends with the repository: a test that fails leaves no process behind.
+  // It also ends with the repository: a failed test leaves no process behind.
   await Promise.all([begun, go, refuse].map((file) => rm(file, { force: true })));
   const script = `#!/bin/sh
 echo waiting >&2

@@ -7,11 +7,11 @@ export interface Received {
   headers: IncomingHttpHeaders;
 }
 
-/** A web application elsewhere, to which browsers are sent: on another host, because cookies do not tell ports apart. */
+/** A web application that browsers are sent to. It has another host, because cookies do not distinguish ports. */
 export interface Receiver {
   address: string;
   received: Received[];
-  /** What it answers under a path, beside its plain page. */
+  /** Sets the answer for a path, in addition to its plain page. */
   serve(path: string, type: string, body: string): void;
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import { addBuild, addCommit, addDelivery, addHookDelivery } from './rows.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
 
-/** A project with one of everything in it, and the identifiers that the parameters of paths stand for. */
+/** A project with one record of every kind, and the identifiers for the parameters of paths. */
 export interface World {
   project: Record_;
   path(route: string): string;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 
-/** An element as a strict reader of XML finds it. */
+/** An element, read by a strict reader of XML. */
 export interface Element {
   name: string;
   attributes: Record<string, string>;
@@ -17,7 +17,7 @@ function unescaped(text: string): string {
   );
 }
 
-/** Reads a document that has neither comments nor declarations of its own, and refuses whatever XML 1.0 does not allow in one. */
+/** Reads a document without comments and declarations, and refuses everything that XML 1.0 does not allow. */
 export function readXml(document: string): Element {
   assert.ok(!/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/u.test(document), 'a character that XML has not');
   const top: Element = { name: '', attributes: {}, children: [], text: '' };

@@ -224,7 +224,7 @@ describeService('pages of dependencies and of operators', (service, database) =>
     const [member] = (await operator.get('/users?email=invited@')).list;
     const reserved = await send(tab, at, 'link', { user_id: String(member?.id) });
     assert.equal(reserved.status, 403);
-    assert.match(reserved.text, /They were let into a project/);
+    assert.match(reserved.text, /This account has access to a project/);
 
     const own = await send(tab, at, 'suspend', { user_id: await idOf(operator) });
     assert.match(own.text, /This is your own account/);

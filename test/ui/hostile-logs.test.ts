@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { packLog } from '../../src/streams/pack-log.ts';
-import { fillInSignIn, TestBrowser } from '../support/browser.ts';
+import { TestBrowser } from '../support/browser.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { describeService } from '../support/service.ts';
@@ -26,18 +26,11 @@ describeService('the log viewer, shown the worst', (service, database) => {
   let alice: User;
   let page: Page;
   let build: RunningBuild;
-  const complaints: string[] = [];
+  let complaints: string[];
   before(async () => {
     runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
-    page = await browser.open({ viewport: { width: 1280, height: 800 } });
-    page.on('console', (message) => {
-      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
-    });
-    page.on('pageerror', (error) => complaints.push(error.message));
-    await page.goto(`${service.address}/ui/`);
-    await fillInSignIn(page, alice.credentials);
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    ({ page, complaints } = await browser.signInNoting(service.address, alice.credentials));
     build = await runningBuild(alice, runner);
     const whole = Buffer.concat([...lines.flatMap((line) => [line, Buffer.from('\n')]), Buffer.from('the end\n')]);
     for (let at = 0; at < whole.length; at += megabytes) await build.task.say(whole.subarray(at, at + megabytes));

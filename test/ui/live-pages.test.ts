@@ -109,7 +109,7 @@ describeService(
       assert.equal(readFileSync(await saved.path(), 'utf8'), 'fine\n');
     });
 
-    test('who is signed out elsewhere is told so; what is typed stays while a page follows', async () => {
+    test('a user who is signed out elsewhere is told so; typed text stays while a page updates itself', async () => {
       const project = await alice.createProject();
       await alice.createSuite(project, { command: 'exit 0' });
       const page = await open();

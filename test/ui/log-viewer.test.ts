@@ -24,18 +24,11 @@ describeService('the log viewer', (service, database) => {
   let runner: ScriptedRunner;
   let alice: User;
   let page: Page;
-  const complaints: string[] = [];
+  let complaints: string[];
   before(async () => {
     runner = await ScriptedRunner.start(service.store);
     alice = await service.user();
-    page = await browser.open({ viewport: { width: 1280, height: 800 } });
-    page.on('console', (message) => {
-      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
-    });
-    page.on('pageerror', (error) => complaints.push(error.message));
-    await page.goto(`${service.address}/ui/`);
-    await fillInSignIn(page, alice.credentials);
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    ({ page, complaints } = await browser.signInNoting(service.address, alice.credentials));
   });
   after(() => runner.dispatch.close());
 
@@ -46,13 +39,20 @@ describeService('the log viewer', (service, database) => {
   };
   const line = (number: number) => page.locator(`.log-view [data-line="${number}"]`);
   const text = async (number: number): Promise<string> => (await line(number).locator('.log-text').textContent()) ?? '';
-  /** Waits until a line is in view: it is drawn in one frame, and scrolled to in another. */
+  /**
+   * Waits until a line is in view: it is drawn in one frame, and scrolled to in another. Not with waitForFunction, which
+   * looks again by means that the page's policy forbids.
+   */
   const seen = async (number: number): Promise<void> => {
-    await page.waitForFunction(`(() => {
-      const line = document.querySelector('.log-view [data-line="${number}"]');
-      const [own, view] = [line, line?.closest('.log-view')].map((element) => element?.getBoundingClientRect());
-      return own && view && own.top >= view.top && own.bottom <= view.bottom;
-    })()`);
+    await page.evaluate(`new Promise((resolve) => {
+      const look = () => {
+        const line = document.querySelector('.log-view [data-line="${number}"]');
+        const [own, view] = [line, line?.closest('.log-view')].map((element) => element?.getBoundingClientRect());
+        if (own && view && own.top >= view.top && own.bottom <= view.bottom) resolve();
+        else requestAnimationFrame(look);
+      };
+      look();
+    })`);
   };
   const say = async ({ task }: RunningBuild, from: number, to: number): Promise<void> => {
     let words = '';

@@ -50,7 +50,7 @@ describeService('pages over the API', (service) => {
     assert.deepEqual([entry?.action, entry?.via, entry?.actor?.email], ['project.created', 'session', alice.email]);
   });
 
-  test('what is wrong stands at its field, and what was typed stays', async () => {
+  test('an error is shown at its field, and the typed text stays', async () => {
     await alice.createProject({ name: 'taken' });
     const page = await tab.get('/ui/projects/new');
     const typed = { name: 'taken', repository_url: `https://nowhere${hostile}`, description: `kept ${hostile}` };
@@ -146,7 +146,7 @@ describeService('pages over the API', (service) => {
     }
   });
 
-  test('what strangers can name is text: names, branches, messages, authors and logs', async () => {
+  test('text from strangers is shown as text: names, branches, messages, authors and logs', async () => {
     const project = await alice.createProject({ name: `p ${hostile}`, description: hostile });
     const suite = await alice.createSuite(project, { name: `s ${hostile}` });
     await alice.createSuite(project, { name: 'left out' });

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { insertLink } from '../../src/auth/password-links.ts';
 import { findUser } from '../../src/auth/users.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { describeService } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
@@ -132,10 +131,7 @@ describeService('the account page', (service) => {
 describe('admin user password-link', () => {
   onEveryDatabase((database) => {
     test('prints the link', async () => {
-      const folder = temporaryFolder();
-      database.afterwards(() => rmSync(folder, { recursive: true }));
-      const url: Record<string, string> =
-        database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {};
+      const { folder, env: url } = await placeFor(database);
       const admin = (args: string[], env: Record<string, string> = {}) =>
         command(['admin', 'user', ...args, '--data-dir', folder], { ...url, ...env });
       await admin(['create', 'a@example.org']);

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { before, describe, test } from 'node:test';
-import type { Page } from 'playwright-core';
-import { fillInSignIn, TestBrowser } from '../support/browser.ts';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { assertAccessible } from '../support/accessibility.ts';
+import { TestBrowser } from '../support/browser.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiling } from '../support/compiling.ts';
 import { onEveryDatabase } from '../support/databases.ts';
@@ -12,9 +11,6 @@ import { ScriptedRunner } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
-
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
 describe('settings, deploys and dependencies in a real browser', () => {
   onEveryDatabase((database) => {
@@ -35,14 +31,8 @@ describe('settings, deploys and dependencies in a real browser', () => {
       database.afterwards(() => runner.dispatch.close());
     });
 
-    const signIn = async (options: Parameters<TestBrowser['open']>[0] = {}): Promise<Page> => {
-      const page = await browser.open(options);
-      page.on('pageerror', (error) => assert.fail(error));
-      await page.goto(`${service.address}/ui/account`);
-      await fillInSignIn(page, owner.credentials);
-      await page.waitForURL('**/ui/account');
-      return page;
-    };
+    const signIn = (options?: BrowserContextOptions): Promise<Page> =>
+      browser.signIn(service.address, owner.credentials, options);
 
     test('a variable is shown when asked for, and hidden again', async () => {
       const page = await signIn();
@@ -145,32 +135,10 @@ describe('settings, deploys and dependencies in a real browser', () => {
         '/ui/marketplace',
         '/ui/operations',
       ];
-      const found: string[] = [];
-      for (const [colorScheme, width] of [
-        ['light', 1280],
-        ['dark', 360],
-      ] as const) {
-        const page = await signIn({ colorScheme, viewport: { width, height: 800 }, bypassCSP: true });
-        for (const path of paths) {
-          const answer = await page.goto(`${service.address}${path}`);
-          assert.equal(answer?.status(), 200, path);
-          await page.evaluate(axeSource);
-          const violations = await page.evaluate(async (values) => {
-            const axe = Reflect.get(globalThis, 'axe') as { run(o: object): Promise<{ violations: Violation[] }> };
-            const { violations: all } = await axe.run({ runOnly: { type: 'tag', values } });
-            return all.map(({ id, nodes }) => `${id} ${nodes.map(({ html }) => html).join(' | ')}`);
-          }, rules);
-          found.push(...violations.map((one) => `${colorScheme} ${path}: ${one}`));
-          const tooWide = Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'));
-          if (tooWide > 0) found.push(`${path} is ${tooWide} px too wide at ${width}`);
-        }
-      }
-      assert.deepEqual(found, []);
+      await assertAccessible(
+        signIn,
+        paths.map((path) => `${service.address}${path}`),
+      );
     });
   });
 });
-
-interface Violation {
-  id: string;
-  nodes: { html: string }[];
-}

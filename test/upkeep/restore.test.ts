@@ -158,7 +158,7 @@ describe('restore', () => {
   it('refuses what a newer program made', async (t) => {
     const { file } = await backupOf(t);
     const headers = [
-      { headrace_backup: 2, program: '9.0.0', migrations: [] },
+      { headrace_backup: 3, program: '9.0.0', migrations: [] },
       { headrace_backup: 1, program: '9.0.0', migrations: ['0001-foundation', '9999-from-the-future'] },
     ];
     for (const header of headers) {

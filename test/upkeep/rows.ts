@@ -31,6 +31,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     sender: awkward,
     fetch_ref: awkward,
     concurrency_group: awkward,
+    trace: awkward,
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -196,6 +197,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       token_hash: 'h',
       created_at: 1n,
       revoked_at: null,
+      draining: 1,
     });
     await put('runner_visits', { holder: 'h', runner_id: 1n, seen_at: 2n, version: '0.1.0', trouble: awkward });
     await put('runner_accounts', { id: 1n, runner_id: 1n, account_id: user });

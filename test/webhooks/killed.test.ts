@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { openStore } from '../../src/cli/store.ts';
 import { readConfig } from '../../src/config.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onEveryDatabase, settingsFor, temporaryFolder } from '../support/databases.ts';
 import { serve } from '../support/program.ts';
 import { Receiver, reply, verified } from '../support/receiver.ts';
 import { User } from '../support/user.ts';
@@ -15,10 +15,7 @@ describe('what a killed server was about to send', () => {
     /** A server whose receiver has the first call and keeps it, while an event waits behind; then the server is killed. */
     async function killedAtWork(receiver: Receiver) {
       const folder = temporaryFolder();
-      const env = {
-        HEADRACE_WEBHOOK_ALLOW: '127.0.0.0/8',
-        ...(database.kind === 'postgres' ? { HEADRACE_DATABASE_URL: await database.emptyUrl() } : {}),
-      };
+      const env = { HEADRACE_WEBHOOK_ALLOW: '127.0.0.0/8', ...(await settingsFor(database)) };
       const server = await serve(database, folder, env);
       database.afterwards(() => rmSync(folder, { recursive: true, force: true }));
       const key = /API key\s+(\S+)/.exec(server.output)?.[1] ?? '';

@@ -1,15 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
-import { startSender } from '../../src/webhooks/sender.ts';
-import { retryPolicy } from '../../src/webhooks/retry-policy.ts';
-import { createResolve } from '../../src/lib/resolve.ts';
 import { forgetOldDeliveries } from '../../src/webhooks/retention.ts';
 import { assertDestroyed } from '../support/expect.ts';
 import { payloadOf, Receiver, reply } from '../support/receiver.ts';
 import { setDependencyState } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
-import { isDelivered, moveDependency, startTelling } from './support.ts';
+import { isDelivered, moveDependency, startOtherSender, startTelling } from './support.ts';
 
 const day = 24 * 60 * 60 * 1000;
 
@@ -17,19 +14,8 @@ describeService(
   'the line of a notification',
   (service) => {
     test('is kept in order and loses nothing, with two servers at it and many who bring news', async (t) => {
-      const { db, ids, vault } = service.store;
-      const other = await startSender({
-        db: { ...db }, // as another process has it
-        ids,
-        vault,
-        origin: 'https://ci.example.org',
-        retryPolicy,
-        name: 'another server',
-        callRules: { mayCall: () => true, resolve: createResolve() },
-        attempted: () => {},
-        trouble: (error) => assert.fail(String(error)),
-      });
-      t.after(() => other.close());
+      await startOtherSender(t, service, 'https://ci.example.org');
+      const { db } = service.store;
       await using receiver = await Receiver.start();
       const telling = await startTelling(service, receiver);
       const many = 150;

@@ -2,9 +2,6 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import type { Outcome } from '../../src/protocol.ts';
-import { createResolve } from '../../src/lib/resolve.ts';
-import { retryPolicy } from '../../src/webhooks/retry-policy.ts';
-import { startSender } from '../../src/webhooks/sender.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertDestroyed, assertFields, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { Receiver, reply, type Reply } from '../support/receiver.ts';
@@ -12,7 +9,7 @@ import { aCommit, describeWithRunner, type ScriptedRunner } from '../support/run
 import type { Service } from '../support/service.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
-import type { Delivery } from './support.ts';
+import { startOtherSender, type Delivery } from './support.ts';
 
 const token = 'glpat-0123456789-kittiwake';
 const origin = 'https://ci.example.org/headrace';
@@ -368,19 +365,7 @@ describeWithRunner(
     });
 
     test('come in order from two servers at once', async (t) => {
-      const { db, ids, vault } = service.store;
-      const other = await startSender({
-        db: { ...db }, // as another process has it
-        ids,
-        vault,
-        origin,
-        retryPolicy,
-        name: 'another server',
-        callRules: { mayCall: () => true, resolve: createResolve() },
-        attempted: () => {},
-        trouble: (error) => assert.fail(String(error)),
-      });
-      t.after(() => other.close());
+      await startOtherSender(t, service, origin);
       await using forge = await Receiver.start(reply(201));
       const reported = await Reported.begin(service, forge, { provider: 'gitlab' });
       const many = 20;

@@ -1,4 +1,9 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { createResolve } from '../../src/lib/resolve.ts';
 import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
+import { retryPolicy } from '../../src/webhooks/retry-policy.ts';
+import { startSender } from '../../src/webhooks/sender.ts';
 import type { Record_ } from '../support/client.ts';
 import type { Receiver } from '../support/receiver.ts';
 import type { Service } from '../support/service.ts';
@@ -63,3 +68,20 @@ export async function startTelling(service: Service, receiver: Pick<Receiver, 'u
 }
 
 export const isDelivered = ({ state }: Delivery): boolean => state === 'delivered';
+
+/** The sender of another server on the same database, until the test is over. */
+export async function startOtherSender(t: TestContext, service: Service, origin: string): Promise<void> {
+  const { db, ids, vault } = service.store;
+  const other = await startSender({
+    db: { ...db }, // as another process has it
+    ids,
+    vault,
+    origin,
+    retryPolicy,
+    name: 'another server',
+    callRules: { mayCall: () => true, resolve: createResolve() },
+    attempted: () => {},
+    trouble: (error) => assert.fail(String(error)),
+  });
+  t.after(() => other.close());
+}

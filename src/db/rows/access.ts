@@ -90,6 +90,8 @@ export interface RunnerRow {
   created_at: bigint;
   /** From then on its token is invalid. */
   revoked_at: bigint | null;
+  /** Whether it gets no more work. */
+  draining: number;
 }
 
 /** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-visits.ts. */

@@ -25,6 +25,8 @@ export interface BuildRequestRow {
   fetch_ref: string;
   /** A newer request of the same group may cancel an older one; blank where none may. */
   concurrency_group: string;
+  /** Its place in a trace, as JSON (lifecycle/traces.ts); blank where it is not traced. */
+  trace: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */

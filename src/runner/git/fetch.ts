@@ -11,9 +11,9 @@ import type { Session } from './session.ts';
 export interface FetchRequest extends SourceRequest {
   /** A branch, a tag, a full or a short SHA; also `HEAD`, and any ref by its full name. */
   commitRef: string;
-  /** The full name of the ref that led to the commit, where `commitRef` is a SHA that was told of with it. */
+  /** The full name of the ref that led to the commit, where `commitRef` is a SHA that came with it. */
   fetchRef?: string;
-  /** What refs pointed to when they were last built, by full name, for instance `refs/heads/main`. */
+  /** The commits at which refs were last built, by full name, for instance `refs/heads/main`. */
   previous?: Readonly<Record<string, string>>;
   /** The newest commit of the default branch that was built so far. */
   trunk?: string | null;
@@ -21,9 +21,9 @@ export interface FetchRequest extends SourceRequest {
 
 export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDefault'> {
   refKind: RefKind;
-  /** The full name of the branch, tag or other ref asked for; null for a SHA. */
+  /** The full name of the requested branch, tag or other ref; null for a SHA. */
   ref: string | null;
-  /** The branch asked for; for a tag or a SHA the branch it most likely was built for. */
+  /** The requested branch; for a tag or a SHA, the branch that it was most likely built for. */
   branch: string | null;
   /** The branch or tag was built before at a commit that is not in this one's history. */
   overwritten: boolean;
@@ -64,13 +64,13 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
   );
 }
 
-/** Whether a commit is known to be on the branch, or to have the tag, that it was told of with. */
+/** Whether the mirror knows that the commit is on the branch, or has the tag, that it was sent with. */
 function isOn({ branches, tags }: KnownCommit, by = ''): boolean {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(by) ?? [];
   return kind === undefined || (kind === 'heads' ? branches : tags).includes(name);
 }
 
-/** The branch or tag, where the commit is what it points to: then that is what it is built for. */
+/** The branch or tag, if it points to the commit: then the commit is built for it. */
 async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
   if (by === undefined || !isBranchOrTag(by)) return undefined;
   const [tip] = await lookUp(session, [{ kind: 'other', name: by }]);
@@ -81,13 +81,13 @@ async function isOverwritten(session: Session, sha: string, before: string | und
   return before !== undefined && !(await descends(session, sha, before));
 }
 
-/** Undefined where the two have to be compared. */
+/** Undefined where the two commits have to be compared. */
 function trunkAtOnce({ sha, onDefault }: KnownCommit, before: string | null = null): TrunkNews | undefined {
   if (before !== null && before !== sha) return undefined;
   return onDefault ? 'this' : 'none';
 }
 
-/** One that is newer than what was built of the default branch takes its place; so does any where that was overwritten. */
+/** A commit of the default branch replaces the last built one if it is newer, or if the branch was overwritten. */
 async function compareTrunk(session: Session, { sha, onDefault }: KnownCommit, before: string): Promise<TrunkNews> {
   const [tip] = await lookUp(session, [{ kind: 'branch', name: remoteHead }]);
   const isKept = tip !== undefined && (await descends(session, tip.sha, before));

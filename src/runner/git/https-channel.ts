@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { keepTail } from '../../lib/tail.ts';
 import { mostKept, openEnds, closeTimeoutMs, type Channel } from './channel.ts';
-import { getFollowing, refusal, smallBody, UnavailableError, type PublicHttps } from './public-https.ts';
+import { asUnavailable, getFollowing, refusal, smallBody, UnavailableError, type PublicHttps } from './public-https.ts';
 
 /*
  * A public repository over HTTPS, for a git that believes to speak over SSH. In version 2 of git's protocol both are
@@ -88,9 +88,7 @@ async function converse(
         await write(toGit, chunk, signal);
       }
     } catch (error) {
-      throw error instanceof UnavailableError
-        ? error
-        : new UnavailableError('its host closed the connection early', false);
+      throw asUnavailable(error);
     } finally {
       answer.destroy();
     }

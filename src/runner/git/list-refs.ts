@@ -29,9 +29,9 @@ export interface Listed {
 
 export interface ListServices {
   connections: Connections;
-  /** So many ask one host at a time. */
+  /** Limits the polls of one host at the same time. */
   asking: Slots;
-  /** Of one host only so many connections are opened at a time: an sshd refuses those that are too many. */
+  /** Limits the connections that are being opened to one host: an sshd refuses too many. */
   connecting: Slots;
   /** This many stay open; further ones are closed after each poll. */
   mostOpen: number;
@@ -90,7 +90,7 @@ async function converse(source: Reached, socket: string): Promise<Refs> {
   } catch (error) {
     if (error instanceof ChannelLostError) throw reason(source, 'connection_lost');
     if (error instanceof UnreadableError)
-      throw new FetchError('remote_failed', `The repository ${address.url} cannot be looked at: ${error.message}.`);
+      throw new FetchError('remote_failed', `The repository ${address.url} cannot be polled: ${error.message}.`);
     if (!(error instanceof DeclinedError)) throw error;
     narrator.line(error.message);
     throw reason(source, recognize('', error.message) ?? 'remote_failed');

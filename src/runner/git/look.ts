@@ -12,11 +12,11 @@ export interface LookRequest extends Omit<SourceRequest, 'say'> {
   timeoutMs: number;
 }
 
-/** What a repository shows to whoever only looks. */
+/** What a check of a repository finds. */
 export interface Looked {
   defaultBranch: string | null;
   branches: string[];
-  /** What lies at the top of the default branch; none where that could not be seen in time. */
+  /** The names at the top of the default branch; empty where they could not be read in time. */
   files: string[];
 }
 
@@ -25,8 +25,8 @@ const mostFiles = 1000;
 const longestSaid = 2000;
 
 /**
- * Looks at a repository without keeping anything of it: its branches, and what lies at the top of the default one. In a
- * folder of its own, so that nobody waits who fetches meanwhile.
+ * Looks at a repository without keeping any of it: its branches, and the names at the top of the default branch. It
+ * works in a folder of its own, so that no fetch has to wait.
  */
 export async function look(services: GitServices, request: LookRequest): Promise<Looked> {
   const heard: string[] = [];
@@ -45,7 +45,7 @@ export async function look(services: GitServices, request: LookRequest): Promise
   } catch (error) {
     if (late.signal.aborted && !(error instanceof FetchError)) throw tooLate;
     if (!(error instanceof FetchError)) throw error;
-    // Some advice points to what was said before it.
+    // Some advice refers to the output before it.
     const said = heard.join('').trim().slice(-longestSaid);
     throw new FetchError(error.kind, said === '' ? error.message : `${said}\n${error.message}`);
   } finally {
@@ -71,7 +71,7 @@ async function lookIn(session: Session, remote: Remote): Promise<Looked> {
   return { defaultBranch, branches: branches.slice(0, mostBranches), files };
 }
 
-/** Of the newest commit the tree at its top alone, where the other side can give so little. */
+/** Fetches the top tree of the newest commit only, where the remote supports such a small fetch. */
 async function filesOf(session: Session, remote: Remote, branch: string): Promise<string[]> {
   try {
     const how = ['fetch', '--quiet', '--no-tags', '--no-write-fetch-head', '--depth=1', '--filter=tree:1'];
@@ -85,6 +85,6 @@ async function filesOf(session: Session, remote: Remote, branch: string): Promis
       .slice(0, mostFiles)
       .filter((name) => name !== '');
   } catch {
-    return []; // the connection works, which is what was asked
+    return []; // the connection works, and that was the question
   }
 }

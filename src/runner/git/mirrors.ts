@@ -91,7 +91,9 @@ const lookDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
 /** The memory of one connection's ssh. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
-/** So many looks are made at one host at a time, and so many of them may be connecting: an sshd refuses those that are too many. */
+/**
+ * How many polls run at one host at the same time, and how many of them may be connecting: an sshd refuses too many.
+ */
 const mostAtHost = 16;
 const mostConnecting = 4;
 

@@ -152,11 +152,15 @@ export async function smallBody(answer: IncomingMessage, most: number): Promise<
       chunks.push(chunk);
     }
   } catch (error) {
-    throw error instanceof UnavailableError
-      ? error
-      : new UnavailableError('its host closed the connection early', false);
+    throw asUnavailable(error);
   } finally {
     answer.destroy();
   }
   return Buffer.concat(chunks);
+}
+
+/** The reason why an answer could not be read to its end. */
+export function asUnavailable(error: unknown): UnavailableError {
+  if (error instanceof UnavailableError) return error;
+  return new UnavailableError('its host closed the connection early', false);
 }

@@ -14,36 +14,36 @@ import type { Command } from './types.ts';
 /**
  * One sandbox, from before its run to after it.
  *
- * It is opened ahead of the run, and a shell waits in it for the script that leads through the steps. So by the time a
- * run comes, namespaces and mounts are there, the shell has dropped to the build's user and is in its control group: no
- * moment exists in which the build's code runs outside its limits, and the start costs the run next to nothing. What
- * belongs to the run alone is mounted on its root (sandbox-root.ts). Its variables come with the script, over a pipe,
- * because there may be secrets among them, which a command line would show to every user of the machine.
+ * It is opened ahead of the run, and a shell waits in it for the script that leads through the steps. So when a run
+ * comes, namespaces and mounts are ready, and the shell has dropped to the build's user and is in its control group.
+ * The build's code never runs outside its limits, and the start costs the run almost no time. The run's own directories
+ * are mounted on the sandbox's root (sandbox-root.ts). Its variables come with the script, through a pipe: they may be
+ * secrets, and a command line would show them to every user of the machine.
  *
- * If the runner dies, bubblewrap and with it all processes of the run die too (`--die-with-parent`); a shell that
- * still waits finds its pipe closed, and no script to run.
+ * If the runner dies, bubblewrap and all processes of the run die too (`--die-with-parent`). A shell that still waits
+ * finds its pipe closed, and has no script to run.
  */
 export interface Bubblewrap {
   readonly pid: number;
-  /** What the run writes. */
+  /** The output of the run. */
   readonly output: Readable;
-  /** Settles when bubblewrap itself is gone, with its exit status. */
+  /** Settles when bubblewrap itself has ended, with its exit status. */
   readonly ended: Promise<number | null>;
-  /** To be called when no process of the run is left: what was said until then is all there, and the pipes are closed. */
+  /** To be called when no process of the run is left: reads the rest of the output, and closes the pipes. */
   finish(): Promise<void>;
   release(script: string): void;
-  /** The first process of the run's own process namespace: with it, all others end. */
+  /** The first process of the run's process namespace: when it ends, all others end. */
   init(): number | null;
   report(): string;
-  /** Calls whenever there is more to the report. */
+  /** The listener is called when the report has grown. */
   onNews(listener: () => void): void;
   complaint(): string;
   isWaiting(): boolean;
-  /** Ends it with all that is in it. */
+  /** Ends the sandbox with all its processes. */
   kill(): void;
 }
 
-/** What it has open. */
+/** The descriptors that bubblewrap has open. */
 export function bubblewrapDescriptors(): Record<number, Descriptor> {
   return {
     0: { file: '/dev/null' },
@@ -58,8 +58,8 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
 }
 
 /**
- * `root`: where the sandbox's root is put together. `common`: what else bubblewrap is told. Whatever is mounted in the root
- * forbids devices by itself, but for the few that every sandbox has.
+ * `root` is the directory of the sandbox's root, and `common` are further arguments. Mounts in the root allow no
+ * devices, except for the few that every sandbox has.
  */
 export function bubblewrapCommand(root: string, common: readonly string[]): Command {
   return ['bwrap', '--dev-bind', root, '/', ...common, '--', '/bin/sh', '-c', awaitScript];
@@ -106,8 +106,8 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
     const found = /"child-pid": (\d+)/.exec(status.text());
     return found ? Number(found[1]) : null;
   };
-  // By its first process, and not by bubblewrap's own outside: were that to die while it opens the sandbox, what it has
-  // made by then would wait for it for ever.
+  // Kills the first process inside and not bubblewrap's own process outside: if that died while it opens the sandbox,
+  // the processes it had started would wait for it for ever.
   const kill = async (): Promise<void> => {
     for (const deadline = performance.now() + graceMs; ; await delay(1)) {
       if (isOver) return;
@@ -123,11 +123,11 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
       output.finish();
       report.finish();
       await Promise.all([report.closed, over]);
-      // Not before: bubblewrap's last act is to tell its status, and it would die of nobody's reading it.
+      // Not earlier: bubblewrap writes its status last, and a closed pipe would kill it.
       [status, complaint].forEach(({ close }) => close());
     },
     release: (script) => {
-      if (!waiting) return; // it has ended, and says why
+      if (!waiting) return; // it has ended, and its output says why
       waiting = false;
       closeScript = give(scriptFd, announced(script));
     },
@@ -143,12 +143,12 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   };
 }
 
-/** What an empty pipe takes at once, on every Linux. */
+/** An empty pipe takes this much at once, on every Linux. */
 const fits = 4096 * 15;
 
 /**
- * Writes all of it. Nobody has written to the pipe before, so a little fits without waiting. It stays open until what is
- * returned is called: a shell that comes to it late would otherwise wait for somebody who writes.
+ * Writes all of the text. The pipe is empty, so a short text fits without waiting. The pipe stays open until the
+ * returned function is called: a shell that opens it late would otherwise wait for a writer.
  */
 function give(fd: number, text: string): () => void {
   const bytes = Buffer.from(text);
@@ -169,18 +169,18 @@ function remember(fd: number, heard: () => void): { text: () => string; finish: 
     if (text.length < mostHeard) text += chunk.toString();
     heard();
   });
-  stream.on('error', () => {}); // a pipe that breaks has nothing more to tell
+  stream.on('error', () => {}); // a broken pipe has no more data
   return { text: () => text, finish, closed: once(stream, 'close') };
 }
 
-/** For a pipe in which little is said: it is read when somebody wants to know, without the cost of a stream. */
+/** For a pipe with little data: it is read when its content is needed, without the cost of a stream. */
 function lookAt(fd: number): { text: () => string; close: () => void } {
   const buffer = Buffer.allocUnsafe(4096);
   let text = '';
   let isOpen = true;
   const look = (): string => {
     if (!isOpen) return text;
-    // What does not fill the buffer was all there is; to ask once more would cost an error.
+    // A read that does not fill the buffer got everything; another one would only cost an error.
     for (let length = buffer.length; length === buffer.length && text.length < mostHeard;) {
       length = readNow(fd, buffer);
       text += buffer.toString('utf8', 0, length);

@@ -47,12 +47,8 @@ export async function findVersion1(
 }
 
 function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
-  let current: Limits | undefined;
   return {
-    limit: (limits) => {
-      if (current && same(current, limits)) return;
-      const isFresh = current === undefined; // without limits yet
-      current = unlike; // until all limits are written
+    limit: whenChanged((limits, isFresh) => {
       // The limit of memory with swap may never be below that of memory, so it is lifted before and lowered after.
       if (!isFresh) writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
@@ -60,8 +56,7 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
       write(pids, 'pids.max', limits.processes);
       const quota = limits.cpus === undefined ? -1 : Math.round(limits.cpus * cpuPeriodUs);
       if (!isFresh || quota !== -1) write(cpu, 'cpu.cfs_quota_us', quota);
-      current = limits;
-    },
+    }),
     entrances: [memory, pids, cpu].map((directory) => join(directory, 'cgroup.procs')),
     add: (pid) => {
       for (const directory of [memory, pids, cpu]) write(directory, 'cgroup.procs', pid);
@@ -75,10 +70,19 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   };
 }
 
-/** Stands for unknown limits of a group. */
-export const unlike: Limits = { memoryBytes: Number.NaN, processes: Number.NaN, timeoutMs: Number.NaN };
+/** Writes the limits of a group when they differ from the last ones. A fresh group has no limits yet. */
+export function whenChanged(writeAll: (limits: Limits, isFresh: boolean) => void): (limits: Limits) => void {
+  let current: Limits | 'none' | 'unknown' = 'none';
+  return (limits) => {
+    if (typeof current === 'object' && same(current, limits)) return;
+    const isFresh = current === 'none';
+    current = 'unknown'; // until all limits are written
+    writeAll(limits, isFresh);
+    current = limits;
+  };
+}
 
-export function same(a: Limits, b: Limits): boolean {
+function same(a: Limits, b: Limits): boolean {
   return a.memoryBytes === b.memoryBytes && a.processes === b.processes && a.cpus === b.cpus;
 }
 

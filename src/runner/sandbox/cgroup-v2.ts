@@ -1,8 +1,7 @@
 import { dirname, join, resolve } from 'node:path';
 import { counter, killAll, makeGroup, read, readPids, removeGroup, write, writeIfThere } from './cgroup-files.ts';
-import { same, unlike, writable } from './cgroup-v1.ts';
+import { whenChanged, writable } from './cgroup-v1.ts';
 import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
-import type { Limits } from './types.ts';
 
 /**
  * Version 2: one hierarchy, in which a group either holds processes or delegates controllers to its children.
@@ -78,19 +77,14 @@ async function handsDown(directory: string): Promise<boolean> {
 }
 
 function group(directory: string, cpu: boolean): Cgroup {
-  let current: Limits | undefined;
   return {
-    limit: (limits) => {
-      if (current && same(current, limits)) return;
-      const isFresh = current === undefined; // without limits yet
-      current = unlike; // until all limits are written
+    limit: whenChanged((limits, isFresh) => {
       write(directory, 'memory.max', limits.memoryBytes);
       writeIfThere(directory, 'memory.swap.max', 0);
       write(directory, 'pids.max', limits.processes);
       const quota = limits.cpus === undefined ? 'max' : Math.round(limits.cpus * cpuPeriodUs);
       if (cpu && !(isFresh && quota === 'max')) write(directory, 'cpu.max', `${quota} ${cpuPeriodUs}`);
-      current = limits;
-    },
+    }),
     entrances: [join(directory, 'cgroup.procs')],
     add: (pid) => write(directory, 'cgroup.procs', pid),
     pids: () => readPids(directory),

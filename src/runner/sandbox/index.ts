@@ -49,7 +49,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   const machine: Machine = {
     root,
     users: buildUsers(),
-    mountHelper: await openMountHelper({ root }),
+    mountHelper: await openMountHelper({ root, ownNetworks: outside !== undefined, onLost: options.onLost }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
     paths: options.paths ?? [],

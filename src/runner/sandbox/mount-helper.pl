@@ -1,66 +1,66 @@
-# Mounts what runs need and starts them, each in namespaces of its own.
+# Makes the mounts of runs and starts their processes, each run in its own namespaces.
 #
-# Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself, so this small process
-# stays for as long as the runner. It makes the namespaces of every run and goes into them to mount there what the run
-# needs; the one process that is forked for a run (starter.pl) waits for that and becomes bubblewrap. What is mounted for a run is seen
-# in the run's namespaces alone and is gone, whatever happens, when this process lets go of them and the run is over.
-# Nothing in here is ever within reach of a build.
+# Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself. So this small process
+# lives as long as the runner. It makes the namespaces of every run, and enters them to mount the run's directories. One
+# process is forked for each run (starter.pl); it waits for the mounts and then becomes bubblewrap. When the run is over,
+# another process (cleaner.pl) closes its namespaces. The mounts of a run are visible in the run's namespaces only, and are
+# gone with them, in every case. A build can never reach anything in here.
 #
 # Everything ends when standard input closes, that is at the latest with the runner.
 #
-# A request is a list of fields, each followed by a NUL, and a line break at the end. The first field says which run is
-# meant, or "-" for none. The answer is one line: that name, then "ok" or "no:" and why. Requests may be sent ahead of the
-# answers; after one that failed, the others are still tried.
+# A request is a list of fields, each followed by a NUL, and a line break at the end. The first field is the name of a
+# run, or "-" for none. The answer is one line: that name, then "ok", or "no:" and the reason. Requests may be sent
+# before earlier ones are answered; after a failed request, the next ones are still tried.
 #
-# About none:
+# Without a run:
 #   base ETC PROGRAMS DIRECTORIES LINKS OWN
-#       says, once, what all sandboxes have alike. To be read only: the machine's directories PROGRAMS, ETC as "etc", and
-#       "dev". In their roots: DIRECTORIES, and LINKS (path and target in turns). OWN: the directories that every run has for
-#       itself, each with its mode and the place in the root where it shows, or nothing. All have \x01 between them.
-#   remove PATH...                 small trees only; "no" when there is more than a little
-# About a run:
+#       sets, once, the parts that all sandboxes share. Read-only: the machine's directories PROGRAMS, ETC as "etc", and
+#       "dev". In their roots: DIRECTORIES, and LINKS (path and target in turns). OWN: the directories that every run
+#       has for itself, each with its mode and its place in the root, or an empty place. Lists have \x01 as separator.
+#   remove PATH...                 small trees only; "no" for larger ones. These requests are answered in their order, but
+#                                  maybe after later requests of other kinds.
+# For a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
-#       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or "mount+net".
-#       IDS: empty, or "FILE:RUN" when files that belong on disk to the user FILE are to belong to the user RUN for this
-#       run. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: what it has open: "N<PATH" a
-#       file to read, "N<=" a pipe to read from, "N>=" a pipe to write to, "N<-" a pipe in which nothing ever comes. Both
-#       have \x01 between them.
-#       The answer is "ok", its process id, and descriptors of this process, to be opened through /proc: for every pipe N
+#       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or
+#       "mount+net". IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
+#       run. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
+#       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to, "N<-" a pipe without any data. Both
+#       lists have \x01 as separator.
+#       The answer is "ok", the process id, and descriptors of this process, to be opened through /proc: for every pipe N
 #       its other end ("N=M"), and the namespaces ("mount=M", "net=M"). When the process has ended, "end", its id and its
 #       status (-1 for a signal) follow, at any time.
-#   furnish FOLDER UID GID         makes its own directories in FOLDER, for that user, and the root that its sandbox will
-#                                  bind, under the run's directory as "own" and "root". What is mounted in the root later
-#                                  also shows in the sandbox.
+#   furnish FOLDER UID GID         makes the run's own directories in FOLDER, for that user, and the root that its
+#                                  sandbox will bind, under the run's directory as "own" and "root". Later mounts in the
+#                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
-#   start                          what was forked becomes its command
+#   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
-#   close                          ends it; "gone" follows when nothing is left
+#   close                          ends the run; "gone" follows when nothing is left
 # A user id of -1 stands for this process's own user.
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{mounts.pl}r );
-require( __FILE__ =~ s{[^/]*$}{starter.pl}r );
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
 our ( $machine, $call, $run_directory, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
-my ( $EPERM, $ENOENT, $ESRCH ) = ( 1, 2, 3 );
+my ( $EPERM, $ESRCH ) = ( 1, 3 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
 my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
 my $PR_SET_CHILD_SUBREAPER = 36;
 
-# A run: its process, and what is kept open for it. Whose process an id is.
+# The runs, each with its process and open descriptors; and the run of each process id.
 my ( %runs, %names );
 
-# In which namespaces this process is: those of a run, or "-" for its own.
+# The namespaces in which this process is: those of a run, or "-" for its own.
 my ( $inside, $own_mounts, $own_network ) = ('-');
 
-# The file that lists the children of this process, and the one that forks for it.
-my ( $children, $starter );
+# The file that lists the children of this process; and those children that belong to no run, with their names.
+my ( $children, %beside );
 umask 022;
 
-# Answers to requests that came together go together: every message wakes the runner.
+# Answers to requests that came together are sent together: every message wakes the runner.
 my $answers = '';
 sub answer { my ( $name, $text ) = @_; $answers .= "$name $text\n" }
 
@@ -80,8 +80,8 @@ sub enter {
     return 1;
 }
 
-# The user namespace that a run begins in carries the translation of owners. Root stays root in it, or an overlay could
-# not make the files of its own that lie between its layers.
+# The user namespace in which a run begins holds the translation of owners. Root stays root in it: otherwise an overlay
+# could not create its own files between its layers.
 sub map_ids {
     my ( $pid, $file, $run ) = @_;
     my $map = "0 0 1\n$file $run 1\n";
@@ -90,7 +90,7 @@ sub map_ids {
     return $space;
 }
 
-# Pipes without a name, made for one process alone. They belong to its user, because commands open /dev/stdout.
+# Pipes without a name, each made for one process. They belong to its user, because commands open /dev/stdout.
 sub make_pipe {
     my ( $uid, $gid ) = @_;
     pipe my $reading, my $writing or return;
@@ -98,7 +98,7 @@ sub make_pipe {
     return ( $reading, $writing );
 }
 
-# What the process of a run is to have open, and the other ends of its pipes.
+# Opens the descriptors for the process of a run, and the other ends of its pipes.
 sub open_descriptors {
     my ( $run, $uid, $gid, $descriptors ) = @_;
     my %own;
@@ -115,8 +115,8 @@ sub open_descriptors {
     return \%own;
 }
 
-# Answers the words that follow "ok". What fails leaves nothing: the caller lets go of the run. Whatever came of it, this
-# process is in its own network again: a run's is for that run.
+# Returns the words that follow "ok". After a failure the caller closes the run, so nothing is left. In any case this
+# process is in its own network namespace again afterwards.
 sub open_run {
     my $words = try_to_open(@_);
     my $why   = $! + 0;
@@ -166,14 +166,15 @@ sub let_go {
     my $run = $runs{$name} or return answer( $name, 'gone' );
     enter('-');
     $run->{over} = 1;
-    return kill KILL => $run->{pid} if $run->{pid};    # its end lets go
+    return kill KILL => $run->{pid} if $run->{pid};    # the end of the process closes the run
     delete $runs{$name};
-    answer( $name, 'gone' );
+    send_answers();    # its end is told before
+    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net id_map)} ) or die "the cleaner: $!\n";
 }
 
-# Whom nobody here has forked was a child of a bubblewrap that died before its time. It would wait for that for ever.
+# A child that was not forked here belonged to a bubblewrap that died early. It would wait for that for ever.
 sub end_strangers {
-    kill KILL => grep { !$names{$_} && $_ != $starter } children();
+    kill KILL => grep { !$names{$_} && !$beside{$_} } children();
 }
 
 sub children {
@@ -185,7 +186,7 @@ sub children {
 
 sub reap {
     while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
-        die "the starter ended\n" if $pid == $starter;
+        die "the $beside{$pid} ended\n" if $beside{$pid};
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
         answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
@@ -202,25 +203,23 @@ my %for_run = (
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 
-sub remove {
-    my $budget = 64;
-    for my $path (@_) { remove_small( $path, \$budget ) or $! == $ENOENT or return 0 }
-    return 1;
-}
-
-# Answers what went wrong, if anything did.
+# Returns an error message, or nothing.
 sub prepare {
     return "the system calls of $machine are not known here" if !$call;
-    # What bubblewrap has started becomes a child of this process, should bubblewrap die before its time.
+    # Processes that bubblewrap has started become children of this process if bubblewrap dies early.
     syscall( $call->{prctl}, $PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 );
-    # What is mounted below /sys goes: every mount costs a run a little, because its namespace begins as a copy.
+    # Removes the mounts below /sys: every mount costs a run a little, because its namespace begins as a copy.
     syscall( $call->{umount2}, my $sys = '/sys', $MNT_DETACH );
-    # It becomes the place for what is put together: nothing that the runner keeps can lie there.
+    # /sys becomes the place for the roots: the runner's own files cannot be there.
     mount_at( 'runs', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $run_directory or return "/sys: $!";
     chdir '/';
     open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
     open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
-    $starter = open_starter() or return "starter: $!";
+    for ( [ starter => \&open_starter ], [ cleaner => \&open_cleaner ] ) {
+        my ( $name, $open ) = @$_;
+        my $pid = $open->() or return "$name: $!";
+        $beside{$pid} = $name;
+    }
     return '';
 }
 
@@ -228,12 +227,12 @@ sub serve {
     my ( $name, $what, @fields ) = @_;
     return let_go($name) if $what eq 'close';
     if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
+    if ( $what eq 'remove' ) { ask_to_remove(@fields) or die "the cleaner: $!\n"; return }
     my $done =
-        $what eq 'remove' ? enter('-') && remove(@fields)
-      : $what eq 'base'   ? enter('-') && make_base(@fields)
-      : $what eq 'open'   ? open_run( $name, @fields )
-      : !is_open($name)   ? do { $! = $ESRCH; 0 }
-      :                     enter($name) && $for_run{$what}->(@fields);
+        $what eq 'base' ? enter('-') && make_base(@fields)
+      : $what eq 'open' ? open_run( $name, @fields )
+      : !is_open($name) ? do { $! = $ESRCH; 0 }
+      :                   enter($name) && $for_run{$what}->(@fields);
     answer( $name, $done ? "ok $done" : "no: $!" );
 }
 
@@ -242,7 +241,7 @@ answer( '-', $problem eq '' ? "ok $$" : "no: $problem" );
 send_answers();
 exit 1 if $problem ne '';
 
-# Processes are heard to end only while this one waits for requests: nothing else is ever interrupted.
+# SIGCHLD is only handled while this process waits for requests, so nothing else is ever interrupted.
 $SIG{CHLD} = sub { };
 $SIG{PIPE} = 'IGNORE';
 hold_back( $SIG_BLOCK, 1 << ( $SIGCHLD - 1 ) );
@@ -262,7 +261,7 @@ for ( ; ; ) {
     send_answers();
 }
 
-# Bubblewrap would go with this process, but what it is just opening would not.
+# Bubblewrap would end with this process, but a sandbox that it is just opening would not.
 while ( my @children = children() ) {
     kill KILL => @children;
     waitpid $_, 0 for @children;

@@ -89,8 +89,20 @@ export const ownDirectories = join(helperDirectory, 'own');
 /** An option string must fit into one page. */
 const longestOptions = 4000;
 
-export async function openMountHelper({ root }: { root: boolean }): Promise<MountHelper> {
-  const namespaces = ['--mount', '--propagation', 'slave', ...(root ? [] : ['--user', '--map-root-user'])];
+export interface MountHelperOptions {
+  root: boolean;
+  /** Whether runs will have networks that the helper makes. */
+  ownNetworks?: boolean;
+  /** The helper ended without being closed: no sandbox can be opened any more. */
+  onLost?: ((error: Error) => void) | undefined;
+}
+
+export async function openMountHelper({ root, ownNetworks, onLost }: MountHelperOptions): Promise<MountHelper> {
+  const asUser = root ? [] : ['--user', '--map-root-user'];
+  // The helper goes into the network of each run and comes back. An ordinary user can leave the machine's network, but
+  // has no power over it that would let it in again; so there the helper begins in an empty one of its own.
+  const outOfNetwork = !root && ownNetworks === true ? ['--net'] : [];
+  const namespaces = ['--mount', '--propagation', 'slave', ...asUser, ...outOfNetwork];
   const program = fileURLToPath(new URL('mount-helper.pl', import.meta.url));
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {
@@ -99,8 +111,10 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
   });
   const answers = readAnswers(child);
+  let isClosing = false;
   const self = answers.from('-');
   const pid = await self.next('prepare a mount namespace');
+  void answers.ended.then((why) => isClosing || onLost?.(new Error(why)));
   const descriptor = (number: string | undefined): string => `/proc/${pid}/fd/${number}`;
   let runs = 0;
 
@@ -140,19 +154,21 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
       const [process = '', ...pairs] = words.split(' ');
       return { process: Number(process), kept: new Map(pairs.map((pair) => pair.split('=') as [string, string])) };
     });
-    answer.catch(() => {}); // the callers of the requests below get the error
+    const paths = answer.then(({ kept }) => ({
+      mount: descriptor(kept.get('mount')),
+      network: descriptor(kept.get('net')),
+      user: `/proc/${pid}/ns/user`,
+    }));
+    paths.catch(() => {}); // the callers of the requests below get the error
     return {
-      paths: answer.then(({ kept }) => ({
-        mount: descriptor(kept.get('mount')),
-        network: descriptor(kept.get('net')),
-        user: `/proc/${pid}/ns/user`,
-      })),
+      paths,
       directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
       furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
       bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
       start: async () => {
         const started = tell('start');
+        started.catch(() => {}); // thrown below, after an earlier error
         const { process, kept } = await answer;
         const ended = conversation.endOf(process);
         await started;
@@ -174,6 +190,7 @@ export async function openMountHelper({ root }: { root: boolean }): Promise<Moun
     },
     removeSmall: async (paths) => void (await ask(self, 'remove', ...paths)),
     close: async () => {
+      isClosing = true;
       child.stdin.end();
       await self.gone;
     },
@@ -209,6 +226,8 @@ interface Conversation {
 
 interface Answers {
   from(name: string): Conversation;
+  /** Why the helper ended. */
+  ended: Promise<string>;
 }
 
 /** The unanswered requests of one run. */
@@ -224,6 +243,9 @@ interface Awaited {
 function readAnswers(child: ChildProcess): Answers {
   const all = new Map<string, Awaited>();
   let complaint = '';
+  const ended = Promise.withResolvers<string>();
+  /** Nothing that is asked after the end will be answered. */
+  let over: string | undefined;
   child.stderr?.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-2000)));
   child.stdin?.on('error', () => {}); // its end is reported below, with the reason
   const endOf = ({ ends }: Awaited, pid: number): PromiseWithResolvers<number | null> => {
@@ -256,13 +278,19 @@ function readAnswers(child: ChildProcess): Answers {
     rest = lines.pop() ?? '';
     lines.forEach(hear);
   });
-  const endAll = (why: string): void => Array.from(all.keys()).forEach((name) => end(name, why));
+  const endAll = (why: string): void => {
+    over ??= why;
+    ended.resolve(why);
+    Array.from(all.keys()).forEach((name) => end(name, why));
+  };
   child.on('error', (error) => endAll(`the mount helper did not start: ${error.message}`));
   child.on('close', (status, signal) => endAll(`the mount helper ended (${signal ?? status}): ${complaint.trim()}`));
   return {
+    ended: ended.promise,
     from: (name) => {
       const awaited: Awaited = { waiting: [], ends: new Map(), gone: Promise.withResolvers<void>() };
       all.set(name, awaited);
+      if (over !== undefined) end(name, over);
       return {
         name,
         gone: awaited.gone.promise,

@@ -1,9 +1,9 @@
-# The mounts of mount-helper.pl, which tells what they are for.
+# The mounts of mount-helper.pl, which explains them.
 use strict;
 use warnings;
 
-# No module is loaded, because all that is in memory is copied by each fork; so the numbers of system calls stand here.
-# Those above 400 are the same everywhere.
+# No modules are loaded, because each fork copies the memory. So the numbers of system calls are written here. Those
+# above 400 are the same on every architecture.
 my %numbers = (
     arm64 => {
         mount => 40, umount2 => 39, statfs => 43, prctl => 167, unshare => 97, keyctl => 219, setns => 268, ppoll => 73,
@@ -28,10 +28,11 @@ our $CLOSE_ON_EXEC = 0x80000;
 our ( $base, $run_directory ) = ( '/sys/base', '/sys/run' );
 our ( $root, $belongings, $nook ) = map { "$run_directory/$_" } qw(root own nook);
 
-# What all sandboxes have alike: mounts and directories of the root, its links, and the directories that a run owns.
+# The parts that all sandboxes share: mounts and directories of the root, its links, and the directories that each run
+# owns.
 my ( @mounts, @directories, @links, @own );
 
-# The translation of owners of the run in whose namespaces this process is, where it has one.
+# The translation of owners for the run in whose namespaces this process is, if it has one.
 our $id_map;
 
 sub mount_at {
@@ -39,8 +40,8 @@ sub mount_at {
     return syscall( $call->{mount}, $source, $target, $type, $flags + 0, $data ) == 0;
 }
 
-# Makes the directories that lead to a place to mount at. No link is followed on the way: what is mounted already may
-# hold any, and they mean something else in here than in a sandbox.
+# Makes the directories on the way to a mount point. No link is followed: existing mounts may contain links, and these
+# have another meaning here than in a sandbox.
 sub make_way {
     my ($target) = @_;
     my $path = '';
@@ -53,8 +54,8 @@ sub make_way {
     return 1;
 }
 
-# What is mounted shows in the sandbox at once, so it gets its flags in a place of its own and is moved there then.
-# What the source's own mount forbids stays forbidden: in a user's own namespace it could not be allowed anyway.
+# A mount is visible in the sandbox at once. So it gets its flags in a separate place first, and is moved afterwards.
+# Restrictions of the source's own mount stay: in a user's own namespace they could not be lifted anyway.
 sub bind_at {
     my ( $source, $target, $mode, $mapped ) = @_;
     my $facts = "\0" x 256;
@@ -72,8 +73,8 @@ sub bind_at {
     return 0;
 }
 
-# The same, with the owners of files translated. The flags of mount_setattr(2) for read-only, nosuid, nodev and noexec
-# have the values of the older ones.
+# The same, with translated owners of files. The flags of mount_setattr(2) for read-only, nosuid, nodev and noexec have
+# the values of the older ones.
 sub bind_mapped {
     my ( $source, $target, $flags, $id_map ) = @_;
     my ( $HERE, $CLONE, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x1000, 0x100000 );
@@ -95,8 +96,8 @@ sub write_file {
     return defined( syswrite $file, $text ) && close $file;
 }
 
-# What every sandbox shows is put together once, with its flags; a run has it by one mount for each part. All of it is the
-# machine's own and cannot be written to.
+# The parts that every sandbox shows are made once, with their flags; a run needs one mount for each part. All of it
+# belongs to the machine and is read-only.
 sub make_base {
     my ( $etc, $programs, $directories, $links, $own ) = @_;
     @mounts      = ( 'dev', 'etc', split /\x01/, $programs );
@@ -120,7 +121,7 @@ sub groups_of {
     return @groups;
 }
 
-# As bubblewrap's --dev has them. What a run writes to, its terminals and shared memory, is mounted there for each.
+# The same as bubblewrap's --dev. The writable parts, terminals and shared memory, are mounted for each run.
 sub make_devices {
     my ($dev) = @_;
     mkdir($dev) && mount_at( 'dev', $dev, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=64k' ) or return 0;
@@ -135,7 +136,7 @@ sub make_devices {
     return restrict( $dev, $MS_RDONLY | $MS_NOSUID | $MS_NODEV );
 }
 
-# What a mount forbids by itself stays forbidden: in a user's own namespace it could not be allowed anyway.
+# Restrictions of a mount stay: in a user's own namespace they could not be lifted anyway.
 sub restrict {
     my ( $place, $flags ) = @_;
     my $facts = "\0" x 256;
@@ -143,7 +144,7 @@ sub restrict {
     return mount_at( 'none', $place, 'none', $MS_REMOUNT | $MS_BIND | $flags | unpack( 'x80 Q', $facts ) & 15, '' );
 }
 
-# A place where something is mounted, and all below it.
+# All mounts at a place and below it.
 sub mounts_in {
     my ($place) = @_;
     open my $list, '<', '/proc/self/mountinfo' or return;
@@ -152,7 +153,7 @@ sub mounts_in {
     return grep { $_ eq $place || index( $_, "$place/" ) == 0 } @places;
 }
 
-# Nobody sees the root yet, and what was given its flags before hands them on: each place takes one mount.
+# The root is not visible to any process yet, and its parts have their flags already: each place takes one mount.
 sub furnish {
     my ( $folder, $uid, $gid ) = @_;
     mkdir($root) && mount_at( $root, $root, 'none', $MS_BIND, '' ) && mount_at( 'none', $root, 'none', $MS_SHARED, '' )
@@ -177,8 +178,8 @@ sub make_directory {
     return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
 }
 
-# Deep or wide trees are left to the caller, who can wait for them without holding up other requests. Most directories are
-# empty, so each is tried first. No link is followed.
+# Deep or wide trees are left to the caller, which can wait for them without blocking other requests. Most directories
+# are empty, so each is tried first. No link is followed.
 sub remove_small {
     my ( $path, $budget ) = @_;
     return 1 if rmdir $path;

@@ -91,23 +91,12 @@ function entrance({ mount, network, user }: NamespacePaths, root: boolean): Comm
 }
 
 async function startSlirp({ network, user }: NamespacePaths, root: boolean): Promise<Outside> {
-  const where = root ? [] : [`--userns-path=${user}`];
-  const options = [
-    '--configure',
-    '--mtu=65520',
-    '--disable-host-loopback',
-    '--enable-sandbox',
-    '--enable-seccomp',
-    ...where,
-  ];
-  const child = spawn(
-    'slirp4netns',
-    [...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', network, 'tap0'],
-    {
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
-      detached: true,
-    },
-  );
+  const options = ['--configure', '--mtu=65520', '--disable-host-loopback', '--enable-sandbox', '--enable-seccomp'];
+  const slirp = ['slirp4netns', ...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', network, 'tap0'];
+  // An ordinary user is root in the user namespace that the network belongs to. slirp4netns could go there by itself
+  // (--userns-path), but version 1.2 does that for one of its two processes alone, and then has no sandbox.
+  const [program, ...args] = root ? slirp : ['nsenter', `--user=${user}`, '--preserve-credentials', ...slirp];
+  const child = spawn(program as string, args, { stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'], detached: true });
   const ended = once(child, 'close').catch(() => {});
   let complaint = '';
   child.stderr?.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-2000)));

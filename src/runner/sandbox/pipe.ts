@@ -4,8 +4,8 @@ import { ignore } from './cgroup-files.ts';
 import type { Identity } from './types.ts';
 
 /**
- * Both ends of a named pipe, for what a run writes: not the socket pair that Node would make, because commands open
- * /dev/stdout and /dev/stderr, which the kernel refuses for sockets, and for pipes that belong to somebody else.
+ * Both ends of a named pipe, for the output of a run. Node would make a socket pair, but commands open /dev/stdout and
+ * /dev/stderr, which the kernel refuses for sockets, and for pipes of another user.
  */
 export function openPipe(path: string, { uid, gid }: Identity): { output: Reading; writing: number } {
   const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -14,13 +14,13 @@ export function openPipe(path: string, { uid, gid }: Identity): { output: Readin
   return { output: readPipe(reading), writing };
 }
 
-/** What comes out of a pipe. */
+/** The reading end of a pipe. */
 export interface Reading {
   stream: Socket;
   /**
-   * Reads what is in the pipe and ends the stream with it. For a pipe whose writers are all dead: its own end may never
-   * come, because a run can keep the other side open past its death, in a cycle of sockets that the kernel collects late
-   * or not at all.
+   * Reads the rest of the pipe and ends the stream. For a pipe whose writers are all dead: its end-of-file may never
+   * come, because a run can keep the other end open past its own death, in a cycle of sockets that the kernel collects
+   * late or never.
    */
   finish: () => void;
 }
@@ -30,7 +30,7 @@ export function readPipe(fd: number): Reading {
   return {
     stream,
     finish() {
-      if (stream.destroyed) return; // and its descriptor may be another file's by now
+      if (stream.destroyed) return; // its descriptor may be another file's by now
       for (let length = chunkSize; length > 0;) {
         const chunk = Buffer.allocUnsafe(chunkSize);
         length = readNow(fd, chunk);
@@ -43,7 +43,7 @@ export function readPipe(fd: number): Reading {
 
 const chunkSize = 64 * 1024;
 
-/** How much there was to read without waiting. */
+/** How many bytes could be read without waiting. */
 export function readNow(fd: number, into: Buffer): number {
   try {
     return readSync(fd, into);

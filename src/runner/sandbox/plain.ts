@@ -15,7 +15,7 @@ import { graceMs, watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
 import { deliver, writtenBy } from './run.ts';
-import { progress, reportDescriptor, script } from './steps.ts';
+import { progress, reportDescriptor, script, tellSteps } from './steps.ts';
 import { CannotMountError, type Ended, type Job } from './types.ts';
 import { copyTree } from './workspace.ts';
 
@@ -76,7 +76,11 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
     throw new Error('the shell of a run did not start', { cause: await ended.catch((error: unknown) => error) });
   }
   let report = '';
-  (child.stdio as unknown as Readable[])[reportDescriptor]?.on('data', (chunk: Buffer) => (report += chunk.toString()));
+  const tell = tellSteps(job);
+  (child.stdio as unknown as Readable[])[reportDescriptor]?.on('data', (chunk: Buffer) => {
+    report += chunk.toString();
+    tell(report);
+  });
   cgroup?.add(pid);
   stdin?.on('error', () => {}).end('go\n'); // a shell that has already ended is reported by its end
 

@@ -4,16 +4,16 @@ import type { DiskWatch } from './disk.ts';
 import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
-import { progress, script, settleIn } from './steps.ts';
+import { progress, script, settleIn, tellSteps } from './steps.ts';
 import { places, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
 /**
- * One run in its sandbox: mount what it needs, release the waiting shell, read to the end.
+ * One run in its sandbox: mounts its directories, releases the waiting shell, and reads the output to the end.
  *
- * The run is over when the last step's own process ends, and then everything else in the sandbox is killed.
- * Only after that is the output read to its end: whatever was written before is still in the pipe. That the pipe itself
- * ends is not waited for, because a run can see to it that it never does.
+ * The run is over when the process of the last step ends. Then everything else in the sandbox is killed. Only after
+ * that is the output read to its end: everything written before is still in the pipe. Nothing waits for the pipe's own
+ * end-of-file, because a run can prevent it for ever.
  */
 export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
   const { process, cgroup } = sandbox;
@@ -27,7 +27,10 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   return ended;
 }
 
-/** Without control groups: per process or per user instead of per tree, and no word when memory runs out. */
+/**
+ * Without control groups the limits hold for each process or user instead of the tree, and a lack of memory is not
+ * reported.
+ */
 function fallbackLimits({ limits }: Job): string[] {
   return [`ulimit -d ${Math.floor(limits.memoryBytes / 1024)}`, `ulimit -p ${limits.processes}`];
 }
@@ -38,7 +41,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ende
   const ending = watchForEnd({
     signal: job.signal,
     timeoutMs: job.limits.timeoutMs,
-    // A run of which nothing has started yet has nobody to ask.
+    // A run that has not started yet has no process to ask.
     ask: async () => (process.report() === '' ? force() : signalAll(await members(sandbox), 'SIGTERM')),
     force,
   });
@@ -48,7 +51,9 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ende
     lost = error instanceof Error ? error : new Error(String(error));
     force();
   });
+  const tell = tellSteps(job);
   process.onNews(() => {
+    tell(process.report());
     if (progress(process.report(), job.steps.length).last) force();
   });
   const status = await process.ended;
@@ -74,7 +79,7 @@ export function writtenBy(job: Job, folder: string): string[] {
   return [folder, ...workspace, ...(job.mounts ?? []).flatMap(({ writable }) => writable ?? [])];
 }
 
-/** All processes of the run but bubblewrap's own two, which must see the others end. */
+/** All processes of the run except bubblewrap's own two, which must see the others end. */
 async function members({ process, cgroup }: Sandbox): Promise<number[]> {
   const init = process.init();
   const own = [process.pid, init];
@@ -87,7 +92,7 @@ async function killAll({ process, cgroup }: Sandbox): Promise<void> {
   if (cgroup) await cgroup.empty();
   else if (init !== null) {
     signalAll([init], 'SIGKILL');
-    await untilGone(init); // the kernel lets a namespace's init go last
+    await untilGone(init); // the kernel ends a namespace's init last
   }
 }
 

@@ -1,67 +1,46 @@
 # Forks the processes of runs, for mount-helper.pl.
 #
-# A fork makes both sides copy every page that they write to afterwards, and the helper goes on to write to many. So it has
-# this small process do it, which writes to few, and nothing but system calls lies between a fork and its program. The
-# forked processes are the helper's children all the same: it hears of their end, and they die with it. Another gain is that
-# they begin with what their own run has open, and nothing of any other.
+# After a fork both sides copy every page that they write to, and the helper writes to many. So this small process does
+# the forking: it writes to few pages, and only system calls lie between a fork and its program. The forked processes
+# are still the helper's children: it is told of their end, and they die with it. They also begin with the descriptors
+# of their own run only.
 #
-# A request is one message: fields with a NUL between them (user, group, 1 for a user namespace of its own or 0, 1 for a
-# network namespace or 0, how many control groups to enter, the numbers under which the program is to have descriptors open,
-# program, arguments), and beside it descriptors: a pipe to tell the process id through, a pipe to wait on for a word to
-# begin, the namespaces of mounts and network, the control groups, and those for the program.
+# A request is one message: fields with a NUL between them (user, group, 1 for a new user namespace or 0, 1 for a
+# network namespace or 0, the number of control groups to enter, the numbers of the program's descriptors, program,
+# arguments). Descriptors come with it: a pipe for the process id, a pipe on which the process waits before it begins,
+# the namespaces of mounts and network, the control groups, and the descriptors for the program.
 use strict;
 use warnings;
 
 our ( $call, $CLOSE_ON_EXEC );
-my ( $AF_UNIX, $SOCK_SEQPACKET, $SOL_SOCKET, $SCM_RIGHTS, $NO_SIGNAL ) = ( 1, 5, 1, 1, 0x4000 );
-my ( $CLONE_PARENT, $NEW_USERS, $CLOSE_RECEIVED_ON_EXEC ) = ( 0x8000, 0x10000000, 0x40000000 );
+my ( $CLONE_PARENT, $NEW_USERS ) = ( 0x8000, 0x10000000 );
 my ( $PR_SET_PDEATHSIG, $SIGKILL, $JOIN_SESSION_KEYRING, $ENOSYS ) = ( 1, 9, 1, 38 );
-my ( $longest, $out_of_the_way ) = ( 1 << 17, 200 );
-my ( $helper, $requests );
+my $out_of_the_way = 200;
+my ( $helper, $starter );
 
-# A message and what is received with it, as the kernel wants them: pointers to a piece of text and to a control message.
-sub message_of { my ( $piece, $control ) = @_; return pack 'Q Q P Q P Q Q', 0, 0, $$piece, 1, $$control, length $$control, 0 }
-
-# Answers its process id.
+# Returns its process id.
 sub open_starter {
     $helper = $$;
-    socketpair( $requests, my $other, $AF_UNIX, $SOCK_SEQPACKET, 0 ) && defined( my $pid = fork ) or return 0;
-    return $pid if $pid;
-    close $requests;
-    syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
-    leave(0) if getppid() != $helper;
-    # What the runner says and hears is the helper's.
-    open( STDIN, '<', '/dev/null' ) && open( STDOUT, '>', '/dev/null' ) && await_requests( fileno $other );
-    leave(1);
+    ( my $pid, $starter ) = open_process(
+        sub {
+            # The helper's own output belongs to the runner.
+            open( STDOUT, '>', '/dev/null' ) && await_requests(@_);
+        }
+    );
+    return $pid;
 }
 
-# Asks for a process; whoever reads the pipe that is handed on first hears its id, or nothing if there is none.
-sub ask_for_process {
-    my ( $descriptors, @fields ) = @_;
-    my $text    = join "\0", @fields;
-    my $control = pack 'Q l l l* x!8', 16 + 4 * @$descriptors, $SOL_SOCKET, $SCM_RIGHTS, @$descriptors;
-    my $piece   = pack 'P Q', $text, length $text;
-    my $message = message_of( \$piece, \$control );
-    return syscall( $call->{sendmsg}, fileno $requests, $message, $NO_SIGNAL ) == length $text;
-}
-
-# Ends this process alone: nothing is tidied up that belongs to the one that it was forked from.
-sub leave { my ($status) = @_; syscall( $call->{exit_group}, $status + 0 ) }
+# Asks for a process. The reader of the given pipe gets its id, or end-of-file if there is none.
+sub ask_for_process { return send_message( $starter, @_ ) }
 
 sub await_requests {
     my ($from) = @_;
-    my ( $text, $control ) = ( "\0" x $longest, "\0" x 1024 );
-    my $piece       = pack 'P Q', $text, $longest;
+    my $next        = receiver($from);
     my @environment = map { "$_=$ENV{$_}" } keys %ENV;
     my $environment = pack 'p*', @environment, undef;
     my ( $command, $program, $arguments, @words ) = ('');
-    for ( ; ; ) {
-        my $message = message_of( \$piece, \$control );
-        my $length = syscall( $call->{recvmsg}, $from, $message, $CLOSE_RECEIVED_ON_EXEC );
-        return if $length <= 0;
-        my $received = ( unpack( 'Q', $control ) - 16 ) / 4;
-        my @descriptors = unpack "x16 l$received", $control;
-        my ( $uid, $gid, $own_users, $own_network, $groups, $numbers, $wanted ) = split /\0/, substr( $text, 0, $length ), 7;
+    while ( my ( $text, @descriptors ) = $next->() ) {
+        my ( $uid, $gid, $own_users, $own_network, $groups, $numbers, $wanted ) = split /\0/, $text, 7;
         if ( $wanted ne $command ) {    # it is nearly always the same
             @words     = split /\0/, $command = $wanted, -1;
             $arguments = pack 'p*', @words, undef;
@@ -78,8 +57,9 @@ sub await_requests {
             settle( $tell, $errors, $uid, $gid, $own_users );
             for (@entrances) { write_to( $_, '0' ) or give_up( $errors, 'cannot enter a control group' ) }
             my $word = ' ';
-            leave(0) if syscall( $call->{read}, $wait, $word, 1 ) != 1;    # let go of before it began
-            # First out of the way, then each to its place: one may lie where another belongs.
+            leave(0) if syscall( $call->{read}, $wait, $word, 1 ) != 1;    # closed before it began
+            # Descriptors are first moved out of the way and then to their places: one may have the number that another
+            # needs.
             for ( keys %own ) { syscall( $call->{dup3}, $own{$_}, $out_of_the_way + $_, $CLOSE_ON_EXEC ) }
             for ( keys %own ) { syscall( $call->{dup3}, $out_of_the_way + $_, $_ + 0, 0 ) }
             syscall( $call->{execve}, $program, $arguments, $environment );
@@ -89,7 +69,7 @@ sub await_requests {
     }
 }
 
-# Makes the process that of a run, and tells of it.
+# Enters the run's namespaces and groups, and reports the process id.
 sub settle {
     my ( $tell, $errors, $uid, $gid, $own_users ) = @_;
     if ( $uid >= 0 ) {
@@ -100,13 +80,13 @@ sub settle {
           or give_up( $errors, "cannot become $uid" );
         syscall( $call->{geteuid} ) == $uid && syscall( $call->{getegid} ) == $gid or give_up( $errors, 'still root' );
     }
-    # A session keyring of its own, without a name: what the runner's session holds is nobody else's.
+    # A new session keyring without a name: the keys of the runner's session stay with the runner.
     syscall( $call->{keyctl}, $JOIN_SESSION_KEYRING, 0 ) >= 0
       or $! == $ENOSYS
       or give_up( $errors, 'cannot make a session keyring' );
-    # By that user: what the kernel counts by user, it counts for the maker of a namespace too.
+    # As that user: the kernel counts resources by user, and also counts the maker of a namespace.
     if ($own_users) { syscall( $call->{unshare}, $NEW_USERS ) == 0 or give_up( $errors, 'cannot make a user namespace' ) }
-    # Bubblewrap asks for the same, but only once it is up.
+    # Bubblewrap asks for the same, but only after its start.
     syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
     leave(0) if syscall( $call->{getppid} ) != $helper;
     write_to( $tell, pack 'L', $$ );

@@ -1,4 +1,4 @@
-import { noWorkspace, type Step } from './types.ts';
+import { noWorkspace, type Job, type Step } from './types.ts';
 
 /**
  * The script that runs the steps of a run, inside the sandbox.
@@ -89,6 +89,21 @@ export function settleIn(workspace: string, environment: Record<string, string>)
 
 export function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/**
+ * Tells of each step when the report comes to it, whatever else the report says: a step begins once, after the end of the
+ * one before it, and ends once.
+ */
+export function tellSteps({ steps, onStep = () => {} }: Pick<Job, 'steps' | 'onStep'>): (report: string) => void {
+  let told = 0;
+  return (report) => {
+    for (; told < 2 * steps.length; told += 1) {
+      const [at, what] = [told >> 1, told % 2 === 0 ? ('start' as const) : ('end' as const)];
+      if (!new RegExp(`^${what} ${at}( |$)`, 'm').test(report)) return;
+      onStep(at, what);
+    }
+  };
 }
 
 export interface Progress {

@@ -9,6 +9,8 @@ export interface SandboxOptions {
   /** `off` runs everything as plain processes of the runner's own user, for machines without isolation. */
   isolation: 'required' | 'off';
   log: (message: string) => void;
+  /** No sandbox can be opened any more, for this reason. Runs that need one fail. */
+  onLost?: ((error: Error) => void) | undefined;
   /** `bare` has only what programs need to start; by default /etc has the files that builds and their tools read. */
   etc?: 'bare';
   /** Private ranges that `internet` may reach too, as CIDR. */
@@ -63,6 +65,8 @@ export interface Job {
   limits: Limits;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
+  /** Hears when a step begins and ends, by its place in `steps`. */
+  onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
   signal: AbortSignal;
 }
 

@@ -3,13 +3,13 @@ import { listen, type Changes, type Message } from './stream.ts';
 export type { Changes };
 
 /**
- * What changes, as the server tells it. All tabs of a browser are told by one connection, which a shared worker holds:
- * over HTTP/1.1 a browser has six for a site, and seven open tabs would leave none for anything else. Where there are no
- * shared workers, each tab has its own.
+ * Changes, as the server announces them. All tabs of a browser share one connection, which a shared worker holds: over
+ * HTTP/1.1 a browser opens six connections to a site, and seven open tabs would block everything else. Where there are
+ * no shared workers, each tab has its own connection.
  */
 export interface Listener {
   change(changes: Changes): void;
-  /** The connection is there, for the first time or again: something may have been missed. */
+  /** The connection is open, for the first time or again. Changes may have been missed. */
   connected(): void;
   lost(): void;
 }
@@ -20,7 +20,7 @@ export function onChanges(listener: Listener): void {
     else listener[message.kind]();
   };
   try {
-    // By name, so that somebody else who signs in in this browser has one of their own.
+    // The worker is named after the user, so that another user who signs in in this browser gets another worker.
     const name = document.querySelector('.email')?.textContent ?? '';
     const worker = new SharedWorker('script:changes-worker', { type: 'module', name });
     worker.port.addEventListener('message', ({ data }: MessageEvent<Message>) => tell(data));

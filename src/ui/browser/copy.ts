@@ -1,4 +1,4 @@
-/** Buttons that copy what stands elsewhere on the page. They are of no use without scripts, and hidden there. */
+/** Buttons that copy text from elsewhere on the page. Without scripts they do nothing, so they are hidden then. */
 export function copyOnDemand(): void {
   document.documentElement.classList.add('scripted');
   document.addEventListener('click', (event) => {
@@ -15,7 +15,7 @@ async function copy(source: HTMLElement, button: HTMLElement): Promise<void> {
     await navigator.clipboard.writeText(source.textContent);
     button.textContent = 'Copied';
   } catch {
-    // Without HTTPS a browser does not let pages copy: what is selected, a person copies themselves.
+    // Without HTTPS a browser does not let pages copy. So the text is selected, and the user can copy it.
     getSelection()?.selectAllChildren(source);
     button.textContent = 'Selected';
   }

@@ -1,5 +1,5 @@
-// Shows the projects whose name has what is typed in the field `Filter`, while it is typed. What the page was loaded
-// with stays: without scripts the server does the same.
+// Shows the projects whose name contains the text in the field `Filter`, while the user types. Without scripts the
+// server filters in the same way.
 
 const field = document.querySelector<HTMLInputElement>('#filter');
 
@@ -15,7 +15,8 @@ function apply(): void {
 }
 
 if (field) {
-  // A page that was loaded with a filter has only what fits: to see the rest, it is loaded again without one.
+  // A page that was loaded with a filter has only the matching projects. To show the rest, it is loaded again without
+  // one.
   const loadedWith = new URL(location.href).searchParams.get('filter')?.trim().toLowerCase() ?? '';
   field.addEventListener('input', () => {
     if (field.value.trim().toLowerCase().includes(loadedWith)) apply();

@@ -3,9 +3,9 @@ import { onChanges, type Changes } from './changes.ts';
 import { showTimes } from './times.ts';
 
 /**
- * Keeps a page true. When something that it is about has changed, the page is loaded once more and what is marked with
- * `data-live` takes over what is different; the rest, forms above all, stays as it is. A tab that slept, or whose
- * connection was lost, does the same when it is back, and so has missed nothing.
+ * Keeps a page up to date. When something on it has changed, the page is loaded again, and differences in elements
+ * marked with `data-live` are taken over. The rest, above all forms, stays as it is. A tab that was asleep or lost its
+ * connection does the same when it is back, so it misses nothing.
  */
 export function keepFresh(): void {
   const about = new Set(document.querySelector<HTMLMetaElement>('meta[name=live]')?.content.split(' ') ?? []);
@@ -16,7 +16,7 @@ export function keepFresh(): void {
       if (concerns(about, changes)) freshen();
     },
     connected: freshen,
-    // Whether the server is away, or this is not one's page any more, is found out by loading it.
+    // Loading the page shows whether the server is down or the user is signed out.
     lost: () => {
       say(connectionLost);
       freshen();
@@ -41,7 +41,7 @@ function concerns(about: ReadonlySet<string>, { projects, logs, dependencies }: 
   );
 }
 
-/** One after the other, and with a rest between them: the longer they take, the longer. What is hidden can wait. */
+/** One load after the other, with a pause between them that grows with the time a load takes. A hidden page waits. */
 function inTurn(work: () => Promise<void>): () => void {
   let isWanted = false;
   let isWorking = false;

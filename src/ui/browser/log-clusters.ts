@@ -3,9 +3,9 @@ import type { LogLine, LogSource, Matches } from './log-source.ts';
 import { styleOf } from './log-text.ts';
 import type { Rows } from './log-rows.ts';
 
-/** Lines are loaded, shown and forgotten by so many. */
+/** The number of lines that are loaded, shown and dropped together. */
 export const clusterSize = 100;
-/** So many are kept of those that are not seen. */
+/** The most clusters that are kept outside the visible part. */
 const mostKept = 40;
 const nothing: Matches = { matches: [], complete: true, next: null };
 
@@ -14,7 +14,7 @@ interface Cluster {
   style: string;
   lines: LogLine[] | undefined;
   isLoading: boolean;
-  /** Whether there is more to it since it was loaded. */
+  /** Whether the log has grown in this cluster since it was loaded. */
   isStale: boolean;
   element: HTMLElement | undefined;
   ranges: Range[];
@@ -25,7 +25,7 @@ export interface Selection {
   last: number;
 }
 
-/** The part of a log that is near what is seen: nothing else of it is in the page. */
+/** The part of a log around the visible lines. Only this part is in the page. */
 export class Clusters {
   readonly #source: LogSource;
   readonly #rows: Rows;
@@ -34,7 +34,7 @@ export class Clusters {
   #wanted = new Set<number>();
   #query = '';
   selection: Selection | undefined;
-  /** Called when something came that was not there. */
+  /** Called when new lines were loaded. */
   onLoaded: () => void = () => {};
 
   constructor(source: LogSource, rows: Rows, space: HTMLElement) {
@@ -60,7 +60,7 @@ export class Clusters {
     this.place();
   }
 
-  /** Puts what is there to where it belongs. */
+  /** Moves the loaded clusters to their positions. */
   place(): void {
     for (const index of this.#wanted) {
       const element = this.#clusters.get(index)?.element;
@@ -68,20 +68,20 @@ export class Clusters {
     }
   }
 
-  /** The first line of a cluster that is not folded away. */
+  /** The first line of a cluster that is not hidden in a closed group. */
   #firstShown(index: number): number {
     let line = index * clusterSize + 1;
     while (this.#rows.isHidden(line) && line < (index + 1) * clusterSize) line += 1;
     return line;
   }
 
-  /** The log has grown from so many lines; the last of them may have gone on. */
+  /** The log has grown. The line that was last before may be longer now. */
   grown(before: number): void {
     const first = clusterOf(Math.max(1, before));
     for (const cluster of this.#clusters.values()) if (cluster.index >= first) cluster.isStale = true;
   }
 
-  /** Everything is made anew from what was loaded. */
+  /** Draws everything again from the loaded lines. */
   redraw(): void {
     for (const index of this.#wanted) {
       const cluster = this.#clusters.get(index);
@@ -113,7 +113,7 @@ export class Clusters {
       ranges: [],
     };
     this.#clusters.delete(index);
-    this.#clusters.set(index, cluster); // the last one used
+    this.#clusters.set(index, cluster); // now the most recently used one
     if (cluster.isStale && !cluster.isLoading) void this.#load(cluster);
     else if (!cluster.element && cluster.lines) this.#draw(cluster);
   }
@@ -126,7 +126,7 @@ export class Clusters {
       cluster.isStale = false;
       lines = [];
       let from = cluster.index * clusterSize + 1;
-      // Where lines are very long, fewer are answered than were asked for.
+      // Where lines are very long, the answer has fewer than were asked for.
       for (let isMore = true; isMore && from <= end;) {
         const view = await this.#source.view(from, end - from + 1);
         if (from === cluster.index * clusterSize + 1) cluster.style = view.style;
@@ -159,7 +159,7 @@ export class Clusters {
     void this.#mark(cluster);
   }
 
-  /** In the page clusters stand in their order: so they are read aloud, and copied. */
+  /** Clusters have their order in the page too, for screen readers and for copying. */
   #elementBehind(index: number): HTMLElement | null {
     let [nearest, found]: [number, HTMLElement | null] = [Infinity, null];
     for (const other of this.#clusters.values()) {
@@ -169,7 +169,7 @@ export class Clusters {
     return found;
   }
 
-  /** Marks what is searched for. */
+  /** Marks the matches of the search. */
   async #mark(cluster: Cluster): Promise<void> {
     const { element, lines = [] } = cluster;
     const highlight = highlightOf();
@@ -184,14 +184,14 @@ export class Clusters {
       const line = element.querySelector(`[data-line="${number}"]`);
       if (!line) continue;
       line.classList.add('log-match');
-      // A line that was written over is not seen as it was searched.
+      // A line with carriage returns is shown differently from the text that was searched.
       if (!lines.find((one) => one.number === number)?.text.includes('\r'))
         cluster.ranges.push(...rangesIn(line, ranges));
     }
     for (const range of cluster.ranges) highlight?.add(range);
   }
 
-  /** A server that has much to do answers with a part, and from where to go on. */
+  /** A busy server answers with a part of the matches, and the position to go on from. */
   async #matchesIn(q: string, first: number, last: number): Promise<Matches['matches']> {
     const all: Matches['matches'] = [];
     for (let from: number | null = first; from !== null && from <= last;) {
@@ -234,7 +234,7 @@ function clusterOf(line: number): number {
   return Math.floor((line - 1) / clusterSize);
 }
 
-/** Where browsers mark text without new elements in it; elsewhere the line is marked. */
+/** The browser's highlights, which mark text without new elements. Where there are none, the whole line is marked. */
 function highlightOf(): Highlight | undefined {
   if (!('highlights' in CSS)) return undefined;
   const known = CSS.highlights.get('log-match') ?? new Highlight();

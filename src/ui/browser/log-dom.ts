@@ -2,7 +2,7 @@ import { coloursOf } from './log-colours.ts';
 import { groupOf, piecesOf, type Piece, type Style } from './log-text.ts';
 import type { LogLine } from './log-source.ts';
 
-/** Makes elements by name and content. What comes from a log is only ever text in them. */
+/** Creates elements by name and content. Content of a log is only ever inserted as text. */
 export function make<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   attributes: Record<string, string> = {},
@@ -79,7 +79,7 @@ function clock(milliseconds: number): string {
   return hours > 0 ? `${hours}:${rest}` : rest;
 }
 
-/** The places of matches in the text of a line, which may lie in several elements. */
+/** The ranges of matches in the text of a line. A match may span several elements. */
 export function rangesIn(element: Element, places: readonly number[]): Range[] {
   const words = element.querySelector('.log-text');
   if (!words) return [];

@@ -1,12 +1,12 @@
 import { RefusedError, type LogSource } from './log-source.ts';
 
-/** What somebody looks for in a log: from one line to the next that has it, all around. */
+/** Search in a log: from one line with a match to the next, and around at the end. */
 
-/** One step back is looked for in so many lines, then in four times as many. */
+/** Searching backwards looks at this many lines first, then at four times as many. */
 const firstStep = 2000;
 
 export interface Finder {
-  /** The next line behind one, or before it; undefined when there is none at all. */
+  /** The next match after a line, or before it; undefined when there is none in the whole log. */
   find(from: number, isForward: boolean, total: number): Promise<number | undefined>;
 }
 
@@ -41,10 +41,10 @@ export function finder(source: LogSource, wanted: Record<string, string>, signal
   };
 }
 
-/** More are not counted. */
+/** More matches are not counted. */
 const mostCounted = 5000;
 
-/** How many lines have it, in words. */
+/** The number of lines with a match, as text. */
 export async function countMatches(source: LogSource, q: string, signal: AbortSignal): Promise<string> {
   let count = 0;
   for (let at: number | null = 1; at !== null;) {

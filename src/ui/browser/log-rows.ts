@@ -1,11 +1,11 @@
 /**
- * Which line is where. Rows are lines without those that are folded away. Browsers cannot make an element higher than some
- * 16 million pixels, so a long log stands in one that is lower than it would be: where the person moves little by little,
- * so do the lines; where they jump, the place on the scroll bar counts.
+ * The position of each line. Rows are the lines that are not hidden in closed groups. Browsers limit an element's
+ * height to about 16 million pixels, so the element of a long log is lower than its rows would be. When the user
+ * scrolls a little, the lines move by the same distance. When the user jumps, the position on the scroll bar decides.
  */
 
 interface Fold {
-  /** The line that stays, and the last one that does not. */
+  /** The line that stays visible, and the last hidden one. */
   line: number;
   last: number;
 }
@@ -18,7 +18,7 @@ export class Rows {
   rowHeight = 24;
   viewHeight = 400;
   #folds: Fold[] = [];
-  /** How far above the element's top the first line would be. */
+  /** How far the first line would be above the top of the element. */
   #base = 0;
 
   get count(): number {
@@ -27,7 +27,7 @@ export class Rows {
     return count;
   }
 
-  /** Of the element. */
+  /** The height of the element. */
   get height(): number {
     return Math.min(this.#whole, highest);
   }
@@ -53,12 +53,12 @@ export class Rows {
     this.#folds = this.#folds.filter((fold) => fold.line !== line);
   }
 
-  /** What hides a line is opened. */
+  /** Opens the group that hides a line. */
   reveal(line: number): void {
     this.#folds = this.#folds.filter((fold) => !(fold.line < line && line <= fold.last));
   }
 
-  /** From 0 on; that of the line above for one that is folded away. */
+  /** From 0; for a hidden line, the row of the visible line above it. */
   rowOf(line: number): number {
     let row = line - 1;
     for (const fold of this.#folds) if (fold.line < line) row -= Math.min(line, fold.last) - fold.line;
@@ -71,17 +71,17 @@ export class Rows {
     return Math.min(Math.max(line, 1), Math.max(this.total, 1));
   }
 
-  /** In the element. */
+  /** The position within the element. */
   topOf(line: number): number {
     return this.rowOf(line) * this.rowHeight - this.#base;
   }
 
-  /** The first row that is seen, with the part of it that is not. */
+  /** The first visible row, with the hidden part of it as a fraction. */
   rowAt(scrollTop: number): number {
     return (scrollTop + this.#base) / this.rowHeight;
   }
 
-  /** Where to scroll to so that a row is the first. */
+  /** The scroll position at which a row is the first. */
   scrollTo(row: number): number {
     const wanted = Math.min(Math.max(0, row * this.rowHeight), Math.max(0, this.#whole - this.viewHeight));
     const scrollTop = this.#whole <= highest ? wanted : this.#share(wanted, this.#whole, highest);
@@ -89,7 +89,7 @@ export class Rows {
     return scrollTop;
   }
 
-  /** The person has scrolled. Answers where the element has to be scrolled to, where that is somewhere else. */
+  /** The user has scrolled. Returns the position to scroll to, where it is another. */
   scrolled(scrollTop: number, before: number): number | undefined {
     if (this.#whole <= highest) {
       this.#base = 0;
@@ -107,7 +107,7 @@ export class Rows {
     return Math.abs(place - scrollTop) > 1 ? place : undefined;
   }
 
-  /** A place in something of one height, as that in something of another. */
+  /** Converts a position between two heights. */
   #share(place: number, from: number, to: number): number {
     return (place / Math.max(1, from - this.viewHeight)) * (to - this.viewHeight);
   }

@@ -1,4 +1,4 @@
-/** Where the viewer has the log from: pieces of it by number, what is found in it, and word that it has grown. */
+/** The viewer's access to the log: its lines by number, its matches, and its growth. */
 
 export interface LogLine {
   number: number;
@@ -11,7 +11,7 @@ export interface View {
   from: number;
   total: number;
   complete: boolean;
-  /** The style and the group in which the first line stands. */
+  /** The style and the group at the start of the first line. */
   style: string;
   group: number;
   lines: LogLine[];
@@ -59,11 +59,11 @@ export class LogSource {
       } catch (error) {
         if (error instanceof RefusedError || signal?.aborted) throw error;
       }
-      await new Promise((resolve) => setTimeout(resolve, pauseMs)); // until it is back
+      await new Promise((resolve) => setTimeout(resolve, pauseMs)); // until the server is back
     }
   }
 
-  /** Tells how long the log is, until it is complete, and whether the connection is there. */
+  /** Reports the log's length until it is complete, and whether the connection is open. */
   follow(grown: (growth: Growth) => void, connected: (isThere: boolean) => void): void {
     let pauseMs = 1000;
     const open = (): void => {
@@ -77,7 +77,7 @@ export class LogSource {
       });
       stream.addEventListener('error', () => {
         connected(false);
-        // A browser comes back by itself after a connection broke, but not after an answer that was no stream.
+        // A browser reconnects by itself after a broken connection, but not after an answer that was no stream.
         if (stream.readyState !== EventSource.CLOSED) return;
         setTimeout(open, pauseMs);
         pauseMs = Math.min(30_000, pauseMs * 2);

@@ -1,10 +1,10 @@
 /**
- * A line of a log as a terminal shows it: pieces of text, each with its style. Pages that are made on the server use this
- * too. Nothing in here makes markup: a piece is text, and a link is one only where it leads to http or https.
+ * A line of a log as a terminal shows it: pieces of text, each with its style. The server uses this for its pages too.
+ * Nothing here creates markup: a piece is text, and a link only leads to http or https.
  */
 
 export interface Style {
-  /** One of the 16 colours, one of 256 (+ 16), or any (+ 512), as text and behind it; -1 for none. */
+  /** One of the 16 colours, one of 256 (+ 16), or any (+ 512), for the text and its background; -1 for none. */
   colour: number;
   ground: number;
   bold: boolean;
@@ -34,10 +34,10 @@ export const plain: Style = {
 
 export const anyColour = 512;
 
-/** More are not told apart in one line: a line of nothing but sequences must not stop the page. */
+/** The most pieces in one line: a line of nothing but escape sequences must not block the page. */
 const mostPieces = 100;
 
-/** Colours and links; what moves in the line or erases it; and every other sequence, which is left out. */
+/** Colours and links; sequences that move the cursor or erase; and every other sequence, which is left out. */
 const sequences =
   // oxlint-disable-next-line no-control-regex -- control characters are what this is about
   /\x1b(?:\[([\x30-\x3f]*)[\x20-\x2f]*([\x40-\x7e]?)|\](\d*);?([^\x07\x1b\n]*)(?:\x07|\x1b\\)?|[^[\]]?)/g;
@@ -85,7 +85,7 @@ function extended(codes: readonly number[], at: number): [colour: number, used: 
   return [isByte(a) && isByte(b) && isByte(c) ? anyColour + ((a << 16) | (b << 8) | c) : -1, 4];
 }
 
-/** The pieces of a line that begins in a style, and the style in which the next one begins. */
+/** The pieces of a line that begins in a style, and the style in which the next line begins. */
 export function piecesOf(line: string, before: Style): { pieces: Piece[]; after: Style } {
   // oxlint-disable-next-line no-control-regex -- these move the cursor
   const moves = /[\r\x08]|\x1b\[[\d;]*[CDGK]/.test(line.endsWith('\r') ? line.slice(0, -1) : line);
@@ -110,7 +110,7 @@ function linkTo(address: string): string | undefined {
   return address;
 }
 
-/** Characters that cannot be seen, or that turn around what can be, are shown as signs: one for one. */
+/** Invisible characters, and those that change the direction of text, are shown as signs, one for one. */
 // oxlint-disable-next-line no-control-regex -- control characters are what this is about
 const unseen = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
@@ -121,7 +121,7 @@ function shown(text: string): string {
   });
 }
 
-/** What is written from left to right, and never gone back to. */
+/** Text without cursor movements. */
 class Pieces {
   readonly #pieces: Piece[] = [];
 
@@ -141,10 +141,10 @@ class Pieces {
   }
 }
 
-/** So wide a line becomes by moving in it. */
+/** The widest line that cursor movements can make. */
 const widest = 4096;
 
-/** A line in which a cursor moves. */
+/** A line with cursor movements. */
 class Cells {
   #cells: { text: string; style: Style; link: string | undefined }[] = [];
   #at = 0;
@@ -169,7 +169,7 @@ class Cells {
     else if (final === 'K') this.#erase(Number.isNaN(number) ? 0 : number);
   }
 
-  /** 0: from here to the end, 1: from the beginning to here, 2: all of it. */
+  /** 0: from the cursor to the end, 1: from the beginning to the cursor, 2: the whole line. */
   #erase(which: number): void {
     if (which === 2) this.#cells = [];
     else if (which === 0) this.#cells.length = Math.min(this.#cells.length, this.#at);
@@ -186,7 +186,7 @@ class Cells {
   }
 }
 
-/** What a line opens or closes that can be folded. */
+/** Whether a line opens or closes a group. */
 export function groupOf(line: string): { opens: string } | 'closes' | undefined {
   const group = /^(?:::group::|--- )(.*)$/s.exec(line);
   // oxlint-disable-next-line no-control-regex -- sequences are no part of a name

@@ -1,14 +1,14 @@
 import { make } from './log-dom.ts';
 
-/** What stands above a log: the search, what can be switched, and what is going on. */
+/** The tools above a log: search, switches and status. */
 export interface Tools {
   element: HTMLElement;
   field: HTMLInputElement;
   times: HTMLButtonElement;
   follow: HTMLButtonElement;
-  /** Says how a search went. */
+  /** Shows the result of a search. */
   say(text: string): void;
-  /** Says that the connection is lost. */
+  /** Shows that the connection is lost. */
   connection(text: string): void;
   showKeys(): void;
 }
@@ -93,7 +93,7 @@ function keysDialog(): HTMLDialogElement {
   return dialog;
 }
 
-/** Whether a key is meant for the log, and not for what somebody types or asks the browser. */
+/** Whether a key is for the log, and not for a text field or the browser. */
 export function isForLog({ target, ctrlKey, altKey, metaKey }: KeyboardEvent): boolean {
   if (ctrlKey || altKey || metaKey || document.querySelector('dialog[open]')) return false;
   return !(target instanceof Element && target.closest('input, textarea, select, [contenteditable]'));

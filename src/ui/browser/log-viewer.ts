@@ -6,14 +6,14 @@ import { Rows } from './log-rows.ts';
 import { LogSource, type Growth } from './log-source.ts';
 import { isForLog, makeTools, type Command } from './log-tools.ts';
 
-/** What opens or closes a group, for the search for its end. */
+/** Lines that open or close a group, to search for a group's end. */
 const groupLine = '^(?:::group::|::endgroup::|--- )';
 const timesKey = 'headrace-log-times';
 
 /**
- * Shows a log of any length: what is near the part that is seen is in the page, the rest is on the server. Nothing is
- * appended when the log grows: the viewer is told how long it is, and loads what is to be seen. So nothing can be lost
- * or come twice, however fast lines arrive, and whatever happens to the connection.
+ * Shows a log of any length. Only lines near the visible part are in the page; the rest is on the server. When the log
+ * grows, nothing is appended: the viewer gets the new length and loads the visible lines. So no line can be lost or
+ * shown twice, however fast lines arrive and however often the connection breaks.
  */
 class LogViewer {
   readonly #rows = new Rows();
@@ -27,7 +27,7 @@ class LogViewer {
   #isFollowing = false;
   #scrollTop = 0;
   #isDrawing = false;
-  /** The line that was gone to last. */
+  /** The line that the user went to last. */
   #current = 0;
   #searching = new AbortController();
 
@@ -50,7 +50,7 @@ class LogViewer {
     this.#root.classList.add('log-live');
     this.#measure();
     this.#listen();
-    // What was made on the server is shown until the same lines are here.
+    // The lines from the server are shown until the same lines are loaded.
     this.#clusters.onLoaded = () => this.#loaded();
     if (this.#rows.total === 0) this.#loaded();
     const selection = selectionIn(location.hash);
@@ -103,7 +103,7 @@ class LogViewer {
 
   #grown({ total, complete }: Growth): void {
     const before = this.#rows.total;
-    if (total < before) this.#clusters.grown(1); // it was begun anew
+    if (total < before) this.#clusters.grown(1); // the log was started again
     this.#rows.total = total;
     this.#clusters.grown(Math.min(before, total));
     if (complete) this.#tools.follow.hidden = true;
@@ -114,7 +114,7 @@ class LogViewer {
     else this.#draw();
   }
 
-  /** Once for everything that happens before the next frame. */
+  /** Draws once for all changes before the next frame. */
   #draw(): void {
     if (this.#isDrawing) return;
     this.#isDrawing = true;
@@ -158,7 +158,7 @@ class LogViewer {
     this.#tools.follow.setAttribute('aria-pressed', String(isOn));
   }
 
-  /** Brings a line to where it is seen well. */
+  /** Scrolls a line to a well visible position. */
   #goTo(line: number): void {
     this.#follow(false);
     this.#current = line;
@@ -300,12 +300,12 @@ function hashOf({ first, last }: Selection): string {
   return first === last ? `#L${first}` : `#L${first}-L${last}`;
 }
 
-/** A browser may keep nothing for this site. */
+/** Storage may be blocked for this site. */
 function remember(value: string): void {
   try {
     localStorage.setItem(timesKey, value);
   } catch {
-    // then it is asked for again the next time
+    // then the user chooses again next time
   }
 }
 

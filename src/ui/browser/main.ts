@@ -2,20 +2,20 @@ import { copyOnDemand } from './copy.ts';
 import { keepFresh } from './fresh.ts';
 import { keepTimes } from './times.ts';
 
-// What every page has, for whom scripts run. Nothing here is needed to read a page or to send a form.
+// The scripts of every page. Nothing here is needed to read a page or to send a form.
 
 keepTimes();
 copyOnDemand();
 keepFresh();
 
-// Said once: who loads the page again, or sends its address to somebody, is not told that something was done.
+// The notice is shown once. It is not shown again when the page is reloaded, or when its address is sent to somebody.
 const address = new URL(location.href);
 if (address.searchParams.has('done')) {
   address.searchParams.delete('done');
   history.replaceState(history.state, '', address);
 }
 
-// Who clicks twice means once. Coming back to the page, the button works again.
+// A double click sends a form once. When the user comes back to the page, the button works again.
 document.addEventListener('submit', (event) => {
   const form = event.target as HTMLFormElement;
   if (form.method !== 'post') return;

@@ -1,6 +1,6 @@
 /**
- * Makes one element like another with as few changes as there are, so that what is focused, selected, opened or
- * scrolled stays so. Children with an `id` are found again by it, the others by their place.
+ * Makes one element equal to another with as few changes as possible, so that focus, selection, open details and scroll
+ * positions stay. Children with an `id` are matched by it, the others by their position.
  */
 export function morph(from: Element, to: Element): void {
   if (from.isEqualNode(to)) return;
@@ -8,7 +8,7 @@ export function morph(from: Element, to: Element): void {
   sameChildren(from, to);
 }
 
-/** What a person did to the page is theirs. */
+/** State that the user set is not overwritten. */
 function isPersonal(element: Element, name: string): boolean {
   return element instanceof HTMLDetailsElement && name === 'open';
 }
@@ -52,7 +52,7 @@ function isAlike(one: Node, other: Node): boolean {
   return !(one instanceof Element && other instanceof Element) || one.id === other.id;
 }
 
-/** A field that somebody writes in is left alone. */
+/** A field that the user is editing is left alone. */
 function isBeingUsed(element: Element): boolean {
   return element === document.activeElement && element.matches('input, select, textarea');
 }

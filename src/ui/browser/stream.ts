@@ -6,7 +6,7 @@ export interface Changes {
 
 export type Message = { kind: 'change'; changes: Changes } | { kind: 'connected' } | { kind: 'lost' };
 
-/** Answers how to stop. */
+/** Returns a function that stops it. */
 export function listen(tell: (message: Message) => void): () => void {
   let source: EventSource;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -22,7 +22,7 @@ export function listen(tell: (message: Message) => void): () => void {
     );
     source.addEventListener('error', () => {
       tell({ kind: 'lost' });
-      // A browser comes back by itself after a connection broke, but not after an answer that was no stream.
+      // A browser reconnects by itself after a broken connection, but not after an answer that was no stream.
       if (source.readyState !== EventSource.CLOSED) return;
       timer = setTimeout(open, pauseMs);
       pauseMs = Math.min(30_000, pauseMs * 2);

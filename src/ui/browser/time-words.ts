@@ -1,4 +1,4 @@
-/** Times in words, the same on the page as the server makes it and in the browser that keeps it true. */
+/** Times in words. The server and the browser use the same ones. */
 
 const units: [string, number][] = [
   ['year', 365 * 24 * 3600],
@@ -8,7 +8,7 @@ const units: [string, number][] = [
   ['minute', 60],
 ];
 
-/** What is still to come is said in the same way. */
+/** Future times are written in the same way. */
 export function agoInWords(ms: number): string {
   const seconds = Math.floor(Math.abs(ms) / 1000);
   for (const [unit, length] of units) {

@@ -1,6 +1,6 @@
 import { agoInWords, durationInWords } from './time-words.ts';
 
-/** Keeps "3 minutes ago" and durations true while a page is open. The words are those of `ui/moments.ts`. */
+/** Updates "3 minutes ago" and durations while a page is open. The words are those of `ui/moments.ts`. */
 export function keepTimes(): void {
   setInterval(showTimes, 1000);
   document.addEventListener('visibilitychange', showTimes);
@@ -19,8 +19,8 @@ export function showTimes(): void {
 }
 
 /**
- * The exact moment in the reader's own time zone, for whoever points at it. Until then the title has it as the server
- * says it: to put all of them into words while the page comes would keep a phone busy for a while.
+ * Shows the exact time in the user's time zone on hover. Before that the title has the server's form: converting all
+ * times when the page loads would keep a phone busy for a while.
  */
 function showExact({ target }: Event): void {
   const time = target instanceof Element ? target.closest<HTMLTimeElement>('time[data-ago=""]') : null;

@@ -1,4 +1,4 @@
-// Sends a file by script, so that a bar can show how far it has come. Without scripts the browser sends the same form.
+// Sends a file by script, to show a progress bar. Without scripts the browser sends the same form.
 
 const form = document.querySelector<HTMLFormElement>('#upload');
 const field = document.querySelector<HTMLInputElement>('#archive');
@@ -25,7 +25,7 @@ function send(): void {
     mistake.textContent = text;
     field.setAttribute('aria-invalid', 'true');
     field.setAttribute('aria-describedby', 'archive-hint archive-mistake');
-    // As `main.ts` has it: the form may be sent again.
+    // As in `main.ts`: the form may be sent again.
     delete form.dataset['sent'];
     form.removeAttribute('aria-busy');
   };
@@ -40,7 +40,7 @@ function send(): void {
     say(loaded < total ? `${percentOf(loaded, total)} % of ${inMegabytes(total)} MB` : 'Sent. It is being stored…');
   });
   request.addEventListener('load', () => {
-    // What was taken has led back to the page, which is opened as if the form had been sent without us.
+    // A successful upload redirects to the page, which is opened as if the browser had sent the form.
     if (request.status < 400) return location.assign(request.responseURL);
     const answer = new DOMParser().parseFromString(request.responseText, 'text/html');
     fail(

@@ -99,7 +99,7 @@ test('a tree that tries to leave its folder is refused whole', async (t) => {
   }
 });
 
-test('a work tree belongs to those who build it', async (t) => {
+test('a work tree belongs to the build user', async (t) => {
   if (process.getuid?.() !== 0) return t.skip('everything has one owner where there is only one user');
   const { repository, mirrors, project, folder, sandboxes } = await workplace(t);
   const sha = await repository.commit({ files: { 'd/a': '1', l: { link: 'd/a' } } });

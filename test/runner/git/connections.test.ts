@@ -120,7 +120,7 @@ Host *
   assert.ok(known.includes(`:${host.port} `) && known.includes(`:${jump.port} `));
 });
 
-test('what the operator configures cannot open a door: no forwarding, no commands, no foreign sockets', async (t) => {
+test('the operator’s configuration cannot enable forwarding, commands or foreign sockets', async (t) => {
   const { host, repository, fetch, folder } = await workplace(t);
   const sha = await repository.commit();
   const trap = join(folder, 'trap');

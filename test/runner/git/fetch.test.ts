@@ -93,7 +93,7 @@ test('a full SHA that is known needs no host', async (t) => {
   host.thaw();
 });
 
-test('what is remembered of a commit follows its branches', async (t) => {
+test('cached data of a commit follows its branches', async (t) => {
   const { repository, fetch } = await workplace(t);
   const sha = await repository.commit();
   await repository.commit({ on: 'other', after: null });
@@ -114,7 +114,7 @@ test('a commit that no branch leads to is fetched by its SHA', async (t) => {
   await fetchFails('ref_not_found', 'f'.repeat(40));
 });
 
-test('what was fetched once can be had again after the remote forgot it', async (t) => {
+test('a fetched commit can be built again after the remote deleted it', async (t) => {
   const { repository, fetch, mirrors } = await workplace(t);
   const first = await repository.commit();
   const lost = await repository.commit();

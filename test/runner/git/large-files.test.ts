@@ -118,7 +118,7 @@ test('pointers are replaced by their files where the host says over SSH where th
   assert.deepEqual(await readdir(kept), [oidOf('one')]);
 });
 
-test('what a host of large files makes of it harms nobody [promise: git-addresses] [promise: git-limits]', async (t) => {
+test('a hostile host of large files does no harm [promise: git-addresses] [promise: git-limits]', async (t) => {
   const lfs = await placeWithLfs(t);
   const { checkOut, files, store } = lfs;
   const good = oidOf('good');

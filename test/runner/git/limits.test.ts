@@ -109,7 +109,7 @@ test('a remote that never comes to an end is left when its time is up', async (t
   assert.deepEqual(leftOf(place), []);
 });
 
-test('what was transferred in vain does not stay', async (t) => {
+test('data of a failed transfer does not stay', async (t) => {
   const place = await workplace(t);
   const { host, repository, fetch, dir } = place;
   await repository.commit();

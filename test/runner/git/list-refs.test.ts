@@ -75,7 +75,7 @@ test('seven thousand branches and tags are told', async (t) => {
   assert.equal(Object.keys(await refs(place)).length, 7001);
 });
 
-test('what is wrong is told in words, in time', async (t) => {
+test('a failure is explained in words, in time', async (t) => {
   const place = await workplace(t);
   const { host, repository } = place;
   await repository.commit();

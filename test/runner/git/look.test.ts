@@ -30,7 +30,7 @@ test('a look shows the branches and the top of the default one, and leaves nothi
   assert.deepEqual((await readdir(dir)).toSorted(), ['known_hosts', 'run']);
 });
 
-test('what is wrong is told in words, in time', async (t) => {
+test('a failure is explained in words, in time', async (t) => {
   const place = await workplace(t);
   const { host } = place;
   await createRepository(join(host.folder, 'other.git'));

@@ -61,7 +61,7 @@ test('a tree that names something twice is not even fetched, and the log says so
   ]);
 });
 
-test('where such a tree is in a mirror already, no submodule leaves the work tree', async (t) => {
+test('a malformed tree that is in a mirror already lets no submodule leave the work tree', async (t) => {
   const place = await attack(t);
   const { repository, mirrors, project, folder, sha, target, log } = place;
   await smuggle(place, repository, sha);
@@ -127,7 +127,7 @@ test('.gitmodules that mean to mislead are refused', async (t) => {
   }
 });
 
-test('what only old tools have written is no reason to refuse a history', async (t) => {
+test('the harmless mistakes of old tools are no reason to refuse a history', async (t) => {
   const { repository, fetch } = await workplace(t);
   const file = await blob(repository, 'old');
   const inner = await rawTree(repository, [{ mode: '100664', name: 'f', sha: file }]);
@@ -146,7 +146,7 @@ test('what only old tools have written is no reason to refuse a history', async 
   }
 });
 
-test('what is planted in a mirror runs nothing and leads nowhere [promise: git-sandbox]', async (t) => {
+test('hooks, settings and links planted in a mirror have no effect [promise: git-sandbox]', async (t) => {
   const { repository, mirrors, project, folder, dir, fetch, fetchFails, host, sandboxes } = await workplace(t);
   const sha = await repository.commit({ files: { 'a.dat': '1', '.gitattributes': '*.dat filter=evil diff=evil\n' } });
   await fetch('main');

@@ -16,7 +16,7 @@ test('a repository address is taken apart', () => {
   assert.equal(parseRepositoryUrl('alias:~me/app.git')?.destination, 'alias');
 });
 
-test('what git or ssh would take for something else is no address', () => {
+test('a text that git or ssh would take for an option or a command is no address', () => {
   for (const url of [
     '',
     'app.git',

@@ -98,7 +98,7 @@ test('a submodule of a public submodule is found beside it, and never with the k
   assert.equal(areLasting, true);
 });
 
-test('what is not public or does not answer is left out, and told', async (t) => {
+test('a submodule that is not public or does not answer is left out, and the log says so', async (t) => {
   const { open, lib, naming, checkOut } = await publicPlace(t, { connectSeconds: 1 });
   const sha = await lib.commit();
   open.instead = ({ url = '', method }, response) => {

@@ -34,7 +34,7 @@ async function place(t: TestContext): Promise<{ folder: string; directory: strin
   return { folder, directory, sessions };
 }
 
-test('whoever takes the place of git sees its directory, and nothing of the machine', async (t) => {
+test('a program in the place of git sees its directory, and nothing of the machine', async (t) => {
   const { folder, directory, sessions } = await place(t);
   await writeFile(join(folder, 'secret'), 'of the runner');
   await writeFile(join(directory, 'here'), 'the repository');
@@ -65,7 +65,7 @@ test('whoever takes the place of git sees its directory, and nothing of the mach
   assert.notEqual(made.uid, 0);
 });
 
-test('who only reads changes nothing', async (t) => {
+test('a reading session changes nothing', async (t) => {
   const { directory, sessions } = await place(t);
   await sessions.use({ directory, access: 'read', signal }, async (session) => {
     const { status, stderr } = await session.run(['touch', join(session.directory, 'x')]);
@@ -91,7 +91,7 @@ test('commands follow each other with their input, output and status', async (t)
   });
 });
 
-test('what a session cannot have said ends it', async (t) => {
+test('output that is not in the protocol ends a session', async (t) => {
   const { directory, sessions } = await place(t);
   const lies = ['z\\000\\000\\000\\000', 'o\\377\\377\\377\\377', 'x\\000\\000\\000\\0039 9', 'x\\000\\000\\000\\0010'];
   for (const lie of lies) {

@@ -65,7 +65,7 @@ test('a commit is looked for anew when it is told to be on a branch that is not 
   assert.deepEqual([tagged.sha, tagged.tags], [sha, ['v1', 'v2']], 'by the name of the tag itself');
 });
 
-test('what was overwritten meanwhile is built where it can be had, and told', async (t) => {
+test('a commit that was overwritten meanwhile is built where it can be fetched, and the report says so', async (t) => {
   const { repository, fetch, fetchFails, log } = await workplace(t);
   const first = await repository.commit();
   const lost = await repository.commit();

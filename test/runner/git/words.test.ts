@@ -6,7 +6,7 @@ import { recognize } from '../../../src/runner/git/failures.ts';
 import { GitError } from '../../../src/runner/git/git.ts';
 import { says, trimEnd } from '../../../src/runner/git/words.ts';
 
-test('what ssh and git say is recognized', () => {
+test('the messages of ssh and git are recognized', () => {
   assert.equal(recognize("fatal: repository 'x' not found"), 'repository_not_found');
   assert.equal(recognize('ERROR: Repository not found.'), 'repository_not_found');
   assert.equal(recognize('', 'git@host: Permission denied (publickey).'), 'key_refused');
@@ -17,7 +17,7 @@ test('what ssh and git say is recognized', () => {
   assert.equal(recognize('words nobody expects'), undefined);
 });
 
-test('what the other side says is not taken for what git has found out', () => {
+test('the remote’s output is not taken for git’s own findings', () => {
   const hungUp = 'fatal: the remote end hung up unexpectedly';
   assert.equal(recognize(`remote: bad object x\n${hungUp}`), 'connection_lost');
   assert.equal(recognize(hungUp, 'corrupt, bad object, fsck error in pack'), 'connection_lost');

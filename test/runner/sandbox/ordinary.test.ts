@@ -109,7 +109,7 @@ test('many layers lie over each other, however long their paths are', async (t) 
   assert.equal(text, '61\n59\n');
 });
 
-test('what is written over layers lands in the one writable directory, and the layers stay', async (t) => {
+test('writes over layers go to the one writable directory, and the layers stay', async (t) => {
   const { sh, folder } = await open(t);
   const below = await tree(join(folder, 'below'), { 'bin/other': 'other\n' });
   const writable = join(folder, 'above');

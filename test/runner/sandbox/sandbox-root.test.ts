@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { open, tree } from './support.ts';
 
-test('what was mounted for one run is gone for the next, with the way to it', async (t) => {
+test('mounts of one run, and the directories on the way to them, are gone for the next', async (t) => {
   const { sh, folder } = await open(t);
   const software = await tree(join(folder, 'software'), { tool: 'a tool\n' });
   const look = 'ls -A / /srv /var /opt 2>/dev/null | sort | tr "\\n" " "';

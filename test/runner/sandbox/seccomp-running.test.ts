@@ -57,7 +57,7 @@ describe('under the seccomp filter of this machine', () => {
     );
   });
 
-  it('nobody types for others, whatever the upper half of the request says', () => {
+  it('no process puts input into another terminal, whatever the upper half of the request says', () => {
     const number = numberOf(own, 'ioctl');
     const answers = answersTo([0x5412, 0x541c, 2 ** 32 + 0x5412].map((request) => `own ${number} 0 ${request} 0`));
     assert.deepEqual(answers, [errno.EPERM, errno.EPERM, errno.EPERM]);

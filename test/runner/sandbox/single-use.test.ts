@@ -198,7 +198,7 @@ test('the kernel’s rarer parts are closed to builds [promise: build-system-cal
   assert.equal(text, 'vsock closed\nio_uring closed\nkeyctl closed\n');
 });
 
-test('what one run has written is the next run’s own, and on disk it is nobody’s who runs', async (t) => {
+test('files of one run belong to the next run, and on disk to a user under which no process runs', async (t) => {
   const { sh, folder, sandboxes } = await open(t);
   const directory = join(folder, 'shared');
   await mkdir(directory);

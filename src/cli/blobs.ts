@@ -1,0 +1,114 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
+import { WrongDigestError, type Blob, type Blobs } from '../db/blobs.ts';
+import { keepReserve } from '../lib/disk-reserve.ts';
+import type { Command } from './commands.ts';
+import { openBlobs } from './store.ts';
+
+const pieceSize = 1024 * 1024;
+/** Most blobs are small, and most of the time is spent waiting for an answer. */
+const atOnce = 8;
+
+export const blobsCommand: Command = {
+  usage: 'blobs copy FROM TO',
+  about: 'Copy all blobs to another place, also while they are used; FROM and TO are written like blob_url',
+  async run({ config, values: [fromText = '', toText = ''] }) {
+    const [fromPlace, toPlace] = [placeIn(fromText, 'FROM'), placeIn(toText, 'TO')];
+    if (JSON.stringify(fromPlace) === JSON.stringify(toPlace)) throw new Error('FROM and TO are the same place');
+    if ('folder' in fromPlace && !existsSync(fromPlace.folder)) throw new Error('FROM: there is no such folder');
+    await using opened = new AsyncDisposableStack();
+    const from = await openPlace(fromPlace, config, opened);
+    const to = await openPlace(toPlace, config, opened);
+    await to.prove();
+    const { copied, bytes, present, gone, damaged } = await copyBlobs(from, to);
+    console.log(`copied ${copied} blobs (${bytes} bytes); ${present} were there already`);
+    if (gone > 0) console.log(`${gone} were removed while this ran, as nothing refers to them any more`);
+    if (damaged.length > 0)
+      throw new Error(`not copied, because their content is not what their name says: ${damaged.join(', ')}`);
+  },
+};
+
+function placeIn(text: string, label: string): BlobPlace {
+  return readBlobPlace(/^[a-z0-9]+:/.test(text) ? text : resolve(text), label);
+}
+
+async function openPlace(place: BlobPlace, config: Config, opened: AsyncDisposableStack): Promise<Blobs> {
+  const folders = 'folder' in place ? [place.folder] : [];
+  const disk = keepReserve({ folders, bytes: diskReserveBytes(config) });
+  const blobs = await openBlobs(place, disk, (message) => console.error(message));
+  opened.defer(() => blobs.close());
+  return blobs;
+}
+
+export interface Copied {
+  copied: number;
+  bytes: number;
+  /** What was there before is not read again: a store only has complete blobs. */
+  present: number;
+  gone: number;
+  damaged: string[];
+}
+
+/** Both places list their blobs in the same order, so what is missing is seen without holding either list. */
+export async function copyBlobs(from: Blobs, to: Blobs): Promise<Copied> {
+  const counts: Copied = { copied: 0, bytes: 0, present: 0, gone: 0, damaged: [] };
+  const working = new Set<Promise<void>>();
+  for await (const { digest, size, isThere } of compared(from.list(), to.list())) {
+    if (isThere) {
+      counts.present += 1;
+      continue;
+    }
+    const tracked = copyOne(from, to, { digest, size }, counts).finally(() => working.delete(tracked));
+    working.add(tracked);
+    tracked.catch(() => {}); // the next wait gets the error
+    if (working.size >= atOnce) await Promise.race(working);
+  }
+  await Promise.all(working);
+  return counts;
+}
+
+async function copyOne(from: Blobs, to: Blobs, { digest, size }: Named, counts: Copied): Promise<void> {
+  try {
+    await using blob = await from.open(digest);
+    await to.put(piecesOf(blob), digest);
+    counts.copied += 1;
+    counts.bytes += size;
+  } catch (error) {
+    if (error instanceof WrongDigestError) counts.damaged.push(digest);
+    else if ((error as NodeJS.ErrnoException).code === 'ENOENT') counts.gone += 1;
+    else throw error;
+  }
+}
+
+export async function* piecesOf(blob: Blob): AsyncGenerator<Buffer> {
+  for (let at = 0; at < blob.size;) {
+    const piece = await blob.read(at, Math.min(pieceSize, blob.size - at));
+    if (piece.length === 0) throw new Error('a blob ended before its end');
+    yield piece;
+    at += piece.length;
+  }
+}
+
+interface Named {
+  digest: string;
+  size: number;
+}
+
+/** Each of the first list, and whether the second has the same. */
+export async function* compared(
+  first: AsyncIterable<Named>,
+  second: AsyncIterable<Named>,
+): AsyncGenerator<Named & { isThere: boolean }> {
+  const others = second[Symbol.asyncIterator]();
+  try {
+    let other = await others.next();
+    for await (const { digest, size } of first) {
+      while (other.done !== true && other.value.digest < digest) other = await others.next();
+      const isThere = other.done !== true && other.value.digest === digest && other.value.size === size;
+      yield { digest, size, isThere };
+    }
+  } finally {
+    await others.return?.();
+  }
+}

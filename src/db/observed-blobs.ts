@@ -1,0 +1,34 @@
+import type { Blobs } from './blobs.ts';
+
+/** Takes milliseconds. */
+export type BlobObserver = Record<'put' | 'open' | 'read' | 'remove', (milliseconds: number) => void>;
+
+/** The same blobs, with an observer that is told how long each operation takes, also one that fails. */
+export function observeBlobs(blobs: Blobs, observer: BlobObserver): Blobs {
+  const timed = async <T>(operation: keyof BlobObserver, work: () => Promise<T>): Promise<T> => {
+    const beganAt = performance.now();
+    try {
+      return await work();
+    } finally {
+      observer[operation](performance.now() - beganAt);
+    }
+  };
+  return {
+    put: (content, expected) => timed('put', () => blobs.put(content, expected)),
+    async open(digest) {
+      const blob = await timed('open', () => blobs.open(digest));
+      const { address } = blob;
+      return {
+        size: blob.size,
+        read: (offset, length) => timed('read', () => blob.read(offset, length)),
+        ...(address && { address: (download) => address.call(blob, download) }),
+        [Symbol.asyncDispose]: () => blob[Symbol.asyncDispose](),
+      };
+    },
+    collect: (age, referredTo) => blobs.collect(age, referredTo),
+    remove: (digest, isWanted) => timed('remove', () => blobs.remove(digest, isWanted)),
+    list: () => blobs.list(),
+    prove: () => blobs.prove(),
+    close: () => blobs.close(),
+  };
+}

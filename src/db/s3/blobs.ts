@@ -1,0 +1,71 @@
+import { randomUUID } from 'node:crypto';
+import { GetObjectCommand } from '@aws-sdk/client-s3';
+import type { Blobs } from '../blobs.ts';
+import { UnavailableError } from '../unavailable.ts';
+import { collect, remove, sweepIncoming } from './collect.ts';
+import { NoSuchObjectError } from './failures.ts';
+import { openS3Link, type S3Link, type S3Options } from './link.ts';
+import { blobPages } from './listing.ts';
+import type { S3Place } from './place.ts';
+import { openBlob } from './read-object.ts';
+import { putObject, removeObject, storeContent, usualCopySize, usualPartSize } from './store-object.ts';
+
+const day = 24 * 60 * 60 * 1000;
+/** How long it is believed that all is well, where nothing says otherwise. */
+const wellForMs = 10_000;
+
+/** Blobs as objects in a bucket. Opening it asks nothing of S3: `prove` does. */
+export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
+  const link = openS3Link(place, options);
+  const { partSize = usualPartSize, copySize = usualCopySize, abandonedAfterMs = day } = options;
+  let isProven = false;
+  let wellUntil = -Infinity;
+  return {
+    put: (content, expected) =>
+      link.measured('put', () => storeContent(link, content, { partSize, copySize }, expected)),
+    open: (digest) => link.measured('open', () => openBlob(link, digest)),
+    collect: (age, referredTo) => collect(link, age, referredTo, { copySize, abandonedAfterMs }),
+    remove: (digest, isWanted) => link.measured('remove', () => remove(link, digest, isWanted, copySize)),
+    async *list() {
+      for await (const page of blobPages(link)) yield* page.map(({ digest, size }) => ({ digest, size }));
+    },
+    async prove() {
+      if (link.trouble() === undefined && performance.now() < wellUntil) return;
+      await link.measured('prove', async () => {
+        if (isProven) return proveReadable(link);
+        await proveWritable(link);
+        await sweepIncoming(link, abandonedAfterMs);
+        isProven = true;
+      });
+      wellUntil = performance.now() + wellForMs;
+    },
+    async close() {
+      link.close();
+    },
+  };
+}
+
+/** An object that is never there: S3 has to look for it, and says so if that is what it finds. */
+async function proveReadable({ ask, client, place, keys }: S3Link): Promise<void> {
+  const get = new GetObjectCommand({ Bucket: place.bucket, Key: keys.incoming('none') });
+  try {
+    await ask((abortSignal) => client.send(get, { abortSignal }), 4000);
+  } catch (error) {
+    if (!(error instanceof NoSuchObjectError)) throw error;
+  }
+}
+
+/** With a small object, which goes again: credentials that may only read would be noticed too late. */
+async function proveWritable(link: S3Link): Promise<void> {
+  await proveReadable(link);
+  const key = link.keys.incoming(randomUUID());
+  const sent = Buffer.from('Headrace was here to see whether it can store its blobs.');
+  await putObject(link, key, sent);
+  const get = new GetObjectCommand({ Bucket: link.place.bucket, Key: key });
+  const got = await link.ask(async (abortSignal) => {
+    const { Body: body } = await link.client.send(get, { abortSignal });
+    return body?.transformToByteArray();
+  });
+  await removeObject(link, key);
+  if (!got || !sent.equals(got)) throw new UnavailableError('S3 answered something else than what was stored');
+}

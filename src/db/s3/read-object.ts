@@ -1,0 +1,111 @@
+import { GetObjectCommand } from '@aws-sdk/client-s3';
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
+import type { Blob } from '../blobs.ts';
+import { UnavailableError } from '../unavailable.ts';
+import { NoSuchObjectError } from './failures.ts';
+import type { S3Link } from './link.ts';
+import { findAside } from './listing.ts';
+
+/** The end of a blob is read with the question for its size: a packed log has its table there, and most are no longer. */
+const tailSize = 64 * 1024;
+const tries = 3;
+/** Long enough to begin a download, which may then take as long as it does. */
+const addressSeconds = 300;
+
+interface Part {
+  bytes: Buffer;
+  /** Where the bytes begin in the object, and how long that is. */
+  start: number;
+  size: number;
+}
+
+interface Asked {
+  range: string;
+  /** The most bytes that this can be. */
+  most: number;
+}
+
+export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
+  let key = link.keys.of(digest);
+  /** While it is being removed, or brought back, it is found at another place. */
+  const found = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof NoSuchObjectError)) throw error;
+      key = await findAside(link, digest);
+      return work();
+    }
+  };
+  const tail = await found(() => readPart(link, key, { range: `-${tailSize}`, most: tailSize }));
+  const { size } = tail;
+  if (tail.start + tail.bytes.length !== size) throw garbled();
+  return {
+    size,
+    async read(offset, length) {
+      const end = Math.min(offset + length, size);
+      if (offset >= end) return Buffer.alloc(0);
+      if (offset >= tail.start) return tail.bytes.subarray(offset - tail.start, end - tail.start);
+      return link.measured('read', async () => {
+        const part = await found(() => readPart(link, key, { range: `${offset}-${end - 1}`, most: end - offset }));
+        if (part.start !== offset || part.bytes.length !== end - offset || part.size !== size) throw garbled();
+        return part.bytes;
+      });
+    },
+    async address(download) {
+      const { bucket, browsers } = link.place;
+      if (download && !browsers) return undefined;
+      const told = download && {
+        ResponseContentType: download.contentType,
+        ResponseContentEncoding: download.contentEncoding,
+        ResponseContentDisposition: `attachment; filename="${download.fileName}"`,
+      };
+      const get = new GetObjectCommand({ Bucket: bucket, Key: key, ...told });
+      return link.ask(() => getSignedUrl(link.client, get, { expiresIn: addressSeconds }));
+    },
+    async [Symbol.asyncDispose]() {},
+  };
+}
+
+/** A body that is cut off in the middle is asked for again; the SDK does that only for the beginning of an answer. */
+async function readPart(link: S3Link, key: string, asked: Asked): Promise<Part> {
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await link.ask((signal) => readOnce(link, key, asked, signal));
+    } catch (error) {
+      if (tried === tries || !(error instanceof UnavailableError) || !error.message.includes(cutOff)) throw error;
+    }
+  }
+}
+
+const cutOff = 'broke off its answer';
+
+async function readOnce({ client, place }: S3Link, key: string, asked: Asked, signal: AbortSignal): Promise<Part> {
+  const get = new GetObjectCommand({ Bucket: place.bucket, Key: key, Range: `bytes=${asked.range}` });
+  let answer;
+  try {
+    answer = await client.send(get, { abortSignal: signal });
+  } catch (error) {
+    if ((error as Error).name === 'InvalidRange') return { bytes: Buffer.alloc(0), start: 0, size: 0 }; // it is empty
+    throw error;
+  }
+  const { Body: body, ContentRange: said, ContentLength: length = 0 } = answer;
+  const [, from = '0', to = String(length - 1), size = String(length)] =
+    /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(said ?? '') ?? [];
+  const expected = Number(to) - Number(from) + 1;
+  // A store that sends everything, whatever part was asked for, would fill the memory.
+  if (!body || !(expected <= asked.most)) {
+    (body as { destroy?: () => void } | undefined)?.destroy?.();
+    throw garbled();
+  }
+  const bytes = await body.transformToByteArray().catch(() => {
+    signal.throwIfAborted();
+    throw new UnavailableError(`S3 ${cutOff}`);
+  });
+  if (bytes.length !== expected) throw new UnavailableError(`S3 ${cutOff}`);
+  return { bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), start: Number(from), size: Number(size) };
+}
+
+function garbled(): UnavailableError {
+  return new UnavailableError('S3 answered something else than what was asked for');
+}

@@ -1,0 +1,175 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CopyObjectCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  UploadPartCopyCommand,
+} from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import { frugally } from '../../lib/passing-bytes.ts';
+import { WrongDigestError } from '../blobs.ts';
+import { UnavailableError } from '../unavailable.ts';
+import type { S3Link } from './link.ts';
+
+const megabyte = 1024 * 1024;
+/** S3 takes 10,000 parts: 80 GB. Three parts are held in memory while something larger than one is stored. */
+export const usualPartSize = 8 * megabyte;
+export const usualCopySize = 256 * megabyte;
+const partsAtOnce = 2;
+/** How long the bytes of one part may take, and a copy of one part within S3. */
+const partWithinMs = 180_000;
+/** An upload is ended by its sender, or by the time that one of its parts takes. */
+const uploadWithinMs = 24 * 60 * 60 * 1000;
+
+export interface Sizes {
+  partSize: number;
+  copySize: number;
+}
+
+/**
+ * Stores content under the digest of its bytes, which is known only at their end. What fits into one part is gathered in
+ * memory and then sent under its name. What is larger is streamed to a name of its own in `incoming/`, and copied to its
+ * right name within S3. An object is there completely or not at all: S3 shows nothing of an upload before its end.
+ */
+export async function storeContent(
+  link: S3Link,
+  content: AsyncIterable<Uint8Array>,
+  sizes: Sizes,
+  expected: string | undefined,
+): Promise<{ digest: string; size: number }> {
+  const arriving = content[Symbol.asyncIterator]();
+  const hash = createHash('sha256');
+  let size = 0;
+  let brokenOff: { error: unknown } | undefined;
+  const next = async (): Promise<IteratorResult<Uint8Array>> => {
+    try {
+      const step = await arriving.next();
+      if (step.done !== true) {
+        hash.update(step.value);
+        size += step.value.length;
+      }
+      return step;
+    } catch (error) {
+      brokenOff = { error };
+      throw error;
+    }
+  };
+  const named = (): string => {
+    const digest = hash.digest('hex');
+    if (expected !== undefined && digest !== expected) throw new WrongDigestError(expected);
+    return digest;
+  };
+  try {
+    const held: Uint8Array[] = [];
+    let step = await next();
+    while (step.done !== true) {
+      held.push(step.value);
+      if (size > sizes.partSize) break;
+      step = await next();
+    }
+    if (step.done === true) {
+      const digest = named();
+      await putObject(link, link.keys.of(digest), Buffer.concat(held));
+      return { digest, size };
+    }
+    async function* all(): AsyncGenerator<Uint8Array> {
+      for (let piece = held.shift(); piece; piece = held.shift()) yield piece;
+      for (let more = await next(); more.done !== true; more = await next()) yield more.value;
+    }
+    const temporary = link.keys.incoming(randomUUID());
+    await upload(link, temporary, frugally(all()), sizes.partSize);
+    try {
+      const digest = named();
+      await copyObject(link, temporary, link.keys.of(digest), { size, copySize: sizes.copySize });
+      return { digest, size };
+    } finally {
+      await removeObject(link, temporary).catch(() => {}); // it is swept in time
+    }
+  } catch (error) {
+    throw brokenOff ? brokenOff.error : error;
+  } finally {
+    await arriving.return?.();
+  }
+}
+
+export async function putObject({ ask, client, place }: S3Link, key: string, body: Buffer): Promise<void> {
+  const put = new PutObjectCommand({
+    Bucket: place.bucket,
+    Key: key,
+    Body: body,
+    ContentType: 'application/octet-stream',
+  });
+  await ask((abortSignal) => client.send(put, { abortSignal }), partWithinMs);
+}
+
+async function upload(
+  { ask, client, place }: S3Link,
+  key: string,
+  content: AsyncIterable<Uint8Array>,
+  partSize: number,
+): Promise<void> {
+  const body = Readable.from(content, { objectMode: false, highWaterMark: 1024 * 1024 });
+  const params = { Bucket: place.bucket, Key: key, Body: body, ContentType: 'application/octet-stream' };
+  try {
+    await ask(async (signal) => {
+      const abortController = new AbortController();
+      signal.addEventListener('abort', () => abortController.abort());
+      await new Upload({ client, params, partSize, queueSize: partsAtOnce, abortController }).done();
+    }, uploadWithinMs);
+  } finally {
+    body.destroy();
+  }
+}
+
+/** Copies within S3, which is told to be larger than one copy can be in parts. A copy that is not as long is none. */
+export async function copyObject(
+  link: S3Link,
+  from: string,
+  to: string,
+  { size, copySize }: { size: number; copySize: number },
+): Promise<void> {
+  const { ask, client, place } = link;
+  const Bucket = place.bucket;
+  const source = { Bucket, Key: to, CopySource: `${Bucket}/${from.split('/').map(encodeURIComponent).join('/')}` };
+  if (size <= copySize) {
+    await ask((abortSignal) => client.send(new CopyObjectCommand(source), { abortSignal }), partWithinMs);
+  } else {
+    const target = { Bucket, Key: to, ContentType: 'application/octet-stream' };
+    const { UploadId } = await ask((abortSignal) =>
+      client.send(new CreateMultipartUploadCommand(target), { abortSignal }),
+    );
+    try {
+      const Parts: { PartNumber: number; ETag: string | undefined }[] = [];
+      for (let at = 0; at < size; at += copySize) {
+        const PartNumber = Parts.length + 1;
+        const CopySourceRange = `bytes=${at}-${Math.min(at + copySize, size) - 1}`;
+        const part = new UploadPartCopyCommand({ ...source, UploadId, PartNumber, CopySourceRange });
+        const { CopyPartResult } = await ask((abortSignal) => client.send(part, { abortSignal }), partWithinMs);
+        Parts.push({ PartNumber, ETag: CopyPartResult?.ETag });
+      }
+      const whole = new CompleteMultipartUploadCommand({ Bucket, Key: to, UploadId, MultipartUpload: { Parts } });
+      await ask((abortSignal) => client.send(whole, { abortSignal }), partWithinMs);
+    } catch (error) {
+      const abort = new AbortMultipartUploadCommand({ Bucket, Key: to, UploadId });
+      await ask((abortSignal) => client.send(abort, { abortSignal })).catch(() => {}); // it is swept in time
+      throw error;
+    }
+  }
+  if ((await sizeOf(link, to)) !== size) throw new UnavailableError('S3 made a copy of another length');
+}
+
+export async function sizeOf({ ask, client, place }: S3Link, key: string): Promise<number> {
+  const head = new HeadObjectCommand({ Bucket: place.bucket, Key: key });
+  const { ContentLength = -1 } = await ask((abortSignal) => client.send(head, { abortSignal }));
+  return ContentLength;
+}
+
+export async function removeObject({ ask, client, place }: S3Link, key: string): Promise<void> {
+  const remove = new DeleteObjectCommand({ Bucket: place.bucket, Key: key });
+  await ask((abortSignal) => client.send(remove, { abortSignal }));
+}

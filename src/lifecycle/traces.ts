@@ -1,0 +1,245 @@
+import type { Database } from '../db/open.ts';
+import type { BuildRequestRow, JobRow } from '../db/schema.ts';
+import { timeOfId } from '../lib/ids.ts';
+import {
+  formatTraceparent,
+  newSpanId,
+  newTraceId,
+  parseTraceparent,
+  spanIdBelow,
+  type TraceContext,
+} from '../lib/trace-context.ts';
+import { watchEndings, type Ending } from './endings.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here, from
+ * what the store has and what runners report, when the thing is over: so a server that is started again, or another one on
+ * the same database, goes on with a trace where it was. Spans leave the process after the commit.
+ *
+ * The request's row has its place in the trace. The spans below it have identifiers that follow from that place, so the
+ * one of a suite is known when its order is made, and stands in its environment as TRACEPARENT.
+ */
+export interface Span {
+  name: string;
+  context: TraceContext;
+  /** The span above it; missing where the trace begins with this one. */
+  parentId?: string | undefined;
+  /** Milliseconds since 1970. */
+  startedAt: number;
+  endedAt: number;
+  attributes: Record<string, string | number>;
+  /** Whether what it is about went wrong. */
+  isError?: boolean;
+}
+
+/** Where spans go. */
+export interface Tracer {
+  /** Whether a new trace, or one that goes on here, is to be kept. */
+  isSampled(traceId: string, parent: TraceContext | undefined): boolean;
+  /** Never fails, and never waits. */
+  end(span: Span): void;
+}
+
+/** What the row of a request has of its trace. */
+interface Trace extends TraceContext {
+  parentId?: string;
+  /** When it began: a request that is run again begins another trace. */
+  at: number;
+  /** When its last fetch began. */
+  fetchAt?: number;
+}
+
+const tracers = new WeakMap<Database, Tracer>();
+
+/** From now on what is done through this database is traced, until what is returned is called. */
+export function traceWith(db: Database, tracer: Tracer): () => void {
+  tracers.set(db, tracer);
+  const unwatch = watchEndings(db, (context, ending) => {
+    // Read within the transaction, where the request cannot have begun another trace yet.
+    db.atEnd(context.trx, async () => {
+      const spans =
+        ending.type === 'build' ? await spansOfBuild(context, ending) : await spansOfRequest(context, ending);
+      send(context, spans);
+    });
+  });
+  return () => {
+    unwatch();
+    tracers.delete(db);
+  };
+}
+
+/** The place of a new request in a trace, for its row; blank where nothing is traced. */
+export function beginTrace({ db }: Pick<WriteContext, 'db'>, traceparent?: unknown): string {
+  const tracer = tracers.get(db);
+  if (!tracer) return '';
+  const parent = parseTraceparent(traceparent);
+  const traceId = parent?.traceId ?? newTraceId();
+  const isSampled = tracer.isSampled(traceId, parent);
+  const trace: Trace = { traceId, spanId: newSpanId(), isSampled, at: Date.now() };
+  return JSON.stringify(parent ? { ...trace, parentId: parent.spanId } : trace);
+}
+
+/** A request is run again: what comes belongs to another trace. */
+export async function beginTraceAgain(
+  context: WriteContext,
+  request: Pick<BuildRequestRow, 'id' | 'trace'>,
+  traceparent?: unknown,
+): Promise<void> {
+  const trace = beginTrace(context, traceparent);
+  if (trace === request.trace) return; // both are blank
+  await context.trx.updateTable('build_requests').set({ trace }).where('id', '=', request.id).execute();
+}
+
+/** The trace of a request, where this server traces. */
+function traceOf(db: Database, trace: string): Trace | undefined {
+  return trace === '' || !tracers.has(db) ? undefined : (JSON.parse(trace) as Trace);
+}
+
+/** TRACEPARENT for a build, which is about to begin. */
+export function traceparentOf({ db }: WriteContext, build: { id: bigint; trace: string }): string | undefined {
+  const trace = traceOf(db, build.trace);
+  return trace && formatTraceparent(below(trace, `build ${build.id}`));
+}
+
+/** Notes when a fetch begins. */
+export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
+  const trace = traceOf(context.db, request.trace);
+  if (!trace) return;
+  const noted = JSON.stringify({ ...trace, fetchAt: Date.now() } satisfies Trace);
+  await context.trx.updateTable('build_requests').set({ trace: noted }).where('id', '=', request.id).execute();
+}
+
+/** A fetch is over, as `outcome` says. */
+export function traceFetch(
+  context: WriteContext,
+  request: BuildRequestRow,
+  job: Pick<JobRow, 'id'>,
+  outcome: string,
+): void {
+  const trace = traceOf(context.db, request.trace);
+  if (!trace) return;
+  const endedAt = Date.now();
+  const startedAt = trace.fetchAt ?? endedAt;
+  const attributes = { ...about(request), 'headrace.fetch.outcome': outcome };
+  const [parentId, isError] = [trace.spanId, outcome !== 'fetched' && outcome !== 'cancelled'];
+  send(context, [
+    waitSpan(trace, `fetch ${job.id}`, { parentId, startedAt: timeOfId(job.id), endedAt: startedAt }),
+    { name: 'fetch', context: below(trace, `fetch ${job.id}`), parentId, startedAt, endedAt, attributes, isError },
+  ]);
+}
+
+/** A part of a run, in milliseconds since the runner got the order. */
+export interface StepTimes {
+  name: string;
+  from: number;
+  to: number;
+}
+
+/** The steps of a build, as its runner tells of them. */
+export function traceSteps(context: WriteContext, buildId: bigint, steps: readonly StepTimes[]): void {
+  if (steps.length === 0 || !tracers.has(context.db)) return;
+  const { trx } = context;
+  context.db.atEnd(trx, async () => {
+    const build = await findBuild(context, buildId);
+    const trace = build && traceOf(context.db, build.trace);
+    if (!trace || build.started_at === null) return;
+    const began = Number(build.started_at);
+    const ended = Number(build.finished_at ?? Date.now());
+    const suite = below(trace, `build ${buildId}`);
+    const within = (ms: number): number => Math.min(began + ms, ended); // the runner's clock is another one
+    send(
+      context,
+      steps.map(({ name, from, to }, at) => ({
+        name,
+        context: below(suite, `step ${at}`),
+        parentId: suite.spanId,
+        startedAt: within(from),
+        endedAt: within(Math.max(from, to)),
+        attributes: { 'headrace.build.id': String(buildId) },
+      })),
+    );
+  });
+}
+
+function findBuild({ trx }: WriteContext, id: bigint) {
+  return trx
+    .selectFrom('builds')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .leftJoin('suites', 'suites.id', 'builds.suite_id')
+    .selectAll('builds')
+    .select(['build_requests.trace', 'suites.name as suite'])
+    .where('builds.id', '=', id)
+    .executeTakeFirst();
+}
+
+async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promise<Span[]> {
+  const build = await findBuild(context, id);
+  const trace = build && traceOf(context.db, build.trace);
+  if (!trace) return [];
+  const suite = below(trace, `build ${id}`);
+  const startedAt = Number(build.created_at);
+  const endedAt = Number(build.finished_at ?? Date.now());
+  const begunAt = Number(build.started_at ?? endedAt);
+  return [
+    waitSpan(suite, 'build', { parentId: suite.spanId, startedAt, endedAt: begunAt }),
+    {
+      name: `suite ${build.suite ?? ''}`.trim(),
+      context: suite,
+      parentId: trace.spanId,
+      startedAt,
+      endedAt,
+      isError: failed.has(state),
+      attributes: {
+        'headrace.build.id': String(id),
+        'headrace.build.state': state,
+        'headrace.build.attempt': build.attempt,
+        'headrace.suite.id': String(build.suite_id),
+        'headrace.suite.name': build.suite ?? '',
+        'headrace.project.id': String(build.project_id),
+        ...(build.failure_reason === '' ? {} : { 'headrace.build.failure_reason': build.failure_reason }),
+        ...(build.exit_status === null ? {} : { 'headrace.build.exit_status': build.exit_status }),
+      },
+    },
+  ];
+}
+
+async function spansOfRequest({ db, trx }: WriteContext, { id, state }: Ending): Promise<Span[]> {
+  const request = await trx.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirst();
+  const trace = request && traceOf(db, request.trace);
+  if (!trace) return [];
+  const attributes = {
+    ...about(request),
+    'headrace.build_request.state': state,
+    'headrace.build_request.event': request.event,
+  };
+  const [startedAt, endedAt, isError] = [trace.at, Date.now(), failed.has(state)];
+  return [{ name: 'build request', context: trace, parentId: trace.parentId, startedAt, endedAt, attributes, isError }];
+}
+
+const failed = new Set(['failed', 'errored', 'timed_out']);
+
+function about({ id, project_id: projectId }: Pick<BuildRequestRow, 'id' | 'project_id'>): Span['attributes'] {
+  return { 'headrace.build_request.id': String(id), 'headrace.project.id': String(projectId) };
+}
+
+function below(context: TraceContext, about: string): TraceContext {
+  return { traceId: context.traceId, spanId: spanIdBelow(context, about), isSampled: context.isSampled };
+}
+
+function waitSpan(
+  context: TraceContext,
+  forWhat: string,
+  times: Pick<Span, 'parentId' | 'startedAt' | 'endedAt'>,
+): Span {
+  return { name: 'wait', context: below(context, `wait ${forWhat}`), attributes: {}, ...times };
+}
+
+/** Once the transaction is durable. */
+function send({ db, trx }: WriteContext, spans: Span[]): void {
+  const kept = spans.filter(({ context: { isSampled } }) => isSampled);
+  if (kept.length === 0) return;
+  db.afterCommit(trx, () => {
+    for (const span of kept) tracers.get(db)?.end(span);
+  });
+}

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { drainRunner } from '../../src/auth/runners.ts';
+import { randomName } from '../../src/lib/random-name.ts';
+import { DrainedError, type Link, type Order } from '../../src/protocol.ts';
+import type { Fields, Record_ } from '../support/client.ts';
+import { registered, type Registered } from '../support/registered.ts';
+import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+
+const patient = new AbortController().signal;
+
+describeService('a runner that is drained', (service) => {
+  let operator: User;
+  let alice: User;
+  let project: Record_;
+  before(async () => {
+    operator = await service.user();
+    alice = await service.user();
+    project = await alice.createProject();
+  });
+  const drain = async ({ name }: Registered, isOn = true): Promise<void> => {
+    const holder = await service.store.db.transaction((trx) => drainRunner(trx, name, isOn));
+    assert.match(holder ?? '', /^runner /);
+  };
+  const ask = (): Promise<Record_> => alice.requestBuild(project);
+  const unfetchable = (link: Link, { claim }: Order, next?: string) =>
+    link.finish({ claim, outcome: { kind: 'unfetchable', reason: 'x' }, logSize: 0, next }, patient);
+  const take = async (link: Link): Promise<Order> =>
+    (await link.next(randomName(), patient)) ?? assert.fail('no order');
+
+  test('is told to end within a moment where its request is held, and gets nothing that waits', async () => {
+    await using runner = await opened(registered(service));
+    await using other = await opened(registered(service));
+    const held = assert.rejects(runner.link.next(randomName(), patient), DrainedError);
+    await drain(runner);
+    await held;
+    await ask();
+    await assert.rejects(runner.link.next(randomName(), patient), DrainedError);
+    await unfetchable(other.link, await take(other.link));
+  });
+
+  test('does what it has to its end, is given no more with that, and then ends', async () => {
+    await using runner = await opened(registered(service));
+    await using other = await opened(registered(service));
+    await ask();
+    const name = randomName();
+    const order = (await runner.link.next(name, patient)) ?? assert.fail('no order');
+    await drain(runner);
+    await ask();
+    assert.equal(await runner.link.next(randomName(), patient), undefined, 'it goes on while it has something');
+    // An answer that was lost on its way is given again.
+    assert.equal((await runner.link.next(name, patient))?.claim, order.claim);
+    await runner.link.log({ claim: order.claim, offset: 0, bytes: Buffer.from('to the end\n') }, patient);
+    const report = { claim: order.claim, outcome: { kind: 'unfetchable', reason: 'x' } as const, logSize: 11 };
+    assert.deepEqual(await runner.link.finish({ ...report, next: randomName() }, patient), { taken: true });
+    await assert.rejects(runner.link.next(randomName(), patient), DrainedError);
+    await unfetchable(other.link, await take(other.link));
+  });
+
+  test('is shown to operators, and so is that nobody takes what waits; --off takes it back', async () => {
+    await using runner = await opened(registered(service));
+    const shown = async (): Promise<Fields | undefined> =>
+      (await operator.get('/runners')).list.find(({ name }) => name === runner.name);
+    await runner.link.key(randomName(), patient);
+    await service.store.db.transaction((trx) =>
+      trx.updateTable('runner_visits').set({ seen_at: 0n }).where('holder', 'not like', `%${runner.name}%`).execute(),
+    );
+    assert.deepEqual([(await shown())?.state, (await shown())?.draining], ['idle', false]);
+    const request = `/projects/${project.id}/build_requests/${(await ask()).id}`;
+    const reason = async (): Promise<unknown> => (await alice.get(request)).record.waiting_reason;
+    assert.equal(await reason(), undefined);
+    await drain(runner);
+    assert.deepEqual([(await shown())?.state, (await shown())?.draining], ['idle', true]);
+    assert.equal(await reason(), 'every runner that is connected is being drained');
+    await drain(runner, false);
+    assert.equal((await shown())?.draining, false);
+    assert.equal(await reason(), undefined);
+    await unfetchable(runner.link, await take(runner.link));
+  });
+
+  test('of an older version that does not know the word asks again and again, but not at once', async () => {
+    await using runner = await opened(registered(service));
+    await drain(runner);
+    const headers = { authorization: `Bearer ${runner.token}` };
+    const startedAt = performance.now();
+    const answer = await service.api.post('/runner/next', { json: { claim: randomName() }, headers });
+    assert.deepEqual(answer.body, { order: null, end: true });
+    assert.ok(performance.now() - startedAt > 500);
+  });
+
+  test('looks at no repository any more', async () => {
+    await using runner = await opened(registered(service));
+    await using other = await opened(registered(service));
+    await drain(runner);
+    const polled = await alice.createProject({ poll_interval: '60' });
+    await service.store.db.transaction((trx) =>
+      trx.updateTable('polls').set({ next_look_at: 0n }).where('project_id', '=', polled.id).execute(),
+    );
+    assert.deepEqual(await runner.link.looks(1, patient), []);
+    assert.equal((await other.link.looks(1, patient)).length, 1);
+  });
+});
+
+async function opened(making: Promise<Registered>): Promise<Registered & AsyncDisposable> {
+  const one = await making;
+  return { ...one, [Symbol.asyncDispose]: async () => one.link.close() };
+}
