@@ -4,6 +4,7 @@ import { failWith, runCommand, usageOf, type Command } from './cli/commands.ts';
 const commands: Record<string, () => Promise<Command[]>> = {
   serve: async () => [(await import('./cli/serve.ts')).serve],
   runner: async () => [(await import('./cli/runner.ts')).runner],
+  scale: async () => [(await import('./cli/scale.ts')).scaleSlurm],
   admin: async () => {
     const { admin } = await import('./cli/admin.ts');
     const { appAdmin } = await import('./cli/apps.ts');

@@ -46,6 +46,12 @@ import packageJson from '../package.json' with { type: 'json' };
  * of the version before, and ignores fields that it does not know. test/dispatch/versions.test.ts has the messages of
  * older versions.
  *
+ * A runner sends its tags with every message, in `headrace-tags`, with commas between them. It gets only work whose tags
+ * it has; without the header it has none.
+ *
+ * A runner that does one job and ends waits for a while only, and says with *next* how long it still waits. What starts
+ * such runners (`headrace scale`) asks for the *demand*, with the token and the tags that they have.
+ *
  * A runner that is to be drained gets no more orders. When it has none any more, its requests for the next one are
  * answered with `end`: it ends, and when it comes again it is told so again. An older runner does not know the word, and
  * goes on asking.
@@ -338,13 +344,22 @@ export interface OrderOrLooks {
   looks?: LookOrder[];
 }
 
+/** How many runners are needed. */
+export interface Demand {
+  /** How many jobs could begin now, if there were runners with this token and these tags. */
+  waiting: number;
+  /** How many jobs the runners with this token do at the moment. */
+  running: number;
+}
+
 /** The runner's side of the protocol. Every call may be repeated; the repetition changes nothing. */
 export interface Link {
   /**
-   * The next order, under that claim; undefined when there was none while the server held the request. Throws
-   * `DrainedError` when the runner is to end.
+   * The next order, under that claim; undefined when there was none while the server held the request. It holds it for
+   * `holdMs` at most; an older server does not know that, and may hold it longer. Throws `DrainedError` when the runner
+   * is to end.
    */
-  next(claim: string, signal: AbortSignal): Promise<Order | undefined>;
+  next(claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   /** The same, and looks, at most `room`: what comes first, or both. A server that is a little older tells no looks. */
   nextOrLooks(wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   /** Has the requests for orders under these claims answered at once: the runner takes no more. */

@@ -128,7 +128,14 @@ export async function startServer({
   const draining = { isDraining: () => state.isDraining };
   const state = { isDraining: false, leavesRunner: false };
   const server = createServer({
-    endpoints: endpointsOf(routes, { ...store, ...draining, isBehindProxy, baseUrl: config.base_url, answerCache }),
+    endpoints: endpointsOf(routes, {
+      ...store,
+      ...draining,
+      isBehindProxy,
+      baseUrl: config.base_url,
+      answerCache,
+      metricsToken: config.metrics_token,
+    }),
     ...(tls ? { tls } : {}),
     baseUrl: config.base_url,
     log,
@@ -230,7 +237,7 @@ export async function startServer({
   const untilIdle = async (signal: AbortSignal): Promise<void> => {
     while (!signal.aborted && (await isBusy())) await pause(lookEvery, undefined, { signal }).catch(() => {});
   };
-  const local = localVisits(store.db, localHolder(config));
+  const local = localVisits(store.db, localHolder(config), config.tags);
   const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
   const running = opened.move();
   return {

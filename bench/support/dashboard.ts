@@ -85,6 +85,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     project_id: projectId,
     name: `suite ${index}`,
     description: '',
+    tags: '',
     command: 'true',
   }));
   const commits: CommitRow[] = [];

@@ -1,6 +1,7 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
+import { hasMetricsToken } from '../http/metrics-token.ts';
 import { originOf } from '../http/origin.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup } from '../http/raw.ts';
@@ -21,6 +22,7 @@ export interface EndpointServices extends Services {
   baseUrl?: string | undefined;
   /** Cached admissions and answers. */
   answerCache: AnswerCache;
+  metricsToken?: string | undefined;
   /** Whether this server takes no more work. */
   isDraining: () => boolean;
 }
@@ -28,11 +30,12 @@ export interface EndpointServices extends Services {
 /** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, answerCache, isDraining, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, answerCache, metricsToken, isDraining, ...services }: EndpointServices,
 ): Endpoint[] {
   return routes.map((route) => ({
     ...route,
     admit(request: Incoming) {
+      if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
       if (route.concerns !== 'nobody')
         return answerCache.admitted(route, request, () => judge(route, services.db, request));
       return route.path.includes(':') ? admitAnybody(request) : anybody;

@@ -2,6 +2,7 @@ import { sql, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
+import { hasTags, tagsIn } from '../lib/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
 /**
@@ -17,9 +18,11 @@ const noteEveryMs = 10_000;
 
 type Visitor = Pick<Runner, 'holder' | 'id'>;
 
-interface Visit {
+export interface Visit {
   version: string;
   trouble: string;
+  /** As one text; empty where it is left out. */
+  tags?: string;
 }
 
 export interface VisitNotes {
@@ -53,7 +56,8 @@ export function noteVisits(db: Database, held: () => Iterable<string>, everyMs =
     async note(visitor, visit) {
       const { holder } = visitor;
       const last = noted.get(holder);
-      if (last?.version === visit.version && last.trouble === visit.trouble) {
+      const isSame = last?.version === visit.version && last.trouble === visit.trouble && last.tags === visit.tags;
+      if (isSame) {
         if (performance.now() - last.at >= everyMs) came.add(holder);
         return;
       }
@@ -75,8 +79,8 @@ export async function noteVisit(db: Database, { holder, id }: Visitor, visit: Vi
   await db.transaction((trx) =>
     trx
       .insertInto('runner_visits')
-      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...visit })
-      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...visit }))
+      .values({ holder, runner_id: id ?? null, seen_at: db.clock, tags: '', ...visit })
+      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, tags: '', ...visit }))
       .execute(),
   );
 }
@@ -90,22 +94,22 @@ export interface LocalVisits {
   stopped(): Promise<void>;
 }
 
-export function localVisits(db: Database, holder: string): LocalVisits {
+export function localVisits(db: Database, holder: string, tags: string): LocalVisits {
   return {
     async starting() {
-      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '' };
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', tags };
       await db.transaction((trx) =>
         trx
           .insertInto('runner_visits')
           .values(row)
           // A runner that failed stays failed until it calls.
           .onConflict((known) =>
-            known.column('holder').doUpdateSet({ seen_at: db.clock }).where('runner_visits.trouble', '=', ''),
+            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_visits.trouble', '=', ''),
           )
           .execute(),
       );
     },
-    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble }),
+    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble, tags }),
     async stopped() {
       await db.transaction((trx) => trx.deleteFrom('runner_visits').where('holder', '=', holder).execute());
     },
@@ -124,13 +128,31 @@ const isThere = ({ clock }: Pick<Database, 'clock'>) =>
 
 const findTakers = new Map<Database['kind'], ReturnType<typeof makeFindTakers>>();
 
-/** A runner that is present and works for the account. */
+interface Taker {
+  tags: string;
+  is_tagged: SqlBool;
+}
+
+/** Runners that are present and work for the account, and whether some of its waiting work needs tags. */
 function makeFindTakers(db: Database) {
-  return prepared<{ account: bigint }, { holder: string }>((queries, value) =>
+  return prepared<{ account: bigint }, Taker>((queries, value) =>
     queries
       .selectFrom('runner_visits as visit')
       .leftJoin('runners', 'runners.id', 'visit.runner_id')
-      .select('visit.holder')
+      .select('visit.tags')
+      .distinct()
+      .select((of) =>
+        of
+          .exists(
+            of
+              .selectFrom('jobs')
+              .select('jobs.id')
+              .where('jobs.account_id', '=', value('account'))
+              .where('jobs.claim', 'is', null)
+              .where('jobs.tags', '>', sql.lit('')),
+          )
+          .as('is_tagged'),
+      )
       .where('visit.trouble', '=', sql.lit(''))
       .where(isThere(db))
       .where('runners.revoked_at', 'is', null)
@@ -144,17 +166,34 @@ function makeFindTakers(db: Database) {
           where.not(where.exists(bound)),
           where.exists(bound.where('bound.account_id', '=', value('account'))),
         ]);
-      })
-      .limit(sql.lit(1)),
+      }),
   );
 }
 
-/** Why no runner takes an account's waiting work, in words for any reader; undefined when one may take it. */
+/** Why no runner takes work that needs these tags, in words for any reader; undefined when one may take it. */
+export type WhyNobody = (needed: string) => string | undefined;
+
+/** Why no runner takes an account's waiting work that needs no tags, likewise. */
 export async function whyNobodyTakes(db: Database, account: bigint): Promise<string | undefined> {
+  return (await reasonsByTags(db, account))?.('');
+}
+
+/** For all waiting work of an account; undefined when runners may take all of it. */
+export async function reasonsByTags(db: Database, account: bigint): Promise<WhyNobody | undefined> {
   const find = findTakers.get(db.kind) ?? makeFindTakers(db);
   findTakers.set(db.kind, find);
   const takers = await find(db.read, { account });
-  return takers.length > 0 ? undefined : whyNobody(await runnersNow(db));
+  if (takers.length === 0) {
+    const reason = whyNobody(await runnersNow(db));
+    return () => reason;
+  }
+  if (!takers.some(({ is_tagged: isTagged }) => isTagged)) return undefined;
+  return (needed) => (takers.some(({ tags }) => hasTags(tags, needed)) ? undefined : noneHas(needed));
+}
+
+function noneHas(needed: string): string {
+  const tags = tagsIn(needed);
+  return `no runner that is connected and works for this account has ${tags.length === 1 ? 'the tag' : 'all the tags'} ${tags.join(', ')}`;
 }
 
 /** For accounts without a runner that works for them. */
@@ -180,6 +219,7 @@ export interface RunnerNow {
   seenAt: bigint | null;
   /** E-mail addresses; none means all. */
   accounts: string[];
+  tags: string[];
   work: { kind: string; subjectId: bigint; account: string }[];
 }
 
@@ -211,10 +251,11 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     visit: (typeof visits)[number] | undefined,
   ): RunnerNow => {
     const work = visit ? workOf(visit.holder) : [];
-    const { trouble = '', version = '', seen_at: seenAt = null } = visit ?? {};
+    const { trouble = '', version = '', seen_at: seenAt = null, tags = '' } = visit ?? {};
     const state = trouble !== '' ? 'failing' : !visit?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
     const isLocal = visit?.runner_id === null;
-    return { name, isLocal, isDraining: draining === 1, state, trouble, version, seenAt, accounts, work };
+    const isDraining = draining === 1;
+    return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), work };
   };
   const byRunner = new Map(visits.map((visit) => [visit.runner_id, visit]));
   return [

@@ -21,6 +21,8 @@ export interface Runner {
   tokenHash?: string;
   /** Its identifier, if it works for certain accounts only. */
   boundAs?: bigint;
+  /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
+  tags?: string;
 }
 
 /** How a runner stands at the moment. */

@@ -22,6 +22,13 @@ export interface CommandCall {
 /** The command line was wrong; the message and the usage are shown to the person. */
 export class UsageError extends Error {}
 
+/** A number of seconds, up to a year. */
+export function readSeconds(flag: string, value: string): number {
+  const seconds = /^[0-9]{1,8}$/.test(value) ? Number(value) : Number.NaN;
+  if (seconds >= 0 && seconds <= 365 * 24 * 3600) return seconds;
+  throw new UsageError(`${flag} is a whole number of seconds`);
+}
+
 /** Prints the error on standard error and exits, whatever is still open. */
 export function failWith(error: unknown): never {
   const { status, complaint } = failureOf(error);

@@ -186,8 +186,11 @@ function environmentOf(config: Config): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(plain), ...settingsOf(config) };
 }
 
-/** The runner gets only its own settings: the database's address holds a password, and the collector's headers a token. */
-function settingsOf(config: Config): Record<string, string> {
+/**
+ * The runner gets only its own settings, none of which is a secret: the database's address holds a password, and the
+ * collector's headers a token.
+ */
+export function settingsOf(config: Config): Record<string, string> {
   return {
     HEADRACE_LOG_LEVEL: config.log_level,
     HEADRACE_SANDBOX: config.sandbox,
@@ -198,6 +201,7 @@ function settingsOf(config: Config): Record<string, string> {
     HEADRACE_CHECKOUT_SIZE: String(config.checkout_size),
     HEADRACE_DEPENDENCY_CACHE: String(config.dependency_cache),
     HEADRACE_CONCURRENCY: String(config.concurrency),
+    HEADRACE_TAGS: config.tags,
     ...(config.disk_reserve === undefined ? {} : { HEADRACE_DISK_RESERVE: String(config.disk_reserve) }),
     ...(config.ssh_config === undefined ? {} : { HEADRACE_SSH_CONFIG: config.ssh_config }),
   };

@@ -5,86 +5,113 @@ import { diskReserveBytes, type Config } from '../config.ts';
 import { idleHoldSeconds } from '../protocol.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type ServerPlace } from '../runner/link.ts';
-import { startRunner, type Runner } from '../runner/runner.ts';
+import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
-import type { Command } from './commands.ts';
+import { readSeconds, UsageError, type Command } from './commands.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
+import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
+import { withTags } from './tags.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
 
 export const runner: Command = {
-  usage: 'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--once] [--local] [--started-as D]',
-  about: 'Do the work of a server elsewhere; --once does one piece of it and ends',
-  async run({ config, flags }) {
-    const { asked: stopping, again } = stopSignals();
+  usage:
+    'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--tag T...] [--once] [--idle SECONDS] [--scratch D] [--local] [--started-as D]',
+  about:
+    'Do the work of a server elsewhere; --once does one piece of it and ends, or ends when none came for --idle seconds',
+  async run({ config: given, flags, lists }) {
+    const stopping = stopSignals();
     process.umask(forBuilds);
-    const log = createLog(config.log_level);
-    const isLocal = flags.local !== undefined;
-    const places = runnerPlaces(config);
-    const place: ServerPlace = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
+    const once = onceOf(flags);
+    const log = createLog(given.log_level);
     const say = (message: string): void => log.warn(message);
-    const link = openLink(place, undefined, say);
-    const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
-    mkdirSync(folder, { recursive: true, mode: 0o711 });
-    const lock = await holdFolder(folder);
-    if (!lock) throw new Error(`another runner uses ${folder}`);
-    const { concurrency } = config;
+    const config = withTags(given, lists.tag);
+    const scratch = flags.scratch === undefined ? undefined : await openScratch(flags.scratch, say);
+    const own = scratch ? { ...config, data_dir: scratch.folder } : config;
     const lost = new AbortController();
-    const services = await openRunnerServices({
-      folder,
-      concurrency,
-      link,
-      sshConfig: config.ssh_config,
-      network: config.build_network,
-      buildAllow: config.build_allow,
-      buildPaths: config.build_paths,
-      dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
-      fetchTimeoutMs: config.fetch_timeout * 1000,
-      checkoutBytes: config.checkout_size * 1024 * 1024,
-      isolation: config.sandbox === 'off' ? 'off' : 'required',
-      diskReserveBytes: diskReserveBytes(config),
-      onLost: (error) => {
-        log.error(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
-        lost.abort();
-      },
-      log: say,
-    });
-    if (stopping.aborted) {
-      await services.close();
-      process.exit(0);
-    }
-    const running = await startRunner({
-      link,
-      folder,
-      services,
-      concurrency,
-      log: say,
-      once: flags.once !== undefined,
-    });
-    const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
-    // The server decides about its own runner.
-    const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
-    stopping.addEventListener('abort', onSignal);
-    if (stopping.aborted) onSignal();
-    again.addEventListener('abort', stop);
-    lost.signal.addEventListener('abort', stop);
-    if (lost.signal.aborted) stop();
-    if (isLocal) noteStart(places, flags.started_as ?? '', say);
-    const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
-    if (isLocal) endWhenForgotten(config, running, stop);
     try {
-      await running.done;
+      await work({ config: own, flags, once, say, stopping, lost });
     } finally {
-      alive?.close();
-      link.close();
-      await lock.release();
+      await scratch?.remove();
     }
     process.exit(lost.signal.aborted ? 1 : 0);
   },
 };
+
+interface Working {
+  config: Config;
+  flags: Record<string, string | undefined>;
+  once: RunnerOptions['once'];
+  say: (message: string) => void;
+  stopping: ReturnType<typeof stopSignals>;
+  /** Aborted when the runner cannot work any more. */
+  lost: AbortController;
+}
+
+async function work({ config, flags, once, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
+  const isLocal = flags.local !== undefined;
+  const places = runnerPlaces(config);
+  const server = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
+  const link = openLink({ ...server, tags: config.tags }, undefined, say);
+  const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  const lock = await holdFolder(folder);
+  if (!lock) throw new Error(`another runner uses ${folder}`);
+  // A runner that does one job needs room for one.
+  const concurrency = once ? 1 : config.concurrency;
+  const services = await openRunnerServices({
+    folder,
+    concurrency,
+    link,
+    sshConfig: config.ssh_config,
+    network: config.build_network,
+    buildAllow: config.build_allow,
+    buildPaths: config.build_paths,
+    dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
+    fetchTimeoutMs: config.fetch_timeout * 1000,
+    checkoutBytes: config.checkout_size * 1024 * 1024,
+    isolation: config.sandbox === 'off' ? 'off' : 'required',
+    diskReserveBytes: diskReserveBytes(config),
+    onLost: (error) => {
+      say(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+      lost.abort();
+    },
+    log: say,
+  });
+  if (stopping.aborted) {
+    await services.close();
+    return;
+  }
+  const running = await startRunner({ link, folder, services, concurrency, log: say, once });
+  const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
+  // The server decides about its own runner.
+  const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
+  stopping.addEventListener('abort', onSignal);
+  if (stopping.aborted) onSignal();
+  again.addEventListener('abort', stop);
+  lost.signal.addEventListener('abort', stop);
+  if (lost.signal.aborted) stop();
+  if (isLocal) noteStart(places, flags.started_as ?? '', say);
+  const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
+  if (isLocal) endWhenForgotten(config, running, stop);
+  try {
+    await running.done;
+  } finally {
+    alive?.close();
+    link.close();
+    await lock.release();
+  }
+}
+
+const usualIdleSeconds = 60;
+
+function onceOf({ once, idle }: Record<string, string | undefined>): RunnerOptions['once'] {
+  if (once === undefined && idle !== undefined) throw new UsageError('--idle is for a runner with --once');
+  return once === undefined ? undefined : { idleMs: readSeconds('--idle', idle ?? String(usualIdleSeconds)) * 1000 };
+}
 
 /** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
 function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string, log: (message: string) => void): void {

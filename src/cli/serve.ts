@@ -17,6 +17,7 @@ import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
 import { stopSignals, untilAborted, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
+import { withTags } from './tags.ts';
 
 /** How long requests may still take when the server closes. */
 const closingTime = 10_000;
@@ -24,9 +25,10 @@ const closingTime = 10_000;
 const undoTime = 5000;
 
 export const serve: Command = {
-  usage: 'serve [--host H] [--port P] [--no-runner] [--first-user-file F]',
+  usage: 'serve [--host H] [--port P] [--no-runner] [--tag T...] [--first-user-file F]',
   about: 'Run the service',
-  async run({ config, flags }) {
+  async run({ config: given, flags, lists }) {
+    const config = withTags(given, lists.tag);
     const stopping = stopSignals();
     const { asked } = stopping;
     const log = createLog(config.log_level);
@@ -42,14 +44,8 @@ export const serve: Command = {
     });
     const opened = new AsyncDisposableStack();
     try {
-      const wanted = {
-        config,
-        log,
-        way,
-        hasRunner: flags.no_runner === undefined,
-        firstUserFile: flags.first_user_file,
-      };
-      server = await start(wanted, opened, asked);
+      const wanted = { hasRunner: flags.no_runner === undefined, firstUserFile: flags.first_user_file };
+      server = await start({ config, log, way, ...wanted }, opened, asked);
       await untilAborted(asked);
       if (way === 'drain') {
         await server.drain(stopping.again);

@@ -101,7 +101,7 @@ export async function openBlobs(
   const { openS3Blobs } = await import('../db/s3/blobs.ts'); // who has no S3 need not hold its client in memory
   return openS3Blobs(place, {
     onChange: (trouble) =>
-      note(trouble === undefined ? 'the blobs can be reached again' : `no blobs for now: ${trouble}`),
+      note(trouble === undefined ? 'the blobs can be reached again' : `the blobs cannot be reached: ${trouble}`),
   });
 }
 

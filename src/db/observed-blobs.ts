@@ -17,11 +17,10 @@ export function observeBlobs(blobs: Blobs, observer: BlobObserver): Blobs {
     put: (content, expected) => timed('put', () => blobs.put(content, expected)),
     async open(digest) {
       const blob = await timed('open', () => blobs.open(digest));
-      const { address } = blob;
       return {
         size: blob.size,
         read: (offset, length) => timed('read', () => blob.read(offset, length)),
-        ...(address && { address: (download) => address.call(blob, download) }),
+        ...(blob.address && { address: async (download) => blob.address?.(download) }),
         [Symbol.asyncDispose]: () => blob[Symbol.asyncDispose](),
       };
     },

@@ -13,6 +13,7 @@ import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import * as protocol from '../protocol.ts';
 import type {
   ClaimSignal,
+  Demand,
   Finished,
   FinishReport,
   LogChunk,
@@ -29,6 +30,7 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { packLog } from '../streams/pack-log.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
+import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
@@ -72,8 +74,9 @@ export interface DispatchParts extends Services {
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
 export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
-  next(runner: Runner, claim: string, signal: AbortSignal): Promise<Order | undefined>;
+  next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
+  demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
@@ -213,7 +216,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     if (!isUnavailable(error)) log.error({ err: error }, 'looking after the requests of runners failed');
   });
 
-  const next: Dispatch['next'] = async (runner, claim, signal) => {
+  const next: Dispatch['next'] = async (runner, claim, signal, holdMs = idleHoldMs) => {
     if (held.isQuiet(runner.holder)) {
       const wasGiven = (await queue.jobOf(db.read, claim)) !== undefined; // and the answer was lost
       if (wasGiven) return ordering.now({ runner, name: claim, mayBeGiven: true });
@@ -222,8 +225,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
     using asking = held.hold(runner, signal, claim);
     const isAny = () => queue.isWaiting(db, ordering.serving(runner));
-    using place = lines.join(String(runner.boundAs ?? 'any'), isAny);
-    const deadline = performance.now() + idleHoldMs;
+    using place = lines.join(`${runner.boundAs ?? 'any'} ${runner.tags ?? ''}`, isAny);
+    const deadline = performance.now() + holdMs;
     const isWanted = (): boolean => !asking.isOver;
     // It may have been given already, to a request whose answer was lost.
     const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
@@ -253,6 +256,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     ...runnerBlobs(db, blobs),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),
+
+    demand: (runner) => demandFor(db, runner, accountConcurrency),
 
     next,
 

@@ -1,6 +1,8 @@
 import { ApiError } from '../errors.ts';
 import { longestListing } from '../lib/ref-listings.ts';
+import { readTags, tagsIn } from '../lib/tags.ts';
 import {
+  idleHoldSeconds,
   mostLooks,
   mostProjects,
   mostSteps,
@@ -86,6 +88,13 @@ export function readClaim(body: unknown): string {
   return claim(group(body, 'generic').claim, 'claim');
 }
 
+/** For how long a request for an order may be held; a runner that does not say leaves it to the server. */
+export function readHold(body: unknown): number | undefined {
+  const { holdMs } = group(body, 'generic');
+  if (holdMs === undefined) return undefined;
+  return Math.min(whole(Number.MAX_SAFE_INTEGER)(holdMs, 'holdMs'), idleHoldSeconds * 1000);
+}
+
 export function readClaims(body: unknown): string[] {
   return [...new Set(list(mostClaims, claim)(group(body, 'generic').claims, 'claims'))];
 }
@@ -137,6 +146,12 @@ export function readClaimHeader(headers: Headers): string {
 
 export function readOffsetHeader(headers: Headers): number {
   return readOffset(headers['headrace-offset'], 'headrace-offset');
+}
+
+/** A runner that does not send tags has none. */
+export function readTagsHeader(headers: Headers): string {
+  const { 'headrace-tags': sent = '' } = headers;
+  return (typeof sent === 'string' ? readTags(tagsIn(sent)) : undefined) ?? refuse('headrace-tags');
 }
 
 const digits = matching(/^\d{1,15}$/);

@@ -65,10 +65,11 @@ export interface Ordering {
 export function createOrdering(parts: OrderingParts): Ordering {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  const serving = ({ boundAs }: Runner): ReturnType<Ordering['serving']> => ({
+  const serving = ({ boundAs, tags }: Runner): ReturnType<Ordering['serving']> => ({
     kinds: protocol.workKinds,
     mostRunning: accountConcurrency,
     ...(boundAs === undefined ? {} : { boundAs }),
+    tags,
   });
 
   const within = async (trx: Transaction, { runner, name, mayBeGiven, onClaim }: Asking): Promise<Attempt> => {

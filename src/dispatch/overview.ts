@@ -3,12 +3,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
 import type { Database } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
+import { hasTags } from '../lib/tags.ts';
 import { workKinds } from '../protocol.ts';
 
 /** The state of the queue and the runners, for operators. */
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
-  /** Why nobody takes any work, in words for anybody; undefined when somebody does. */
+  /** Why nobody takes any work, or some of it, in words for anybody; undefined when somebody does. */
   whyNobody: string | undefined;
   waiting: number;
   /** How long the oldest unclaimed job has waited. */
@@ -47,20 +48,25 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   for (const { state } of all) runners[state] += 1;
   const work = db.read.selectFrom('jobs').where('kind', 'in', workKinds);
   const waiting = await work
-    .select((of) => [of.fn.countAll<bigint>().as('count'), of.fn.min(sql<bigint>`abs(id)`).as('oldest')])
+    .select((of) => ['tags', of.fn.countAll<bigint>().as('count'), of.fn.min(sql<bigint>`abs(id)`).as('oldest')])
     .where('claim', 'is', null)
-    .executeTakeFirstOrThrow();
+    .groupBy('tags')
+    .execute();
   const running = await work
     .select((of) => ['kind', of.fn.countAll<bigint>().as('count')])
     .where('claim', 'is not', null)
     .groupBy('kind')
     .execute();
-  const { oldest } = waiting as { oldest: bigint | null };
+  const present = all.filter(takesWork).map(({ tags }) => tags.join(','));
+  const isStuck = waiting.some(({ tags }) => !present.some((own) => hasTags(own, tags)));
+  // Whose tags these are is for those alone who see the work: anybody may read this.
+  const stuck = isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;
+  const ages = waiting.map(({ oldest }) => (Date.now() - timeOfId(oldest)) / 1000);
   return {
     runners,
-    whyNobody: all.some(takesWork) ? undefined : whyNobody(all),
-    waiting: Number(waiting.count),
-    oldestSeconds: oldest === null ? 0 : Math.max(0, (Date.now() - timeOfId(oldest)) / 1000),
+    whyNobody: present.length > 0 ? stuck : whyNobody(all),
+    waiting: waiting.reduce((sum, { count }) => sum + Number(count), 0),
+    oldestSeconds: Math.max(0, ...ages),
     running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
   };
 }

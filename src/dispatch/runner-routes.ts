@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Visit } from '../auth/runner-visits.ts';
 import type { Runner } from '../auth/runners.ts';
 import { LeaseLapsedError } from '../db/node-lease.ts';
 import { isUnavailable } from '../db/unavailable.ts';
@@ -14,11 +15,13 @@ import {
   readClaim,
   readClaimHeader,
   readClaims,
+  readHold,
   readLooked,
   readOffsetHeader,
   readProjects,
   readReport,
   readRoom,
+  readTagsHeader,
   readWantedRoom,
 } from './messages.ts';
 
@@ -37,7 +40,7 @@ export interface RunnerRoutes {
   /** Returns the runner that calls, and throws for anybody else. */
   identify: (head: Head) => Promise<Runner>;
   /** Somebody came; `trouble` says why they were turned away. */
-  note: (runner: Runner, visit: { version: string; trouble: string }) => Promise<void>;
+  note: (runner: Runner, visit: Visit) => Promise<void>;
 }
 
 /**
@@ -58,9 +61,10 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       if (dispatch.isQuiet() && head.raw.httpVersionMajor === 1) reply.header('connection', 'close');
       const theirs = String(head.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
       const isUnderstood = understandEachOther(version, theirs);
-      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs) });
+      const tags = readTagsHeader(head.headers);
+      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags });
       if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
-      return runner;
+      return { ...runner, tags };
     },
     // Other statuses than for callers of the API: to a runner, 4xx means that a retry is useless.
     refuse: (error) =>
@@ -72,7 +76,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         const [claim, room] = [readClaim(body), readWantedRoom(body)];
         try {
           if (room !== undefined) return await dispatch.nextOrLooks(admitted, { claim, room }, signal);
-          return { order: (await dispatch.next(admitted, claim, signal)) ?? null };
+          return { order: (await dispatch.next(admitted, claim, signal, readHold(body))) ?? null };
         } catch (error) {
           if (error instanceof DrainedError) return { order: null, end: true };
           throw error;
@@ -82,6 +86,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         dispatch.leaveOff(admitted, readClaims(body));
         return {};
       }),
+      post('/runner/demand', json(short), ({ admitted }) => dispatch.demand(admitted)),
       post('/runner/log', chunk(buffers), async ({ admitted, head: { headers }, body }) => {
         using held = body;
         const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };

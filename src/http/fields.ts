@@ -206,6 +206,29 @@ export function identifiers(most: number): Field<bigint[]> {
   });
 }
 
+export interface WordRules {
+  most: number;
+  max: number;
+  pattern: RegExp;
+  description: string;
+}
+
+/**
+ * A list of words, sorted and each once. Blanks and commas, which no word has, separate words as well, so that a form
+ * with one line for all of them needs no script; entries without a word do not count.
+ */
+export function words({ most, max, pattern, description }: WordRules): Field<string[]> {
+  const items: JsonSchema = { type: 'string', maxLength: max, pattern: pattern.source };
+  return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const texts = raw.filter((item) => typeof item === 'string');
+    const named = new Set(texts.flatMap((line) => line.split(/[ ,]+/)).filter((word) => word !== ''));
+    if (texts.length !== raw.length || named.size > most) throw invalid();
+    if (![...named].every((word) => pattern.test(word))) throw invalid();
+    return [...named].toSorted();
+  });
+}
+
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
   return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
     if (typeof raw !== 'string' || !/^[0-9]{1,15}$/.test(raw)) throw invalid();

@@ -83,7 +83,8 @@ function securityOf(route: RouteDescription): object[] {
   if (route.access === 'none') return [];
   if (route.scope === 'never') return [{ basic: [] }];
   const needed = route.scope === 'any' || route.scope === 'none' ? [] : [route.scope];
-  return [{ basic: [] }, { oauth2: needed }, { oauth_token: needed }];
+  const metrics = route.takesMetricsToken ? [{ metrics_token: [] }] : [];
+  return [{ basic: [] }, { oauth2: needed }, { oauth_token: needed }, ...metrics];
 }
 
 const securitySchemes = {
@@ -95,6 +96,7 @@ const securitySchemes = {
       implicit: { authorizationUrl: '/oauth2/authorize', scopes },
     },
   },
+  metrics_token: { type: 'http', scheme: 'bearer', description: 'The setting metrics_token' },
   oauth_token: { type: 'apiKey', in: 'query', name: 'oauth_token', description: 'The same token, in the query' },
 };
 

@@ -1,8 +1,8 @@
-import { timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isLoopback } from '../lib/networks.ts';
 import { packedOnce } from './compression.ts';
+import { hasMetricsToken } from './metrics-token.ts';
 import type { Metrics, WorkGauges } from './metrics.ts';
 
 export interface Operations {
@@ -37,7 +37,8 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
   });
 
   server.get('/metrics', { config: { provenBy: 'operator' } }, async (request, reply) => {
-    if (!isLocal(request) && !hasToken(request, operations.metricsToken)) throw new ApiError('unauthorized');
+    if (!isLocal(request) && !hasMetricsToken(request.headers, operations.metricsToken))
+      throw new ApiError('unauthorized');
     const work = await operations.overview().catch(() => undefined); // without the database its gauges are left out
     const text = await operations.metrics.text({ connections: server.connections.size, work });
     return reply.type(operations.metrics.contentType).send(text);
@@ -58,11 +59,4 @@ function workInWords({ runners, whyNobody, waiting, running, oldestSeconds }: Wo
 function isLocal(request: FastifyRequest): boolean {
   const forwarded = request.headers['x-forwarded-for'] ?? request.headers.forwarded;
   return forwarded === undefined && isLoopback(request.socket.remoteAddress ?? '');
-}
-
-function hasToken(request: FastifyRequest, token: string | undefined): boolean {
-  if (token === undefined) return false;
-  const sent = Buffer.from(request.headers.authorization ?? '');
-  const expected = Buffer.from(`Bearer ${token}`);
-  return sent.length === expected.length && timingSafeEqual(sent, expected);
 }

@@ -53,6 +53,8 @@ export interface RouteDescription {
   status: 200 | 201;
   /** The schema of `response`. */
   answer: JsonSchema;
+  /** Whether the metrics token opens it too; then there is no caller. */
+  takesMetricsToken?: boolean;
   /** Whether it shows secrets: then it is never compressed. */
   showsSecrets?: boolean;
 }

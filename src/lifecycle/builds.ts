@@ -1,8 +1,8 @@
-import { sql } from 'kysely';
+import { sql, type SqlBool } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
-import { cancel, enqueue } from '../queue/queue.ts';
+import { cancel, enqueue, retag } from '../queue/queue.ts';
 import { beginLogs, completeLog } from '../streams/logs.ts';
 import { noteEnding } from './endings.ts';
 import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
@@ -124,28 +124,38 @@ export interface BuildPlace {
   requestId: bigint;
 }
 
-const findLastAttempt = prepared<{ commit: bigint; suite: bigint }, { attempt: number }>((db, value) =>
-  db
-    .selectFrom('builds')
-    .select('attempt')
-    .where('commit_id', '=', value('commit'))
-    .where('suite_id', '=', value('suite'))
-    .orderBy('attempt', 'desc')
-    .limit(sql.lit(1)),
+interface LastAttempt {
+  last: number | null;
+  tags: string | null;
+}
+
+const findLastAttempt = prepared<{ commit: bigint; suite: bigint }, LastAttempt>((db, value) =>
+  db.selectNoFrom((of) => [
+    of
+      .selectFrom('builds')
+      .select('attempt')
+      .where('commit_id', '=', value('commit'))
+      .where('suite_id', '=', value('suite'))
+      .orderBy('attempt', 'desc')
+      .limit(sql.lit(1))
+      .as('last'),
+    of.selectFrom('suites').select('tags').where('id', '=', value('suite')).as('tags'),
+  ]),
 );
 const insertBuilds = preparedInsert('builds');
 
-/** A suite that is to be tried, and which attempt at the commit was the last. */
+/** A suite that is to be tried, which attempt at the commit was the last, and the tags that it needs. */
 export interface Tried {
   suiteId: bigint;
   last: number;
+  tags: string;
 }
 
 /** The last attempt of each suite. The commit is locked, so nobody else makes the same next attempt. */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, suiteIds: bigint[]): Promise<Tried[]> {
   const tried = suiteIds.map(async (suiteId) => {
     const [last] = await findLastAttempt(trx, { commit: commitId, suite: suiteId });
-    return { suiteId, last: last?.attempt ?? 0 };
+    return { suiteId, last: last?.last ?? 0, tags: last?.tags ?? '' };
   });
   return Promise.all(tried);
 }
@@ -180,7 +190,10 @@ export async function addBuilds(
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
   await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
-  const jobs = buildIds.map((subjectId) => ({ kind: 'run_suite', subjectId, accountId, tries }));
+  const jobs = builds.map(({ id: subjectId }, at) => {
+    const { tags = '' } = suites[at] ?? {};
+    return { kind: 'run_suite', subjectId, accountId, tries, tags };
+  });
   await enqueue(db, trx, ids, ...jobs);
   return builds;
 }
@@ -213,6 +226,17 @@ async function suiteExists({ trx }: WriteContext, id: bigint): Promise<boolean> 
     .where('id', '=', id)
     .executeTakeFirst();
   return suite !== undefined;
+}
+
+/** The suite needs other tags now: so do its builds that wait. Its account's waiting jobs are few compared to builds. */
+export async function retagBuilds(
+  { db, trx }: WriteContext,
+  { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
+): Promise<void> {
+  const which = sql<SqlBool>`exists (
+    select 1 from builds where builds.id = jobs.subject_id and builds.suite_id = ${suiteId}
+  )`;
+  await retag(db, trx, { accountId, which, tags });
 }
 
 /** Ends builds that wait, and tells the runners of those that run; those that are over stay as they are. */

@@ -229,6 +229,7 @@ const recordFetch = preparedChange<Fetched & { id: bigint }>((db, value) =>
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
 interface SuiteFacts {
   id: bigint;
+  tags: string;
   last: bigint | number | null;
   subject: string | null;
   operator: string | null;
@@ -239,7 +240,7 @@ const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>((db, v
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(['suites.id', 'suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
+    .select(['suites.id', 'suites.tags', 'suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
         .selectFrom('builds')
@@ -262,7 +263,7 @@ function applying(rows: readonly Readonly<SuiteFacts>[], commit: CommitRow, requ
   const facts = factsOf(commit, request);
   return Array.from(Map.groupBy(rows, ({ id }) => id))
     .filter(([, rules]) => applies(rules.filter(({ subject }) => subject !== null) as unknown as Rule[], facts))
-    .map(([suiteId, [suite]]) => ({ suiteId, last: Number(suite?.last ?? 0) }));
+    .map(([suiteId, [suite]]) => ({ suiteId, last: Number(suite?.last ?? 0), tags: suite?.tags ?? '' }));
 }
 
 /** The facts about a commit that rules compare. */

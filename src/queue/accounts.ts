@@ -1,8 +1,8 @@
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries } from '../db/open.ts';
 import { forEachKind, prepared } from '../db/prepared.ts';
-import { laneIsFree } from './lanes.ts';
-import { forKinds, sameAccount } from './statements.ts';
+import { forKinds } from './statements.ts';
+import { oldestWaiting } from './waiting.ts';
 
 /**
  * Which account is served next. Candidates have a waiting job and are below their limit of jobs under way. The account
@@ -22,6 +22,8 @@ export interface Serving {
   mostRunning?: number | undefined;
   /** A runner that is bound to accounts: only their jobs are served. */
   boundAs?: bigint | undefined;
+  /** The runner's tags, as one text: jobs that need others are not served. */
+  tags?: string | undefined;
 }
 
 export interface NextAccount {
@@ -34,29 +36,44 @@ interface Values {
   now: bigint;
   most: bigint;
   runner: bigint;
+  tags: string;
 }
 
 const unbounded = 2n ** 62n;
 const finders = forEachKind((db) =>
   forKinds((kinds) => {
-    const makeBoth = (isBound: boolean) => [findIdle(db, kinds, isBound), findBusy(db, kinds, isBound)];
-    return { ofAll: makeBoth(false), ofSome: makeBoth(true) };
+    const makeBoth = (runner: RunnerKind) => [findIdle(db, kinds, runner), findBusy(db, kinds, runner)];
+    return forEachRunnerKind(makeBoth);
   }),
 );
 
 /** The account that is served next. */
-export async function nextAccount(
-  db: Database,
-  queries: Queries,
-  { kinds, mostRunning, boundAs }: Serving,
-): Promise<NextAccount | undefined> {
-  const { ofAll, ofSome } = finders(db)(kinds);
-  const values = { now: BigInt(Date.now()), most: mostOf(mostRunning), runner: boundAs ?? 0n };
-  for (const find of boundAs === undefined ? ofAll : ofSome) {
+export async function nextAccount(db: Database, queries: Queries, serving: Serving): Promise<NextAccount | undefined> {
+  const { kinds, mostRunning, boundAs, tags = '' } = serving;
+  const values = { now: BigInt(Date.now()), most: mostOf(mostRunning), runner: boundAs ?? 0n, tags };
+  for (const find of finders(db)(kinds)(serving)) {
     const [found] = await find(queries, values);
     if (found) return found;
   }
   return undefined;
+}
+
+/** Runners for which there are different statements, made once for each. */
+export interface RunnerKind {
+  isBound: boolean;
+  hasTags: boolean;
+}
+
+export function forEachRunnerKind<T>(make: (runner: RunnerKind) => T): (serving: Serving) => T {
+  const [unbound, bound] = [false, true].map((isBound) => ({
+    plain: make({ isBound, hasTags: false }),
+    tagged: make({ isBound, hasTags: true }),
+  }));
+  return ({ boundAs, tags = '' }) => {
+    const made = boundAs === undefined ? unbound : bound;
+    if (!made) throw new Error('no statement for this runner');
+    return tags === '' ? made.plain : made.tagged;
+  };
 }
 
 export function mostOf(mostRunning = 0): bigint {
@@ -66,12 +83,12 @@ export function mostOf(mostRunning = 0): bigint {
 type Find = (queries: Queries, values: Values) => Promise<readonly Readonly<NextAccount>[]>;
 
 /** Accounts without jobs under way, in the order of their turns. */
-function findIdle(db: Database, kinds: RawBuilder<string>[], isBound: boolean): Find {
+function findIdle(db: Database, kinds: RawBuilder<string>[], { isBound, hasTags }: RunnerKind): Find {
   return prepared<Values, NextAccount>((queries, value) =>
     queries
       .selectFrom('queue_turns')
       .select(['queue_turns.account_id', sql.lit(0).as('running')])
-      .where((where) => where(oldestWaiting(db, queries, kinds, value, 'queue_turns.account_id'), 'is not', null))
+      .where(hasWaiting(db, kinds, value, 'queue_turns.account_id', hasTags))
       .where((where) => where(anyUnderWay(queries, kinds), 'is', null))
       .$if(isBound, (query) => query.where('queue_turns.account_id', 'in', boundTo(queries, value)))
       .orderBy('queue_turns.turn')
@@ -80,7 +97,7 @@ function findIdle(db: Database, kinds: RawBuilder<string>[], isBound: boolean): 
 }
 
 /** Accounts with jobs under way and below the limit, the one with the fewest first. */
-function findBusy(db: Database, kinds: RawBuilder<string>[], isBound: boolean): Find {
+function findBusy(db: Database, kinds: RawBuilder<string>[], { isBound, hasTags }: RunnerKind): Find {
   return prepared<Values, NextAccount>((queries, value) =>
     queries
       .selectFrom('jobs as held')
@@ -90,7 +107,7 @@ function findBusy(db: Database, kinds: RawBuilder<string>[], isBound: boolean): 
       .$if(isBound, (query) => query.where('held.account_id', 'in', boundTo(queries, value)))
       .groupBy('held.account_id')
       .having((of) => of.fn.countAll<bigint>(), '<', value('most'))
-      .having((where) => where(oldestWaiting(db, queries, kinds, value, 'held.account_id'), 'is not', null))
+      .having(hasWaiting(db, kinds, value, 'held.account_id', hasTags))
       .orderBy((of) => of.fn.countAll<bigint>())
       .orderBy((of) =>
         of
@@ -104,24 +121,20 @@ function findBusy(db: Database, kinds: RawBuilder<string>[], isBound: boolean): 
 
 type Value = <Name extends keyof Values>(name: Name) => Values[Name];
 
-/*
- * Asks for the first row instead of "exists": PostgreSQL would turn "exists" into a join, and read all waiting jobs for
- * one account. `sameAccount` has the same reason.
- */
-
-function oldestWaiting(db: Database, queries: Queries, kinds: RawBuilder<string>[], value: Value, account: string) {
-  return queries
-    .selectFrom('jobs as any')
-    .select('any.id')
-    .where(sameAccount(db, 'any', sql.ref(account)))
-    .where('any.claim', 'is', null)
-    .where('any.kind', 'in', kinds)
-    .where('any.run_after', '<=', value('now'))
-    .where(laneIsFree('any'))
-    .orderBy('any.account_id')
-    .orderBy('any.run_after')
-    .orderBy('any.id')
-    .limit(sql.lit(1));
+function hasWaiting(
+  db: Database,
+  kinds: RawBuilder<string>[],
+  value: Value,
+  account: string,
+  hasTags: boolean,
+): RawBuilder<SqlBool> {
+  const search = {
+    kinds,
+    account: sql.ref(account),
+    now: value('now'),
+    tags: hasTags ? value('tags') : undefined,
+  };
+  return sql<SqlBool>`(${oldestWaiting(db.kind, search)}) is not null`;
 }
 
 function anyUnderWay(queries: Queries, kinds: RawBuilder<string>[]) {

@@ -2,10 +2,10 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
-import { mostOf, type Serving } from './accounts.ts';
-import { laneIsFree } from './lanes.ts';
+import { forEachRunnerKind, mostOf, type RunnerKind, type Serving } from './accounts.ts';
 import type { ClaimedJob } from './queue.ts';
 import { forKinds } from './statements.ts';
+import { noTags, oldestWaiting, oldestWith, type Search } from './waiting.ts';
 
 /**
  * Claims on PostgreSQL, where several servers claim at once. One statement finds the next account and its oldest job,
@@ -31,6 +31,7 @@ interface Values {
   holder: string;
   ms: bigint;
   turn: bigint;
+  tags: string;
 }
 
 type Value = <Name extends keyof Values>(name: Name) => Values[Name];
@@ -42,30 +43,27 @@ type Taken = (JobRow | Record<keyof JobRow, null>) & { first: bigint | null; acc
 const mostTried = 16;
 
 const takes = forKinds((kinds) => {
-  const make = (isBound: boolean, isBounded: boolean) =>
+  const make = (runner: RunnerKind, isBounded: boolean) =>
     prepared<Values, Taken>((db, value) => ({
-      compile: () => statement(kinds, value, isBound, isBounded).compile(db),
+      compile: () => statement(kinds, value, runner, isBounded).compile(db),
     }));
-  return { all: [make(false, false), make(false, true)], some: [make(true, false), make(true, true)] };
+  return forEachRunnerKind((runner) => ({ unbounded: make(runner, false), bounded: make(runner, true) }));
 });
 
 /** Claims the next job; `overtaken` when another claim was faster. */
-export async function takeNext(
-  trx: Transaction,
-  { kinds, mostRunning = 0, boundAs, name, holder, seconds, turn }: Taking,
-): Promise<ClaimedJob | 'overtaken' | undefined> {
+export async function takeNext(trx: Transaction, taking: Taking): Promise<ClaimedJob | 'overtaken' | undefined> {
+  const { kinds, mostRunning = 0, boundAs, tags = '', name, holder, seconds, turn } = taking;
   const isBounded = mostRunning > 0;
-  const { all, some } = takes(kinds);
-  const take = (boundAs === undefined ? all : some)[Number(isBounded)];
-  if (!take) throw new Error('no claim statement for these options');
+  const take = takes(kinds)(taking)[isBounded ? 'bounded' : 'unbounded'];
   const clock = { now: BigInt(Date.now()), ms: BigInt(seconds * 1000) };
-  const values = { ...clock, most: mostOf(mostRunning), runner: boundAs ?? 0n, claim: name, holder, turn };
+  const values = { ...clock, most: mostOf(mostRunning), runner: boundAs ?? 0n, claim: name, holder, turn, tags };
   const [taken] = await take(trx, values);
   if (!taken || taken.first === null) return undefined;
   const { first, accounts, is_more: isMore, ...job } = taken;
   if (job.id === null) {
-    // There is one account, and other claims hold all its waiting jobs: a free job would have been found.
-    if (!isBounded && accounts === 1n) return undefined;
+    // There is one account, and other claims hold all its waiting jobs: a free job would have been found. For a runner
+    // with tags that is known only of jobs with the same tags as the oldest one.
+    if (!isBounded && accounts === 1n && tags === '') return undefined;
     if (isBounded) await waitForTurn(trx, { account: first });
     return 'overtaken';
   }
@@ -94,21 +92,30 @@ const waitForTurn = prepared<{ account: bigint }, { turn: bigint }>((db, value) 
 );
 
 /*
- * The account's number is compared as a range: with an equality, PostgreSQL may read the jobs of all accounts by age
- * until it finds one of this account. The first row is asked for instead of "exists", which PostgreSQL would turn into
- * a join over all waiting jobs. The update does not check again that the job is unclaimed, which is known and locked:
- * the condition would make PostgreSQL read all unclaimed jobs.
+ * The first job under way is asked for instead of "exists", which PostgreSQL would turn into a join. The update does not
+ * check again that the job is unclaimed, which is known and locked: the condition would make PostgreSQL read all
+ * unclaimed jobs.
  */
-function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, isBounded: boolean): RawBuilder<Taken> {
+function statement(
+  kinds: RawBuilder<string>[],
+  value: Value,
+  { isBound, hasTags }: RunnerKind,
+  isBounded: boolean,
+): RawBuilder<Taken> {
   const kind = sql.join(kinds);
+  const searching = (account: RawBuilder<unknown>): Search => ({
+    kinds,
+    account,
+    now: value('now'),
+    tags: hasTags ? value('tags') : undefined,
+  });
   const own = isBound
     ? sql`and account_id in (select account_id from runner_accounts where runner_id = ${value('runner')})`
     : sql``;
-  const waiting = (account: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-    select jobs.id from jobs
-    where jobs.account_id >= ${account} and jobs.account_id <= ${account} and jobs.claim is null
-      and jobs.kind in (${kind}) and jobs.run_after <= ${value('now')} and ${laneIsFree('jobs')}
-    order by jobs.account_id, jobs.run_after, jobs.id limit 1`;
+  const waiting = (account: RawBuilder<unknown>) => oldestWaiting('postgres', searching(account));
+  const chosen = sql`(select account_id from chosen)`;
+  // The tags of the chosen account's oldest job that fits. Of the jobs with these tags, the first that is free is taken.
+  const chosenTags = hasTags ? sql`(select tags from jobs where id = (${waiting(chosen)}))` : noTags;
   // One query per kind, which follows the index of due jobs.
   const more = sql.join(
     kinds.map(
@@ -149,7 +156,7 @@ function statement(kinds: RawBuilder<string>[], value: Value, isBound: boolean, 
     ), chosen as materialized (
       select coalesce((select account_id from held) ${orFirst}) as account_id
     ), job as materialized (
-      ${waiting(sql`(select account_id from chosen)`)} for update of jobs skip locked
+      ${oldestWith('postgres', searching(chosen), chosenTags)} for update of waiting skip locked
     ), taken as (
       update jobs
       set claim = ${value('claim')}, holder = ${value('holder')}, tries = jobs.tries + 1,

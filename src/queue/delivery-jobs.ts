@@ -62,7 +62,7 @@ const ensureJob = prepared<{ id: bigint; subject: bigint; account: bigint; now: 
     };
     return db
       .insertInto('jobs')
-      .values({ ...job, kind: sql.lit(kind), lane: none, tries: zero, cancelled: zero })
+      .values({ ...job, kind: sql.lit(kind), lane: none, tries: zero, cancelled: zero, tags: sql.lit('') })
       .onConflict((conflict) =>
         conflict
           .column('subject_id')

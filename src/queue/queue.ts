@@ -1,4 +1,4 @@
-import { sql, type Expression } from 'kysely';
+import { sql, type Expression, type SqlBool } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -40,6 +40,8 @@ export interface NewJob {
   runAfter?: number;
   /** A caller waits for its end: it comes before all other jobs of its account. */
   isAwaited?: boolean;
+  /** The tags that a runner needs for it, as one text. */
+  tags?: string;
 }
 
 /** A claimed job. */
@@ -71,7 +73,7 @@ function numberFor(id: bigint, { isAwaited = false }: NewJob): bigint {
   return isAwaited ? -id : id;
 }
 
-function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter }: NewJob): JobRow {
+function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, tags }: NewJob): JobRow {
   return {
     id,
     kind,
@@ -86,6 +88,7 @@ function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter }
     cancelled: 0,
     named_blobs: null,
     stored_blob: null,
+    tags: tags ?? '',
   };
 }
 
@@ -111,7 +114,9 @@ export async function claim(
   }
   const next = await nextAccount(db, trx, serving);
   if (!next) return undefined;
-  const [job] = await readyJobs(db)(serving.kinds)(trx, { account: next.account_id, now: BigInt(Date.now()) });
+  const { kinds, tags = '' } = serving;
+  const ready = readyJobs(db)(kinds)[tags === '' ? 'plain' : 'tagged'];
+  const [job] = await ready(trx, { account: next.account_id, now: BigInt(Date.now()), tags });
   if (!job) return undefined;
   const taken = { claim: name, holder, tries: job.tries + 1 };
   await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) });
@@ -286,6 +291,25 @@ export async function hurryAccount(
   const putOff = all.where('jobs.claim', 'is', null).where('jobs.run_after', '>', 0n).where('jobs.kind', 'in', kinds);
   const hurried = trx.updateTable('jobs').set({ run_after: 0n }).where('id', 'in', db.skipLocked(putOff, 'jobs'));
   if ((await hurried.executeTakeFirst()).numUpdatedRows > 0n) await db.announce(trx, queueTopic);
+}
+
+/** Changes the tags of an account's waiting jobs for which the condition on `jobs` holds: they need others now. */
+export async function retag(
+  db: Database,
+  trx: Transaction,
+  { accountId, which, tags }: { accountId: bigint; which: Expression<SqlBool>; tags: string },
+): Promise<void> {
+  await hold(db, trx, (all) =>
+    all.where('jobs.account_id', '=', accountId).where('jobs.claim', 'is', null).where(which),
+  );
+  await trx
+    .updateTable('jobs')
+    .set({ tags })
+    .where('jobs.account_id', '=', accountId)
+    .where('jobs.claim', 'is', null)
+    .where(which)
+    .execute();
+  await db.announce(trx, queueTopic);
 }
 
 /**

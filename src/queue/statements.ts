@@ -1,8 +1,7 @@
-import { sql, type RawBuilder, type SqlBool } from 'kysely';
-import type { Database } from '../db/open.ts';
+import { sql, type RawBuilder } from 'kysely';
 import { forEachKind, prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
-import { laneIsFree } from './lanes.ts';
+import { oldestWaiting } from './waiting.ts';
 
 /* The statements of the queue that every build uses. */
 
@@ -27,21 +26,6 @@ export const joinTurns = preparedChange<{ account: bigint }>((db, value) =>
     .onConflict((conflict) => conflict.column('account_id').doNothing()),
 );
 
-/**
- * A condition for an account's jobs that makes each database use the index of waiting jobs by account. With an
- * equality, PostgreSQL may read the jobs of all accounts by age until it finds one of this account; SQLite needs the
- * equality.
- */
-export function sameAccount(
-  { kind }: Database,
-  job: string,
-  account: RawBuilder<unknown> | bigint,
-): RawBuilder<SqlBool> {
-  const own = sql.ref(`${job}.account_id`);
-  if (kind === 'sqlite') return sql<SqlBool>`${own} = ${account}`;
-  return sql<SqlBool>`(${own} >= ${account} and ${own} <= ${account})`;
-}
-
 /** Statements for certain kinds of jobs, made once for each set of kinds. */
 export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: readonly string[]) => T {
   const made = new Map<string, T>();
@@ -53,24 +37,26 @@ export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: r
   };
 }
 
-/** The oldest job of an account that can begin. */
+interface Ready {
+  account: bigint;
+  now: bigint;
+  tags: string;
+}
+
+/** The oldest job of an account that can begin and that a runner with these tags, or without tags, may have. */
 export const readyJobs = forEachKind((db) =>
-  forKinds((kinds) =>
-    prepared<{ account: bigint; now: bigint }, JobRow>((queries, value) =>
-      queries
-        .selectFrom('jobs')
-        .selectAll('jobs')
-        .where(sameAccount(db, 'jobs', value('account')))
-        .where('jobs.claim', 'is', null)
-        .where('jobs.kind', 'in', kinds)
-        .where('jobs.run_after', '<=', value('now'))
-        .where(laneIsFree('jobs'))
-        .orderBy('jobs.account_id')
-        .orderBy('jobs.run_after')
-        .orderBy('jobs.id')
-        .limit(sql.lit(1)),
-    ),
-  ),
+  forKinds((kinds) => {
+    const make = (hasTags: boolean) =>
+      prepared<Ready, JobRow>((queries, value) => {
+        const tags = hasTags ? value('tags') : undefined;
+        const search = { kinds, account: sql`${value('account')}`, now: value('now'), tags };
+        return queries
+          .selectFrom('jobs')
+          .selectAll('jobs')
+          .where('jobs.id', '=', sql<bigint>`(${oldestWaiting(db.kind, search)})`);
+      });
+    return { plain: make(false), tagged: make(true) };
+  }),
 );
 
 export const waitingJobs = forKinds((kinds) =>

@@ -1,9 +1,12 @@
-import { text, type Field } from '../http/fields.ts';
+import { text, words, type Field } from '../http/fields.ts';
+import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
 /** Forms that fields of several resources share. */
 
 export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
+export const tags = (): Field<string[]> =>
+  words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

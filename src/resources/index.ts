@@ -23,6 +23,7 @@ import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
 import * as polling from './polling.ts';
 import * as projects from './projects.ts';
+import * as queue from './queue.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
 import * as service from './service.ts';
@@ -63,6 +64,7 @@ export const routes: readonly Route[] = [
   marketplace,
   audit,
   runners,
+  queue,
   operations,
   users,
 ].flatMap((resource) => resource.routes);

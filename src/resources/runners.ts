@@ -13,10 +13,12 @@ const answer = schema.record({
   version: schema.string,
   last_seen_at: schema.nullable(schema.dateTime),
   accounts: schema.listOf(schema.string),
+  tags: schema.listOf(schema.string),
   work: schema.listOf(schema.record({ kind: schema.string, ...idTwin, account: schema.string })),
 });
 
-function view({ name, isLocal, isDraining, state, trouble, version, seenAt, accounts, work }: RunnerNow): object {
+function view(runner: RunnerNow): object {
+  const { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags, work } = runner;
   return {
     name,
     kind: isLocal ? 'local' : 'remote',
@@ -26,6 +28,7 @@ function view({ name, isLocal, isDraining, state, trouble, version, seenAt, acco
     version,
     last_seen_at: timestampOrNull(seenAt),
     accounts,
+    tags,
     work: work.map(({ kind, subjectId, account }) => ({ kind, ...twin('id', subjectId), account })),
   };
 }

@@ -4,8 +4,10 @@ import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { required } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
-import { command, description, name } from './forms.ts';
+import { tagsIn, textOfTags } from '../lib/tags.ts';
+import { retagBuilds } from '../lifecycle/builds.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
+import { command, description, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
 
 const answer = schema.record({
@@ -13,10 +15,11 @@ const answer = schema.record({
   name: schema.string,
   description: schema.string,
   command: schema.string,
+  tags: schema.listOf(schema.string),
 });
 
-function view(suite: SuiteRow): object {
-  return { ...twin('id', suite.id), name: suite.name, description: suite.description, command: suite.command };
+function view({ id, name: called, description: about, command: line, tags: needed }: SuiteRow): object {
+  return { ...twin('id', id), name: called, description: about, command: line, tags: tagsIn(needed) };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -39,7 +42,12 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
 
 const insertSuite = preparedInsert('suites', asTaken('name'));
 
-const fields = { name: required(name()), command: required(command()), description: description() };
+const fields = {
+  name: required(name()),
+  command: required(command()),
+  description: description(),
+  'tags[]': tags(),
+};
 
 export const routes = [
   projectRoute({
@@ -71,7 +79,8 @@ export const routes = [
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const suite = { id: ids.next(), project_id: project.id, ...input };
+      const { 'tags[]': needed, ...described } = input;
+      const suite = { id: ids.next(), project_id: project.id, ...described, tags: textOfTags(needed) };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -98,11 +107,18 @@ export const routes = [
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
-    async handle({ db, suite, input }) {
-      if (Object.keys(input).length > 0) {
-        await orTaken(db.updateTable('suites').set(input).where('id', '=', suite.id).execute());
+    async handle(call) {
+      const { db, suite, project } = call;
+      const { 'tags[]': needed, ...described } = call.input;
+      const changed = sentColumns({ ...described, tags: needed && textOfTags(needed) });
+      if (Object.keys(changed).length > 0) {
+        await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }
-      return view({ ...suite, ...input });
+      const { tags: now = suite.tags } = changed;
+      if (now !== suite.tags) {
+        await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags: now });
+      }
+      return view({ ...suite, ...changed });
     },
   }),
   projectRoute({

@@ -1,4 +1,4 @@
-import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import { reasonsByTags } from '../auth/runner-visits.ts';
 import type { Database } from '../db/open.ts';
 import * as schema from '../http/schema.ts';
 import type { JsonSchema } from '../http/schema.ts';
@@ -30,20 +30,30 @@ export async function reasonsToWait<Shown extends Waiting>(
   { account, rows, mayWait }: Work<Shown>,
 ): Promise<(row: Waiting) => { waiting_reason?: string }> {
   const ids = rows.filter(mayWait).map(({ id }) => id);
-  const reason = ids.length === 0 ? undefined : await whyNobodyTakes(database, account);
-  if (reason === undefined) return () => ({});
-  const waiting = await inTheQueue(database, ids);
-  return ({ id }) => (waiting.has(id) ? { waiting_reason: reason } : {});
+  const why = ids.length === 0 ? undefined : await reasonsByTags(database, account);
+  if (why === undefined) return () => ({});
+  const reasons = new Map<bigint, string>();
+  for (const { id, tags } of await inTheQueue(database, ids)) {
+    const reason = why(tags);
+    if (reason !== undefined) reasons.set(id, reason);
+  }
+  return ({ id }) => {
+    const reason = reasons.get(id);
+    return reason === undefined ? {} : { waiting_reason: reason };
+  };
 }
 
-/** Of these records, those that have work in the queue which nobody has begun; of a request that may be its builds. */
-async function inTheQueue({ read }: Database, ids: readonly bigint[]): Promise<Set<bigint>> {
-  const unclaimed = read.selectFrom('jobs').where('jobs.claim', 'is', null);
+/**
+ * Of these records, those that have work in the queue which nobody has begun, with the tags that it needs; of a request
+ * that may be its builds.
+ */
+async function inTheQueue({ read }: Database, ids: readonly bigint[]): Promise<{ id: bigint; tags: string }[]> {
+  const unclaimed = read.selectFrom('jobs').select('jobs.tags').where('jobs.claim', 'is', null);
   const own = await unclaimed.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids).execute();
   const ofBuilds = await unclaimed
     .innerJoin('builds', 'builds.id', 'jobs.subject_id')
     .select('builds.build_request_id as id')
     .where('builds.build_request_id', 'in', ids)
     .execute();
-  return new Set([...own, ...ofBuilds].map(({ id }) => id));
+  return [...own, ...ofBuilds];
 }

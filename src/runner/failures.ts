@@ -1,3 +1,5 @@
+import { hasUntrustedIssuer } from '../lib/untrusted-issuer.ts';
+
 /** The server refuses this runner: a retry would not help. */
 export class RefusedError extends Error {}
 
@@ -23,21 +25,12 @@ export function failureOf(path: string, status: number | undefined, text: string
   return isFinal ? new RejectedError(message) : new Error(message);
 }
 
-/** OpenSSL's codes for a certificate without a trusted issuer. */
-const untrusted = new Set([
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-]);
-
 /** Why the server could not be reached, with advice where there is some. */
 export function inWords(
   error: Error & { code?: string },
   { hostname }: { hostname?: string | null | undefined },
 ): Error {
-  if (untrusted.has(error.code ?? '')) {
+  if (hasUntrustedIssuer(error.code)) {
     return new Error(
       `the certificate of ${hostname} is not trusted here (${error.message}). If it is the server's own, copy ` +
         'tls/cert.pem from its data folder and name the copy with --ca-file.',

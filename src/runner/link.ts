@@ -1,25 +1,35 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Finished, Link, LookOrder, Order, OrderOrLooks, Receipt, ClaimSignal } from '../protocol.ts';
+import type { Demand, Finished, Link, LookOrder, Order, OrderOrLooks, Receipt, ClaimSignal } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
 /** The server's address: a Unix socket on this machine, or a URL with its token. */
-export type ServerPlace = { socket: string } | { url: string; token: string; ca?: string | undefined };
+export type ServerPlace = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
+  /** The runner's tags, as one text. */
+  tags?: string;
+};
+
+export interface OpenLink extends Link {
+  /** How many runners such as this one are needed. */
+  demand(signal: AbortSignal): Promise<Demand>;
+  close(): void;
+}
 
 /** The runner's connection to the server. A call that fails throws, and may be repeated. */
 export function openLink(
   place: ServerPlace,
   version: string = ownVersion,
   note: (message: string) => void = () => {},
-): Link & { close(): void } {
+): OpenLink {
   const isLocal = 'socket' in place;
   const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
   const send = isLocal ? httpRequest : httpsRequest;
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
   const headers = {
     'headrace-version': version,
+    ...(place.tags ? { 'headrace-tags': place.tags } : {}),
     ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
   };
   const open = (options: RequestOptions): ClientRequest =>
@@ -55,8 +65,8 @@ export function openLink(
     post(path, 'application/json', JSON.stringify(body), {}, signal);
 
   return {
-    async next(claim, signal) {
-      const answer = await postJson('/runner/next', { claim }, signal);
+    async next(claim, signal, holdMs) {
+      const answer = await postJson('/runner/next', { claim, holdMs }, signal);
       const { order, end } = answer as { order: Order | null; end?: boolean };
       if (end) throw new DrainedError();
       return order ?? undefined;
@@ -68,6 +78,9 @@ export function openLink(
     },
     async leave(claims, signal) {
       await postJson('/runner/leave', { claims }, signal);
+    },
+    async demand(signal) {
+      return (await postJson('/runner/demand', {}, signal)) as Demand;
     },
     async log({ claim, offset, bytes }, signal) {
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../lib/random-name.ts';
-import { DrainedError, type Link, type Order } from '../protocol.ts';
+import { DrainedError, type Link, type Order, type Outcome } from '../protocol.ts';
 import { Askers } from './askers.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -18,8 +19,8 @@ export interface RunnerOptions {
   services: RunnerServices;
   concurrency: number;
   log: (message: string) => void;
-  /** Ends after one job. */
-  once?: boolean;
+  /** Ends after one job, or when none came for so long. */
+  once?: { idleMs: number } | undefined;
   /** The pause between two checks whether there is time for cleanup. */
   upkeepEveryMs?: number;
 }
@@ -38,6 +39,20 @@ export interface Runner {
 }
 
 const stopped = new Error('the runner was stopped');
+
+/** A runner that does one job and hears nothing from a server gives up so long after it would have ended anyway. */
+const awayMs = 30_000;
+/**
+ * An engine that ends the job in which a runner works ends all processes of it, the build's and the runner's, in any
+ * order. What looks like a failed build may be such an end: so long the runner waits whether it is asked to stop too.
+ */
+const endingMs = 500;
+
+function isGood(outcome: Outcome): boolean {
+  return outcome.kind === 'exited' ? outcome.status === 0 : goodEnds.has(outcome.kind);
+}
+
+const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'looked', 'compiled', 'pushed', 'cancelled']);
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, services, log } = options;
@@ -64,6 +79,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return undefined;
+      if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
       const wanted = { ...report, next: takesMore() ? nextClaim : undefined };
       const { next } = await untilAnswered(signal, async () => server.heard(await link.finish(wanted, signal)));
       return next;
@@ -79,6 +95,31 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const next = (claim: string): Promise<Order | undefined> =>
     looking ? looking.askBeside(claim) : link.next(claim, signal);
 
+  /** The first order, if one comes in time. A request is not broken off: it may have been given an order. */
+  const onlyOrder = async (claim: string, idleMs: number): Promise<Order | undefined> => {
+    const deadline = performance.now() + idleMs;
+    const givingUp = new AbortController();
+    const timer = setTimeout(() => givingUp.abort(new Error('no server answered in time')), idleMs + awayMs);
+    const wanted = AbortSignal.any([signal, givingUp.signal]);
+    asked.add(claim);
+    try {
+      for (;;) {
+        const left = Math.max(0, Math.ceil(deadline - performance.now()));
+        const one = async (): Promise<Order | undefined> => server.heard(await link.next(claim, wanted, left));
+        const order = await untilAnswered(wanted, one, server.away);
+        if (order || left === 0 || isDraining) return order;
+      }
+    } finally {
+      clearTimeout(timer);
+      asked.delete(claim);
+    }
+  };
+
+  const doOne = async (idleMs: number): Promise<void> => {
+    const order = await onlyOrder(randomName(), idleMs);
+    if (order) await performNext(order, '');
+  };
+
   const executor = async (): Promise<void> => {
     let order: Order | undefined;
     let claim = randomName();
@@ -88,7 +129,6 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (!order) continue;
       claim = randomName();
       order = await performNext(order, claim);
-      if (options.once) return;
     } while (!signal.aborted && (order || takesMore()));
   };
 
@@ -118,7 +158,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
-  const executors = Array.from({ length: options.once ? 1 : options.concurrency }, () => executor());
+  const executors = options.once
+    ? [doOne(options.once.idleMs)]
+    : Array.from({ length: options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
     ending.abort(stopped);

@@ -111,8 +111,8 @@ function commitsOf(db: Queries, ids: bigint[]) {
 }
 
 /**
- * If a commit has several requests, the newest counts: it comes last. Sorted here: to have them in order, PostgreSQL would
- * read every build there is (db/postgres.ts).
+ * Of a commit that was asked for several times, the newest request counts: it comes last. Sorted here: to have them in
+ * order, PostgreSQL would read every build there is (db/postgres.ts).
  */
 async function timesOf(db: Queries, commitIds: bigint[]) {
   const rows = await db

@@ -55,6 +55,8 @@ interface ButtonOptions {
 
 export interface PageForm {
   text(name: string, label: string, options?: FieldOptions): Html;
+  /** Several words in one line, sent as a list. */
+  words(name: string, label: string, options?: FieldOptions): Html;
   area(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
@@ -84,11 +86,12 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     label: string,
     { hint, wrong }: FieldOptions,
     control: (attributes: Html) => Html,
+    sentAs = name,
   ): Html => {
     const id = idOf(name);
     const codes = refused?.errors[name] ?? [];
     const described = [hint !== undefined && `${id}-hint`, codes.length > 0 && `${id}-mistake`].filter(Boolean);
-    const attributes = html`id="${id}" name="${name}"
+    const attributes = html`id="${id}" name="${sentAs}"
     ${described.length > 0 && html`aria-describedby="${described.join(' ')}"`}
     ${codes.length > 0 && html`aria-invalid="true"`}`;
     return html`<div class="field">
@@ -120,6 +123,18 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
               ${list && html`list="${listId}"`}
             />
             ${list && html`<datalist id="${listId}">${list.map((one) => html`<option value="${one}"></option>`)}</datalist>`}`,
+      );
+    },
+    words(name, label, options = {}) {
+      known.add(name);
+      const value = refused ? listTyped(refused.typed, name).join(' ') : options.value;
+      return field(
+        name,
+        label,
+        options,
+        (attributes) =>
+          html`<input ${attributes} type="text" value="${value ?? ''}" autocomplete="off" autocapitalize="off" />`,
+        `${name}[]`,
       );
     },
     area(name, label, options = {}) {

@@ -13,6 +13,7 @@ interface SuiteRecord {
   name: string;
   description: string;
   command: string;
+  tags: string[];
 }
 
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
@@ -24,7 +25,12 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     rows: Math.min(20, Math.max(4, (suite?.command ?? '').split('\n').length)),
     hint: html`Run by <code>sh</code> in a fresh copy of the repository. The suite passes when it exits with 0.`,
   })}
-  ${form.area('description', 'Description', { value: suite?.description, rows: 2 })}`;
+  ${form.area('description', 'Description', { value: suite?.description, rows: 2 })}
+  ${form.words('tags', 'Tags', {
+    value: suite?.tags.join(' '),
+    hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
+    wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
+  })}`;
 }
 
 /** With more suites than this, the list has a filter. */

@@ -130,6 +130,7 @@ export const contract = entries(`
   GET    /marketplace                                               users         dependencies
   GET    /audit                                                     operators     user
   GET    /runners                                                   operators     user
+  GET    /queue                                                     operators     user
   GET    /operations                                                operators     user
   GET    /users                                                     operators     never
   POST   /users                                                     operators     never

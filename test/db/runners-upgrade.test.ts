@@ -20,13 +20,13 @@ describe('an upgrade', () => {
           .values(runner as never) // as it was then
           .execute();
         const job = { kind: 'run_suite', subject_id: 1n, account_id: 1n, tries: 1, run_after: 0n, cancelled: 0 };
+        const held = [
+          { id: 1n, ...job, claim: 'mine', holder: 'runner far', claimed_until: 9n },
+          { id: 2n, ...job, claim: 'local', holder: 'local here', claimed_until: 9n },
+        ];
         await trx
           .insertInto('jobs')
-          .values({ id: 1n, ...job, claim: 'mine', holder: 'runner far', claimed_until: 9n })
-          .execute();
-        await trx
-          .insertInto('jobs')
-          .values({ id: 2n, ...job, claim: 'local', holder: 'local here', claimed_until: 9n })
+          .values(held as never) // as they were then
           .execute();
       });
       await db.transaction(async (trx) => {

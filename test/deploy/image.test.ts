@@ -16,18 +16,27 @@ describe('the image', large, () => {
   let git: GitHost;
   let container: Container;
   const flags = (): string[] => [
-    ...['--cap-drop=ALL', '--security-opt', 'no-new-privileges', '--read-only', '--security-opt', 'unmask=ALL'],
-    ...['--security-opt', `seccomp=${join(project, 'deploy/container/seccomp.json')}`],
-    ...['--device', `${folder}/tun:/dev/net/tun`, '--network=host', '--volume', `${tag}:/var/lib/headrace`],
-    ...['--volume', `${git.sshConfig}:${git.sshConfig}:ro`],
-    ...[
-      '--env',
-      'HEADRACE_PORT=0',
-      '--env',
-      'HEADRACE_HOST=127.0.0.1',
-      '--env',
-      `HEADRACE_SSH_CONFIG=${git.sshConfig}`,
-    ],
+    '--cap-drop=ALL',
+    '--security-opt',
+    'no-new-privileges',
+    '--read-only',
+    '--security-opt',
+    'unmask=ALL',
+    '--security-opt',
+    `seccomp=${join(project, 'deploy/container/seccomp.json')}`,
+    '--device',
+    `${folder}/tun:/dev/net/tun`,
+    '--network=host',
+    '--volume',
+    `${tag}:/var/lib/headrace`,
+    '--volume',
+    `${git.sshConfig}:${git.sshConfig}:ro`,
+    '--env',
+    'HEADRACE_PORT=0',
+    '--env',
+    'HEADRACE_HOST=127.0.0.1',
+    '--env',
+    `HEADRACE_SSH_CONFIG=${git.sshConfig}`,
   ];
   before(async () => {
     await done(join(project, 'scripts/make-image'), '--tag', tag, '--package', await makePackage(folder, '1.0.0'));
@@ -82,7 +91,7 @@ describe('the image', large, () => {
       (await container.sh(`curl -sk ${address}/healthz`)).stdout.toString().includes('"state":"connected"');
     await until(
       connected,
-      async () => (await container.logs()) + (await container.works('cat /var/lib/headrace/runner.log')),
+      async () => (await container.logs()) + (await container.works('cat /var/lib/headrace/runner.log', 'headrace')),
     );
     assert.match(
       await container.works('grep -h -E "^(Uid|CapBnd|NoNewPrivs)" /proc/1/status'),
@@ -119,7 +128,7 @@ describe('the image', large, () => {
   });
 
   test('ends when it is asked to, and keeps what it had in its volume', async () => {
-    const key = await container.works('sha256sum /var/lib/headrace/master.key');
+    const key = await container.works('sha256sum /var/lib/headrace/master.key', 'headrace');
     assert.equal(await container.stop(), '0');
     await container.close();
     container = await startContainer(...flags(), tag);
@@ -128,7 +137,7 @@ describe('the image', large, () => {
       () => container.logs(),
     );
     assert.doesNotMatch(await container.logs(), /API key/);
-    assert.equal(await container.works('sha256sum /var/lib/headrace/master.key'), key);
+    assert.equal(await container.works('sha256sum /var/lib/headrace/master.key', 'headrace'), key);
   });
 
   test('is documented with the flags that it is tried with', () => {

@@ -114,6 +114,8 @@ describe('the package on a Debian with systemd', large, () => {
     await machine.works('dpkg --install /second.deb');
     await until(isConnected, journal);
     await until(async () => (await asked.state()) === 'passed', journal);
+    const before = (await asked.builds()).filter(({ failure_reason: why }) => why === 'runner_lost');
+    assert.deepEqual(before, [], 'the runner ended after its work');
     const count =
       'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null | grep -oE "main.ts (serve|runner)"; done | sort';
     assert.equal(await machine.works(count), 'main.ts runner\nmain.ts serve\n');
@@ -143,7 +145,7 @@ describe('the package on a Debian with systemd', large, () => {
     await machine.works('dpkg --remove headrace');
     const running =
       'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null | grep -E "headrace|bwrap|slirp4netns"; done | grep -v grep';
-    assert.equal((await machine.sh(`${running}`)).stdout.toString(), '');
+    assert.equal((await machine.sh(running)).stdout.toString(), '');
     await machine.works('test -e /var/lib/headrace/headrace.db && dpkg --purge headrace');
     const left = await machine.works('find / -xdev -name "*headrace*" -not -path "/proc/*" -not -path "/sys/*"');
     assert.equal(left, '');

@@ -5,12 +5,13 @@ import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { randomName } from '../../src/lib/random-name.ts';
-import { version } from '../../src/protocol.ts';
+import { version, type Link } from '../../src/protocol.ts';
 import type { Credentials, Fields, Record_ } from '../support/client.ts';
 import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { assertFields, assertRecent, assertRefused } from '../support/expect.ts';
 import { serve } from '../support/program.ts';
-import { registered } from '../support/registered.ts';
+import { linkWith, registered } from '../support/registered.ts';
+import { addCommit } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import { Tab } from '../support/tab.ts';
@@ -86,7 +87,7 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reasonOf(request), undefined);
     const [seen] = (await runners()).filter(({ name }) => name === far.name);
     assert.ok(seen);
-    assertFields(seen, 'name kind state draining trouble version last_seen_at accounts work');
+    assertFields(seen, 'name kind state draining trouble version last_seen_at accounts tags work');
     assertRecent(seen.last_seen_at);
     const { id } = (await alice.get(request)).record;
     const [work] = seen.work as Fields[];
@@ -115,6 +116,69 @@ describeService('work that nobody can take', (service) => {
     const theirs = (await bob.requestBuild(own)).id;
     assert.equal((await bob.get(`/projects/${own.id}/build_requests/${theirs}`)).record.waiting_reason, undefined);
     bound.link.close();
+    await leave(bound.name);
+  });
+
+  /** A build of a suite that needs these tags, and of nothing else. */
+  const waitingBuild = async (owner: User, tags: string[]) => {
+    const own = await owner.createProject();
+    const suites = `/projects/${own.id}/suites`;
+    const suite = (await owner.post(suites, { name: 'tagged', command: 'true', 'tags[]': tags.join(' ') })).record;
+    const { ref } = await addCommit(service.store, own);
+    const asked = (await owner.post(`/projects/${own.id}/build_requests`, { commit_ref: ref })).record;
+    const { commit_id: commit } = (await owner.get(`/projects/${own.id}/build_requests/${asked.id}`)).record;
+    const [build] = (await owner.get(`/projects/${own.id}/commits/${String(commit)}/builds`)).list;
+    return {
+      suite: `${suites}/${suite.id}`,
+      build: `/projects/${own.id}/builds/${build?.id}`,
+      request: `/projects/${own.id}/build_requests/${asked.id}`,
+    };
+  };
+  const nothingFor = async (link: Link): Promise<void> =>
+    assert.equal(await link.next(randomName(), AbortSignal.timeout(1500)).catch(() => undefined), undefined);
+
+  test('says which tags are missing, until a runner comes that has them', async () => {
+    const carol = await service.user();
+    const far = await registered(service, [carol]);
+    const { suite, build, request: asked } = await waitingBuild(carol, ['gpu', 'arm', 'gpu']);
+    assert.deepEqual((await carol.get(suite)).record.tags, ['arm', 'gpu']);
+    const reason = async (path = build): Promise<unknown> => (await carol.get(path)).record.waiting_reason;
+    const missing = (tags: string): string => `no runner that is connected and works for this account has ${tags}`;
+    await nothingFor(far.link);
+    assert.equal(await reason(), missing('all the tags arm, gpu'));
+    assert.equal(await reason(asked), missing('all the tags arm, gpu'));
+    assert.equal((await health()).runner.reason, 'some of the work that waits needs tags that no connected runner has');
+
+    const half = linkWith(service, far.token, 'arm');
+    await nothingFor(half);
+    assert.equal(await reason(), missing('all the tags arm, gpu'));
+    await carol.put(suite, { 'tags[]': 'gpu' });
+    assert.equal(await reason(), missing('the tag gpu'), 'what waits follows its suite');
+
+    const whole = linkWith(service, far.token, 'gpu,ssd');
+    const order = await whole.next(randomName(), patient);
+    assert.equal(order?.work.kind, 'run_suite');
+    assert.equal(await reason(), undefined);
+    assert.deepEqual((await runners()).find(({ name }) => name === far.name)?.tags, ['gpu', 'ssd']);
+    for (const link of [far.link, half, whole]) link.close();
+    await leave(far.name);
+  });
+
+  test('is no way around the accounts of a runner', async () => {
+    const carol = await service.user();
+    const bound = await registered(service, [await service.user()]);
+    const { build } = await waitingBuild(carol, ['gpu']);
+    const tagged = linkWith(service, bound.token, 'gpu');
+    await nothingFor(tagged);
+    const { waiting_reason: reason } = (await carol.get(build)).record;
+    assert.equal(reason, 'none of the runners that are connected works for this account');
+    const tooMany = Array.from({ length: 17 }, (_, at) => `t${at}`).join(',');
+    for (const tags of ['gpu,', 'g pu', '-gpu', 'gpu;id', '$(id)', 'x'.repeat(65), tooMany]) {
+      const odd = linkWith(service, bound.token, tags);
+      await assert.rejects(odd.next(randomName(), patient), /headrace-tags/, tags);
+      odd.close();
+    }
+    for (const link of [bound.link, tagged]) link.close();
     await leave(bound.name);
   });
 

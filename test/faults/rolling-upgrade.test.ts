@@ -106,6 +106,7 @@ describe('two servers that are upgraded one after the other', () => {
     await project.suite(t, 'short', short.command);
     const asked: Item[] = [];
     const state = { isOver: false };
+    t.after(() => void (state.isOver = true));
     const load = Array.from({ length: clients }, async () => {
       while (!state.isOver) {
         const answer = await ask(`${project.path}/build_requests`, { commit_ref: 'main' });

@@ -17,6 +17,7 @@ onEveryDatabase((database) => {
       claim: null,
       holder: null,
       claimed_until: null,
+      tags: '',
     };
     await db.transaction(async (trx) => {
       const rows = [

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
-const fields = 'id id_str name description command';
+const fields = 'id id_str name description command tags';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
@@ -13,7 +13,7 @@ describeService('suites', (service) => {
     const answer = await alice.post(path, { name: 'unit', command: 'make\ntest' });
     assertCreated(answer, fields);
     const suite = answer.record;
-    assert.deepEqual({ ...suite }, { ...suite, name: 'unit', command: 'make\ntest', description: '' });
+    assert.deepEqual({ ...suite }, { ...suite, name: 'unit', command: 'make\ntest', description: '', tags: [] });
     assert.deepEqual((await alice.get(`${path}/${suite.id}`)).record, suite);
     const second = await alice.createSuite(project);
     assert.deepEqual((await alice.get(path)).list, [suite, second]);
@@ -60,5 +60,25 @@ describeService('suites', (service) => {
     assertWrongFields(await alice.post(path, { name: 'two\nlines', command: 'true' }), { name: 'invalid_format' });
     const longest = await alice.post(path, { name: 'n'.repeat(255), command: 'c'.repeat(65_536) });
     assert.equal(longest.status, 201);
+  });
+
+  test('have tags, sorted and each once, that a change replaces or leaves', async () => {
+    const alice = await service.user();
+    const path = `/projects/${(await alice.createProject()).id}/suites`;
+    const suite = { name: 'tagged', command: 'true' };
+    const body = JSON.stringify({ ...suite, tags: ['gpu', 'a.b_c:d-1', 'GPU', 'gpu', ''] });
+    const headers = { 'content-type': 'application/json' };
+    const made = await alice.api.post(path, { as: alice.credentials, body, headers });
+    assert.deepEqual(made.record.tags, ['GPU', 'a.b_c:d-1', 'gpu']);
+    const own = `${path}/${made.record.id}`;
+    assert.deepEqual((await alice.put(own, { description: 'd' })).record.tags, ['GPU', 'a.b_c:d-1', 'gpu']);
+    assert.deepEqual((await alice.put(own, { 'tags[]': 'arm, ssd  gpu' })).record.tags, ['arm', 'gpu', 'ssd']);
+    assert.deepEqual((await alice.get(own)).record.tags, ['arm', 'gpu', 'ssd']);
+    const many = Array.from({ length: 17 }, (_, at) => `t${at}`);
+    assert.equal((await alice.put(own, { 'tags[]': many.slice(1).join(' ') })).status, 200);
+    for (const tags of [many.join(' '), 'a'.repeat(65), '-a', 'a$b', 'a`b', "a'b", 'a/b', 'a\nb', 'é', 'a\0'])
+      assertWrongFields(await alice.put(own, { 'tags[]': tags }), { tags: 'invalid_format' });
+    assertWrongFields(await alice.put(own, { tags: 'gpu' }), { tags: 'invalid_format' });
+    assert.deepEqual((await alice.put(own, { 'tags[]': '' })).record.tags, []);
   });
 });

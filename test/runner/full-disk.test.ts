@@ -92,7 +92,7 @@ describe('a runner on a disk without room above its reserve', () => {
       services: { ...services, checkouts },
       concurrency: 1,
       log: () => {},
-      once: true,
+      once: { idleMs: 1000 },
     });
     await runner.done;
     assert.deepEqual(

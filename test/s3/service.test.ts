@@ -59,7 +59,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     assertDestroyed(await alice.delete(`/dependencies/${dependency.id}`));
   };
 
-  test('hands a large archive to a runner by an address in S3, which sees nothing of ours and is not logged', async () => {
+  test('hands a large archive to a runner by an address in S3, which sees nothing of ours and is not logged [promise: signed-addresses]', async () => {
     const far = await ordered();
     const heard: { url: string; headers: string }[] = [];
     behind.proxy.when(({ url = '', headers }) => {

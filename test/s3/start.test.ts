@@ -65,7 +65,7 @@ describe('a start with blobs in S3', () => {
     [
       'an unknown parameter',
       () => ({ ...swift.credentials, HEADRACE_BLOB_URL: urlOf(bucket, { more: '&secret=HIDDEN' }) }),
-      /blob_url: it may say endpoint, region and path_style/,
+      /blob_url: it may say endpoint, region, path_style and browsers/,
     ],
   ];
   for (const [what, environment, words] of refusals) {
@@ -105,7 +105,7 @@ describe('a start with blobs in S3', () => {
     const env = { ...nobody, ...swift.credentials, HEADRACE_BLOB_URL: urlOf(bucket), HEADRACE_SANDBOX: 'off' };
     const serving = await serve({ afterwards }, data, env, { runner: true });
     assert.match(serving.log(), /unencrypted, because its endpoint is http:/);
-    assert.match(serving.log(), /no blobs for now: S3 cannot be reached/);
+    assert.match(serving.log(), /the blobs cannot be reached: S3 cannot be reached/);
     const sick = await serving.api.get('/healthz');
     assert.equal(sick.status, 503);
     assert.match(sick.text, /the store of the blobs cannot be used/);

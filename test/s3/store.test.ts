@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { CreateMultipartUploadCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { WrongDigestError, type Blobs } from '../../src/db/blobs.ts';
+import { observeBlobs } from '../../src/db/observed-blobs.ts';
 import { openS3Blobs } from '../../src/db/s3/blobs.ts';
 import type { S3Options } from '../../src/db/s3/link.ts';
 import { isUnavailable } from '../../src/db/unavailable.ts';
@@ -234,10 +235,13 @@ describe('blobs in S3', () => {
 
   test('tell how long things took to who wants to know', async () => {
     const seen: string[] = [];
-    const blobs = open({ observe: (operation, seconds) => void (seconds > 0 && seen.push(operation)) });
+    const note = (operation: string) => (ms: number) => void (ms > 0 && seen.push(operation));
+    const observer = { put: note('put'), open: note('open'), read: note('read'), remove: note('remove') };
+    const blobs = observeBlobs(open(), observer);
     const { digest } = await blobs.put(inPieces(randomBytes(100_000)));
     await using blob = await blobs.open(digest);
     await blob.read(0, 10);
+    assert.match(String(await blob.address?.()), /^https?:/);
     await blobs.remove(digest, async () => false);
     assert.deepEqual(seen, ['put', 'open', 'read', 'remove']);
   });

@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { removeTree } from '../../src/lib/remove-tree.ts';
 import type { Answer, Credentials } from './client.ts';
 import { settingsFor, temporaryFolder, type TestDatabase } from './databases.ts';
+import type { CleanUp } from './folders.ts';
 import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
@@ -71,7 +72,20 @@ export async function startInstallation(
     HEADRACE_CONCURRENCY: '2',
     ...settings,
   };
-  const begin = (): Promise<Serving> => serve(database, folder, env, { runner: true, ...options });
+  // The last server is stopped as an operator does it; whatever is left then is killed.
+  const kills: CleanUp[] = [];
+  database.afterwards(async () => {
+    for (const kill of [...kills, killRunner]) await kill();
+    await untilGone(folder);
+    await host.close();
+    await removeTree(folder);
+  });
+  const killRunner = async (): Promise<void> => {
+    // By command line, which also finds a runner that is just starting.
+    for (const pid of commandsWith(`runner\0--local\0--data-dir\0${folder}\0`)) process.kill(pid, 'SIGKILL');
+  };
+  const begin = (): Promise<Serving> =>
+    serve({ afterwards: (kill) => void kills.push(kill) }, folder, env, { runner: true, ...options });
   let serving: Serving = await begin();
   const start = async (): Promise<void> => {
     serving = await begin();
@@ -81,11 +95,7 @@ export async function startInstallation(
     serving.process.kill('SIGTERM');
     await serving.exited;
   };
-  database.afterwards(async () => {
-    await stop();
-    await host.close();
-    await removeTree(folder);
-  });
+  database.afterwards(stop);
   const admin = { email: 'admin@localhost', api_key: key };
   const ask = (path: string, form?: Record<string, string>): Promise<Answer> =>
     serving.api.ask(form ? 'POST' : 'GET', path, {
@@ -113,10 +123,7 @@ export async function startInstallation(
       serving.process.kill('SIGKILL');
       await serving.exited;
     },
-    async killRunner() {
-      // By command line, which also finds a runner that is just starting.
-      for (const pid of commandsWith(`runner\0--local\0--data-dir\0${folder}\0`)) process.kill(pid, 'SIGKILL');
-    },
+    killRunner,
     async killMountHelpers() {
       const [runner = 0] = commandsWith(`runner\0--local\0--data-dir\0${folder}\0`);
       const helpers = commandsWith('/mount-helper.pl\0').filter((pid) => parentOf(pid) === runner);
@@ -247,4 +254,11 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
 
 function parentOf(pid: number): number {
   return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+}
+
+/** A killed process is there for a moment longer, and its folder is not to be removed under it. */
+async function untilGone(folder: string): Promise<void> {
+  for (const deadline = performance.now() + 60_000; commandsWith(folder).length > 0; await pause(20)) {
+    assert.ok(performance.now() < deadline, `processes are left: ${commandsWith(folder).join(', ')}`);
+  }
 }

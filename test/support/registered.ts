@@ -22,7 +22,7 @@ export async function registered(service: Service, accounts: User[] = []): Promi
   return { name, token, link: linkWith(service, token) };
 }
 
-export function linkWith(service: Service, token: string): ReturnType<typeof openLink> {
+export function linkWith(service: Service, token: string, tags = ''): ReturnType<typeof openLink> {
   const ca = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
-  return openLink({ url: service.address, token, ca });
+  return openLink({ url: service.address, token, ca, tags });
 }

@@ -2,11 +2,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../src/lib/processes.ts';
+import { freePort } from './ports.ts';
 
 /** A git host: a real sshd on a loopback port that serves the repositories in one folder to authorized keys. */
 export interface GitHost {
@@ -198,15 +198,6 @@ UseDNS no
 PidFile none
 MaxStartups 100
 `;
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 async function descendants(pid: number | undefined): Promise<number[]> {

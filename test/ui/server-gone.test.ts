@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
-import { freePort } from '../support/sshd.ts';
+import { freePort } from '../support/ports.ts';
 
 /** Somebody looks at a log while the server dies in the middle of it, and comes back at the same address. */
 

@@ -70,7 +70,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       public_badge: 1,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
-    await put('suites', { id: suite, project_id: project, ...named });
+    await put('suites', { id: suite, project_id: project, ...named, tags: 'arm,gpu' });
     await put('suite_rules', {
       id: 1n,
       suite_id: suite,
@@ -140,7 +140,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       started_at: null,
       finished_at: 2n,
     });
-    const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0 };
+    const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = { lane: null, claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
     await put('jobs', { id: 1n, kind: 'run_suite', ...job, ...free });
     const blobs = { named_blobs: JSON.stringify(['f'.repeat(64)]), stored_blob: 'e'.repeat(64) };
@@ -199,7 +199,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       revoked_at: null,
       draining: 1,
     });
-    await put('runner_visits', { holder: 'h', runner_id: 1n, seen_at: 2n, version: '0.1.0', trouble: awkward });
+    await put('runner_visits', {
+      holder: 'h',
+      runner_id: 1n,
+      seen_at: 2n,
+      version: '0.1.0',
+      trouble: awkward,
+      tags: 'gpu',
+    });
     await put('runner_accounts', { id: 1n, runner_id: 1n, account_id: user });
     const times = { started_at: null, finished_at: null };
     await put('deploys', {

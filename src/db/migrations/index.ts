@@ -21,6 +21,7 @@ import { triggeredRequests } from './0019-triggered-requests.ts';
 import { hooks } from './0020-hooks.ts';
 import { pollsAndSchedules } from './0021-polls-and-schedules.ts';
 import { statusTargets } from './0022-status-targets.ts';
+import { tags } from './0023-tags.ts';
 import { drainedRunners } from './0024-drained-runners.ts';
 import { traces } from './0025-traces.ts';
 import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
@@ -49,6 +50,7 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0020-hooks', apply: hooks },
   { name: '0021-polls-and-schedules', apply: pollsAndSchedules },
   { name: '0022-status-targets', apply: statusTargets },
+  { name: '0023-tags', apply: tags },
   { name: '0024-drained-runners', apply: drainedRunners },
   { name: '0025-traces', apply: traces },
   { name: '0026-requests-without-commit', apply: requestsWithoutCommit },

@@ -106,6 +106,8 @@ export interface RunnerVisitRow {
   version: string;
   /** Why it cannot work, for operators; empty when it can. */
   trouble: string;
+  /** As one text. */
+  tags: string;
 }
 
 /** A runner with such rows works for these accounts only, a runner without them for all. */

@@ -39,6 +39,8 @@ export interface SuiteRow {
   name: string;
   description: string;
   command: string;
+  /** The tags that a runner needs for it, as one text. */
+  tags: string;
 }
 
 export interface SuiteRuleRow {

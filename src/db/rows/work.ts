@@ -117,6 +117,8 @@ export interface JobRow {
   named_blobs: string | null;
   /** The blob that was stored under the claim: the outcome can name no other. */
   stored_blob: string | null;
+  /** The tags that a runner needs for it, as one text; empty where any runner will do. */
+  tags: string;
 }
 
 /** The queue serves accounts in the order of `turn`. */

@@ -21,22 +21,21 @@ export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
   let isProven = false;
   let wellUntil = -Infinity;
   return {
-    put: (content, expected) =>
-      link.measured('put', () => storeContent(link, content, { partSize, copySize }, expected)),
-    open: (digest) => link.measured('open', () => openBlob(link, digest)),
+    put: (content, expected) => storeContent(link, content, { partSize, copySize }, expected),
+    open: (digest) => openBlob(link, digest),
     collect: (age, referredTo) => collect(link, age, referredTo, { copySize, abandonedAfterMs }),
-    remove: (digest, isWanted) => link.measured('remove', () => remove(link, digest, isWanted, copySize)),
+    remove: (digest, isWanted) => remove(link, digest, isWanted, copySize),
     async *list() {
       for await (const page of blobPages(link)) yield* page.map(({ digest, size }) => ({ digest, size }));
     },
     async prove() {
       if (link.trouble() === undefined && performance.now() < wellUntil) return;
-      await link.measured('prove', async () => {
-        if (isProven) return proveReadable(link);
+      if (isProven) await proveReadable(link);
+      else {
         await proveWritable(link);
         await sweepIncoming(link, abandonedAfterMs);
         isProven = true;
-      });
+      }
       wellUntil = performance.now() + wellForMs;
     },
     async close() {

@@ -1,4 +1,5 @@
 import { DiskFullError } from '../../lib/disk-reserve.ts';
+import { hasUntrustedIssuer } from '../../lib/untrusted-issuer.ts';
 import { UnavailableError } from '../unavailable.ts';
 import type { S3Place } from './place.ts';
 
@@ -15,15 +16,8 @@ interface SdkError extends Error {
 
 const wrongKeys =
   'does not take the credentials. Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile or role that is used instead';
-const untrusted = new Set([
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-  'CERT_HAS_EXPIRED',
-]);
+/** The certificate is for another name, or its time is over. */
+const unfit = new Set(['ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED']);
 
 /**
  * An error of the SDK as one that the rest of the program knows. Nothing of the SDK's own error goes along but its code:
@@ -77,7 +71,7 @@ function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Place): 
       endpoint !== undefined && !pathStyle ? '. If it has no names for its buckets, add path_style=true' : '';
     return `was not found: no computer has the name that blob_url leads to${hint}`;
   }
-  if (untrusted.has(code))
+  if (hasUntrustedIssuer(code) || unfit.has(code))
     return `at ${host} has a certificate that is not trusted here (${code}). Name the file of its authority in NODE_EXTRA_CA_CERTS`;
   return undefined;
 }

@@ -3,14 +3,9 @@ import { isUnavailable } from '../unavailable.ts';
 import { translated } from './failures.ts';
 import { keysOf, type Keys, type S3Place } from './place.ts';
 
-/** What is done in S3, for who measures it. */
-export type Operation = 'put' | 'open' | 'read' | 'remove' | 'list' | 'prove';
-
 export interface S3Options {
   /** Called when S3 goes away, with the reason, and without one when it is back. */
   onChange?: ((trouble: string | undefined) => void) | undefined;
-  /** Called after each operation with how long it took. */
-  observe?: ((operation: Operation, seconds: number) => void) | undefined;
   /** Uploads are cut into parts of this size; what is smaller is sent at once. */
   partSize?: number;
   /** A copy within S3 is made in parts of this size. */
@@ -28,8 +23,6 @@ export interface S3Link {
   keys: Keys;
   /** Does something within a time, all tries together. Errors of the SDK do not leave it. */
   ask: <T>(work: (signal: AbortSignal) => Promise<T>, withinMs?: number) => Promise<T>;
-  /** The same, measured. */
-  measured: <T>(operation: Operation, work: () => Promise<T>) => Promise<T>;
   /** The time as S3 has it, in milliseconds since 1970; undefined before its first answer. */
   now(): number | undefined;
   /** Why S3 cannot be used, as far as the last answer says. */
@@ -43,7 +36,7 @@ const answerWithinMs = 60_000;
 /** As long as a person waits for a page. */
 const mostMs = 10_000;
 
-export function openS3Link(place: S3Place, { onChange, observe, usualMs = mostMs }: S3Options): S3Link {
+export function openS3Link(place: S3Place, { onChange, usualMs = mostMs }: S3Options): S3Link {
   const client = new S3Client({
     ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint }),
     ...(place.region === undefined ? {} : { region: place.region }),
@@ -90,14 +83,6 @@ export function openS3Link(place: S3Place, { onChange, observe, usualMs = mostMs
         const known = translated(error, place);
         changed(isUnavailable(known) ? known.message : undefined);
         throw known;
-      }
-    },
-    async measured(operation, work) {
-      const begun = performance.now();
-      try {
-        return await work();
-      } finally {
-        observe?.(operation, (performance.now() - begun) / 1000);
       }
     },
     now: () => heard && heard.date + performance.now() - heard.at,

@@ -46,11 +46,9 @@ export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
       const end = Math.min(offset + length, size);
       if (offset >= end) return Buffer.alloc(0);
       if (offset >= tail.start) return tail.bytes.subarray(offset - tail.start, end - tail.start);
-      return link.measured('read', async () => {
-        const part = await found(() => readPart(link, key, { range: `${offset}-${end - 1}`, most: end - offset }));
-        if (part.start !== offset || part.bytes.length !== end - offset || part.size !== size) throw garbled();
-        return part.bytes;
-      });
+      const part = await found(() => readPart(link, key, { range: `${offset}-${end - 1}`, most: end - offset }));
+      if (part.start !== offset || part.bytes.length !== end - offset || part.size !== size) throw garbled();
+      return part.bytes;
     },
     async address(download) {
       const { bucket, browsers } = link.place;

@@ -1,0 +1,155 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Config } from '../config.ts';
+import { tryLockFolder } from '../lib/file-lock.ts';
+import { openLink, type OpenLink } from '../runner/link.ts';
+import { readSeconds, UsageError, type Command, type CommandCall } from './commands.ts';
+import { settingsOf } from './local-runner.ts';
+import { createLog } from './log.ts';
+import { Pace, plan } from './scale-plan.ts';
+import { jobScript, openSlurm, type Slurm } from './slurm.ts';
+import { stopSignals } from './stopping.ts';
+import { withTags } from './tags.ts';
+
+/**
+ * Keeps as many runners in a cluster as the queue needs, each for one job. It remembers nothing: what there is to do it
+ * asks the server, and what was done already the cluster. So it can be killed at any moment, and started again.
+ */
+export const scaleSlurm: Command = {
+  usage:
+    'scale slurm --url U --token-file F [--ca-file F] [--max N] [--partition P] [--idle SECONDS] [--tag T...] [--scratch D] [--output F] [--program F]',
+  about: 'Keep as many runners in a Slurm cluster as the queue needs, and none when it is empty',
+  async run(call) {
+    const stopping = stopSignals().asked;
+    const wanted = readWanted(call);
+    const log = createLog(call.config.log_level);
+    const { token, link, slurm, max } = wanted;
+    // Two at once would only correct each other; where the file system can lock, the second one is told.
+    const lock = await tryLockFolder(wanted.tokenFile).catch(() => 'impossible' as const);
+    if (lock === undefined) throw new Error(`another scaler uses the token in ${wanted.tokenFile}`);
+    log.info({ jobs: nameFor(token), max }, 'scaling');
+    await scale({ link, slurm, max, log, stopping });
+    await slurm
+      .cancelPending()
+      .catch((error: unknown) => log.error(`jobs that wait were not called off: ${wordsOf(error)}`));
+    link.close();
+    if (lock !== 'impossible') await lock.release();
+    process.exit(0);
+  },
+};
+
+/** So often the cluster and the server are asked while there is something to do. */
+const lookEveryMs = 1000;
+/** While there is nothing to do, the cluster is asked only so often. */
+const lookAnywayMs = 30_000;
+const longestPauseMs = 30_000;
+/** A submission that failed may have reached the controller all the same: by then its jobs are to be seen. */
+const unclearMs = 15_000;
+const mostAtOnce = 100;
+
+interface Scaling {
+  link: Pick<OpenLink, 'demand'>;
+  slurm: Slurm;
+  max: number;
+  log: Logger;
+  stopping: AbortSignal;
+}
+
+export async function scale({ link, slurm, max, log, stopping }: Scaling): Promise<void> {
+  const pace = new Pace();
+  let trouble = '';
+  let wait = lookEveryMs;
+  /** Until when nothing can be in the cluster that this scaler does not know of. */
+  let quietUntil = -Infinity;
+
+  const look = async (): Promise<void> => {
+    const now = performance.now();
+    if (now < quietUntil && (await link.demand(stopping)).waiting === 0) return;
+    // The cluster first: a job that takes work in between counts for work that does not wait any more.
+    const jobs = await slurm.jobs();
+    const demand = await link.demand(stopping);
+    pace.note(jobs.ended, now);
+    const { submit, cancel } = plan(demand, jobs, max);
+    const isQuiet = demand.waiting === 0 && jobs.pending.length + jobs.active + jobs.leaving === 0;
+    quietUntil = isQuiet ? now + lookAnywayMs : -Infinity;
+    if (cancel.length > 0) {
+      log.info({ cancel: cancel.length, ...demand }, 'calling off jobs');
+      await slurm.cancel(cancel.slice(-mostAtOnce));
+    }
+    if (submit === 0 || !pace.mayStart(now)) return;
+    const count = Math.min(submit, mostAtOnce);
+    log.info({ submit: count, ...demand }, 'starting jobs');
+    try {
+      await slurm.submit(count);
+    } catch (error) {
+      pace.hold(performance.now(), unclearMs);
+      throw error;
+    }
+  };
+
+  while (!stopping.aborted) {
+    try {
+      await look();
+      if (trouble !== '') log.info('scaling goes on');
+      trouble = '';
+      wait = lookEveryMs;
+    } catch (error) {
+      if (stopping.aborted) return;
+      if (trouble !== wordsOf(error)) log.warn(`trying again: ${wordsOf(error)}`);
+      trouble = wordsOf(error);
+      wait = Math.min(wait * 2, longestPauseMs);
+    }
+    await pause(wait, undefined, { signal: stopping }).catch(() => {});
+  }
+}
+
+interface Wanted {
+  token: string;
+  tokenFile: string;
+  link: OpenLink;
+  slurm: Slurm;
+  max: number;
+}
+
+function readWanted({ config: given, flags, lists }: CommandCall): Wanted {
+  const { url, token_file: tokenPath, ca_file: caPath, partition, max = '10', idle = '60', scratch, output } = flags;
+  if (url === undefined || tokenPath === undefined) throw new UsageError('a scaler needs --url and --token-file');
+  if (!/^[1-9][0-9]{0,4}$/.test(max)) throw new UsageError('--max is a whole number from 1 to 99999');
+  if (partition !== undefined && !/^[\w.,-]{1,255}$/.test(partition)) throw new UsageError('--partition is a name');
+  const config = withTags(given, lists.tag);
+  const tokenFile = resolve(tokenPath);
+  const token = readFileSync(tokenFile, 'utf8').trim();
+  const ca = caPath === undefined ? undefined : resolve(caPath);
+  const own = join(import.meta.dirname, '..', '..', 'bin', 'headrace');
+  const program = resolve(flags.program ?? own);
+  if (!existsSync(program)) throw new UsageError(`--program ${program}: there is no such file`);
+  const seconds = String(readSeconds('--idle', idle));
+  const args = ['runner', '--once', '--idle', seconds, '--url', url, '--token-file', tokenFile];
+  if (ca !== undefined) args.push('--ca-file', ca);
+  args.push('--scratch', resolve(scratch ?? `/var/tmp/headrace-${process.getuid?.() ?? 0}`));
+  const script = jobScript([program, ...args], environmentOf(config));
+  return {
+    token,
+    tokenFile,
+    link: openLink({ url, token, ca: ca === undefined ? undefined : readFileSync(ca, 'utf8'), tags: config.tags }),
+    slurm: openSlurm({ name: nameFor(token), script, partition, output: output ?? '/dev/null', env: process.env }),
+    max: Number(max),
+  };
+}
+
+/** The jobs of a scaler belong to its token, which no other scaler has; nobody learns the token from the name. */
+function nameFor(token: string): string {
+  return `headrace-${createHash('sha256').update(`scale ${token}`).digest('hex').slice(0, 16)}`;
+}
+
+/** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
+function environmentOf(config: Config): Record<string, string> {
+  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...settingsOf(config) };
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

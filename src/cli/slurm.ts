@@ -1,0 +1,117 @@
+import { run, type Finished } from '../lib/processes.ts';
+import type { EngineJobs } from './scale-plan.ts';
+
+/**
+ * What is asked of a Slurm cluster, through its own programs. Jobs are known by their name, which only one scaler uses;
+ * nothing else is remembered of them.
+ */
+export interface Slurm {
+  jobs(signal?: AbortSignal): Promise<SlurmJobs>;
+  /** Submits so many jobs at once: all or none of them. */
+  submit(count: number): Promise<void>;
+  cancel(ids: readonly string[]): Promise<void>;
+  cancelPending(): Promise<void>;
+}
+
+export interface SlurmJobs extends EngineJobs {
+  /** Jobs that are over and that the controller still knows. */
+  ended: { well: readonly string[]; badly: readonly string[] };
+}
+
+export interface SlurmOptions {
+  name: string;
+  script: string;
+  partition: string | undefined;
+  /** A file name in which Slurm's own marks may stand. */
+  output: string;
+  env: NodeJS.ProcessEnv;
+}
+
+const endedBadly = new Set([
+  'FAILED',
+  'NODE_FAIL',
+  'BOOT_FAIL',
+  'OUT_OF_MEMORY',
+  'TIMEOUT',
+  'DEADLINE',
+  'SPECIAL_EXIT',
+]);
+/** Somebody wanted these to end. */
+const calledOff = new Set(['CANCELLED', 'PREEMPTED', 'REVOKED']);
+
+/** A controller that does not answer for so long will not. */
+const longestMs = 60_000;
+
+export function openSlurm({ name, script, partition, output, env }: SlurmOptions): Slurm {
+  const plain = commandEnvironment(env);
+  const mine = [`--name=${name}`, `--user=${process.getuid?.() ?? ''}`];
+  const say = async (program: string, args: string[], input = ''): Promise<Finished> => {
+    const signal = AbortSignal.timeout(longestMs);
+    const finished = await run(program, args, { env: plain, input, signal }).catch((error: unknown) => {
+      throw new Error(`${program}: ${error instanceof Error ? error.message : String(error)}`);
+    });
+    if (finished.status === 0) return finished;
+    throw new Error(
+      `${program}: ${finished.stderr.toString().trim().slice(0, 1000) || `it ended with ${finished.status}`}`,
+    );
+  };
+  return {
+    async jobs() {
+      const format = ['--noheader', '--array', '--states=all', '--format=%i %T'];
+      return readJobs((await say('squeue', [...mine, ...format])).stdout.toString());
+    },
+    async submit(count) {
+      const place = partition === undefined ? [] : [`--partition=${partition}`];
+      const plainly = ['--parsable', '--no-requeue', '--export=NIL', '--chdir=/', '--input=/dev/null'];
+      const args = [`--job-name=${name}`, ...place, ...plainly, `--output=${output}`, `--array=1-${count}`];
+      await say('sbatch', args, script);
+    },
+    async cancel(ids) {
+      await say('scancel', ['--state=PENDING', ...ids]);
+    },
+    async cancelPending() {
+      await say('scancel', ['--state=PENDING', ...mine]);
+    },
+  };
+}
+
+/** Settings of Slurm's programs stay, such as `SBATCH_ACCOUNT`; those that would change what they show do not. */
+function commandEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(HEADRACE|SQUEUE_|SCANCEL_)/.test(name)));
+}
+
+/** A line that is not understood must not be passed over: a job that is not counted would be started again. */
+export function readJobs(lines: string): SlurmJobs {
+  const pending: string[] = [];
+  const well: string[] = [];
+  const badly: string[] = [];
+  let active = 0;
+  let leaving = 0;
+  for (const line of lines.split('\n').filter((one) => one.trim() !== '')) {
+    const [, id, state] = /^(\d+(?:_\d+)?) ([A-Z_]+)\s*$/.exec(line) ?? [];
+    if (id === undefined || state === undefined) throw new Error(`squeue: unknown line ${JSON.stringify(line)}`);
+    if (state === 'PENDING') pending.push(id);
+    else if (state === 'COMPLETED') well.push(id);
+    else if (endedBadly.has(state)) badly.push(id);
+    else if (state === 'COMPLETING') leaving += 1;
+    else if (!calledOff.has(state)) active += 1;
+  }
+  return { pending: pending.toSorted(byNumber), active, leaving, ended: { well, badly } };
+}
+
+function byNumber(one: string, other: string): number {
+  const [[a = 0, b = 0], [c = 0, d = 0]] = [one, other].map((id) => id.split('_').map(Number)) as [number[], number[]];
+  return a - c || b - d;
+}
+
+/** The script of a job. It begins with an empty environment, and secrets are in files, which it names. */
+export function jobScript(program: readonly string[], environment: Record<string, string>): string {
+  const settings = Object.entries(environment).map(([name, value]) => quoted(`${name}=${value}`));
+  const words = ['exec env -i "HOME=${HOME:-/}"', ...settings, ...program.map(quoted)];
+  return `#!/bin/sh\n${words.join(' \\\n  ')}\n`;
+}
+
+function quoted(word: string): string {
+  if (/[\0\r\n]/.test(word)) throw new Error('a setting or a path with a line break in it cannot be given to a job');
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,46 @@
+import { accountRoute } from '../api/route.ts';
+import { runnersNow } from '../auth/runner-visits.ts';
+import * as schema from '../http/schema.ts';
+import { tagsIn } from '../lib/tags.ts';
+import { workByTags } from '../lifecycle/queue-depth.ts';
+
+/** The queue in numbers, for what starts runners when there is work for them. */
+
+const answer = schema.record({
+  waiting: schema.integer,
+  running: schema.integer,
+  oldest_seconds: schema.integer,
+  runners: schema.integer,
+  by_tag: { type: 'object', additionalProperties: schema.integer },
+});
+
+export const routes = [
+  accountRoute({
+    method: 'GET',
+    path: '/queue',
+    access: 'operators',
+    scope: 'user',
+    takesMetricsToken: true,
+    summary:
+      'See how much work there is for runners, and how many of them are connected; the metrics token opens it too',
+    goesByTheClock: true,
+    answer,
+    async handle({ db, database }) {
+      const groups = await workByTags(db);
+      const sum = (of: (group: (typeof groups)[number]) => number): number =>
+        groups.reduce((total, group) => total + of(group), 0);
+      const byTag = new Map<string, number>();
+      for (const { tags, waiting } of groups)
+        for (const tag of tagsIn(tags)) if (waiting > 0) byTag.set(tag, (byTag.get(tag) ?? 0) + waiting);
+      const ages = groups.flatMap(({ since }) => (since === undefined ? [] : [Date.now() - since]));
+      const connected = (await runnersNow(database)).filter(({ state }) => state === 'idle' || state === 'busy');
+      return {
+        waiting: sum(({ waiting }) => waiting),
+        running: sum(({ running }) => running),
+        oldest_seconds: Math.floor(Math.max(0, ...ages) / 1000),
+        runners: connected.length,
+        by_tag: Object.fromEntries([...byTag].toSorted(([a], [b]) => (a < b ? -1 : 1))),
+      };
+    },
+  }),
+];

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { describe, test, type TestContext } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FinishReport, Link, Order } from '../../src/protocol.ts';
+import type { Mirrors } from '../../src/runner/git/mirrors.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import { startRunner, type Runner } from '../../src/runner/runner.ts';
+import { temporaryFolder } from '../support/folders.ts';
+
+/** The kind is one that no runner knows, so its outcome is a bad one. */
+const orderFor = (claim: string): Order => ({
+  claim,
+  work: { kind: 'from_the_future' } as never,
+  logOffset: 0,
+  logLimit: 1000,
+});
+
+interface Told {
+  runner: Runner;
+  reports: FinishReport[];
+  holds: (number | undefined)[];
+}
+
+async function start(t: TestContext, idleMs: number, next: Link['next']): Promise<Told> {
+  const folder = temporaryFolder();
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const reports: FinishReport[] = [];
+  const holds: (number | undefined)[] = [];
+  const nothing = (): never => assert.fail('not asked for');
+  const link: Link = {
+    next(claim, signal, holdMs) {
+      holds.push(holdMs);
+      return next(claim, signal, holdMs);
+    },
+    nextOrLooks: nothing,
+    leave: async () => {},
+    extend: async (_, signal) => (await once(signal, 'abort'), {}),
+    async finish(report) {
+      reports.push(report);
+      return { taken: true, next: orderFor('another') };
+    },
+    log: nothing,
+    read: nothing,
+    store: nothing,
+    key: nothing,
+    gone: async () => [],
+    looks: nothing,
+    looked: nothing,
+  };
+  const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
+  const services = { mirrors, close: async () => {} } as RunnerServices;
+  const runner = await startRunner({ link, folder, services, concurrency: 4, log: () => {}, once: { idleMs } });
+  return { runner, reports, holds };
+}
+
+describe('a runner that does one job', () => {
+  test('does no other, also when one is offered', async (t) => {
+    let asked = 0;
+    const { runner, reports } = await start(t, 60_000, async (claim) => {
+      asked += 1;
+      return orderFor(claim);
+    });
+    await runner.done;
+    assert.deepEqual([asked, reports.length, reports[0]?.next], [1, 1, undefined]);
+  });
+
+  test('ends when none came in time, and asks for no longer than it waits', async (t) => {
+    const { runner, reports, holds } = await start(t, 300, async (_, signal, holdMs = 0) => {
+      await pause(Math.min(holdMs, 100), undefined, { signal });
+      return undefined;
+    });
+    await runner.done;
+    assert.equal(reports.length, 0);
+    assert.ok(holds.every((hold) => hold !== undefined && hold <= 300) && holds.length >= 3, holds.join());
+    assert.equal(holds.at(-1), 0, 'the last question is answered at once');
+  });
+
+  test('does the job that comes with the last answer', async (t) => {
+    const { runner, reports } = await start(t, 50, async (claim, signal, holdMs = 0) => {
+      await pause(holdMs, undefined, { signal });
+      return holdMs === 0 ? orderFor(claim) : undefined;
+    });
+    await runner.done;
+    assert.equal(reports.length, 1);
+  });
+
+  test('reports no bad end of a job that was ended together with it', async (t) => {
+    const ordered = Promise.withResolvers<void>();
+    const { runner, reports } = await start(t, 60_000, async (claim) => {
+      ordered.resolve();
+      return orderFor(claim);
+    });
+    await ordered.promise;
+    await pause(100);
+    await runner.stop();
+    assert.equal(reports.length, 0);
+  });
+});
