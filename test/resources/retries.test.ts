@@ -152,7 +152,7 @@ describeWithRunner(
       await runs.fetched();
       await (await runner.take('run_suite')).exit(1);
       await (await runner.take('run_suite')).exit(0);
-      const told = (await receiver.received(11)).map(
+      const told = (await receiver.received(10)).map(
         ({ body }) => JSON.parse(body) as { type: string; build?: { attempt: number; flaky: boolean } },
       );
       const words = told.map(({ type, build }) => (build ? `${type} ${build.attempt} ${build.flaky}` : type));
