@@ -241,13 +241,13 @@ export interface LineRules {
  */
 export function lines({ most, max, description }: LineRules): Field<string[]> {
   const items: JsonSchema = { type: 'string', maxLength: max };
+  const isFit = (line: string): boolean => line.length <= max && line.isWellFormed() && !/\p{Cc}/u.test(line);
   return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const texts = raw.filter((item) => typeof item === 'string');
     if (texts.length !== raw.length) throw invalid();
     const named = texts.flatMap((item) => item.split(/\r?\n/)).map((line) => line.trim());
     const kept = named.filter((line) => line !== '');
-    const isFit = (line: string): boolean => line.length <= max && line.isWellFormed() && !/\p{Cc}/u.test(line);
     if (kept.length > most || !kept.every(isFit)) throw invalid();
     return kept;
   });

@@ -113,7 +113,7 @@ describeWithRunner('a build of some suites', (service, runner) => {
     await (await runner.take('run_suite')).exit(1);
     await runner.assertIdle();
     assert.equal(await runs.rolledUp(known.record), 'failed failed failed');
-    const expected = [lint, lint, unit].map(({ id_str: id }) => String(id));
+    const expected = [lint, lint, unit].map(({ id_str: id }) => id);
     assert.deepEqual(await runs.seen('suite_id_str'), expected);
     assert.equal(await runs.rolledUp(request), 'passed failed failed');
   });
