@@ -22,7 +22,8 @@ import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
-import type { JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
+import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
+import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
 import { createLooks, type Looks } from './looks.ts';
 import { createOrdering, longestPutOff, type Attempt } from './ordering.ts';
@@ -46,6 +47,7 @@ export interface DispatchParts extends Services {
   blobs: Blobs;
   limits: BuildLimits;
   unpacked: UnpackLimits;
+  artifacts: ArtifactLimits;
   /** So long may a log become. */
   logBytes: number;
   /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
@@ -59,7 +61,7 @@ export interface DispatchParts extends Services {
  * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Looks {
+export interface Dispatch extends RunnerBlobs, ArtifactIntake, Looks {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
@@ -91,9 +93,10 @@ const lookEvery = 1000;
 const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
+  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, artifacts, logBytes, accountConcurrency, log } =
+    parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
-  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked, artifacts });
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
 
@@ -187,6 +190,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   return {
     ...runnerBlobs(db, blobs),
+    ...artifactIntake({ db, ids, blobs, limits: artifacts }),
     ...createLooks({ db, ids, vault, subscriptions, log, held }),
 
     demand: (runner) => demandFor(db, runner, accountConcurrency),

@@ -36,6 +36,7 @@ describe('a runner on a disk without room above its reserve', () => {
         yield bytes;
       })(),
     store: async () => ({ gone: true }),
+    keep: async () => ({ gone: true }),
     key: async () => undefined,
     gone: async () => [],
     looks: async () => [],

@@ -41,6 +41,8 @@ export interface SuiteRow {
   command: string;
   /** The tags that a runner needs for it, as one text. */
   tags: string;
+  /** The globs of the files that its builds keep, as a JSON list. */
+  artifacts: string;
 }
 
 export interface SuiteRuleRow {
