@@ -30,6 +30,11 @@ const types: Readonly<Record<string, string>> = {
   webm: 'video/webm',
 };
 
+/** All of them, without their parameters. */
+export const contentTypes: readonly string[] = [
+  ...new Set([...Object.values(types), 'application/octet-stream'].map((type) => type.split(';', 1)[0] ?? '')),
+];
+
 /** Whether a text is the path of a file below a directory, without anything that a terminal or a reader could mistake. */
 export function isPlainPath(path: string): boolean {
   if (Buffer.byteLength(path) > 1024 || !path.isWellFormed()) return false;

@@ -9,6 +9,7 @@ import { readRange } from '../http/ranges.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
 import { attachment } from '../lib/attachments.ts';
+import { contentTypes } from '../lib/file-types.ts';
 import { frugally } from '../lib/passing-bytes.ts';
 import { zip, zipLength, zipNames } from '../lib/zip.ts';
 import { logged } from './builds.ts';
@@ -53,7 +54,7 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'Download a file that was kept of a build; a range of it where one is asked for',
-    streams: ['application/octet-stream'],
+    streams: contentTypes,
     answer: schema.string,
     async handle(call) {
       const build = await loggedId(call, logged);
