@@ -35,30 +35,40 @@ type RequestFacts = CommitFacts & Pick<BuildRequestRow, 'fetch'>;
  * next, so a commit that was built a thousand times costs no more than one that was built twice.
  */
 const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) => {
-  const next = (column: string, isAfter = sql`true`) => sql`(
-    select ${sql.ref(`next.${column}`)} from builds as next where next.commit_id = ${value('commit')} and ${isAfter}
-    order by next.suite_id, next.variant limit 1
-  )`;
-  const isAfter = sql`(next.suite_id, next.variant) > (built.suite, built.variant)`;
   const columns = countedColumns.map((column) => sql.ref(`counted.${column}`));
   return {
     compile: () =>
       sql<CommitFacts>`
-        with recursive built(suite, variant) as (
-          select ${next('suite_id')}, ${next('variant')}
+        with recursive suites_built(suite) as (
+          select min(suite_id) from builds where commit_id = ${value('commit')}
           union all
-          select ${next('suite_id', isAfter)}, ${next('variant', isAfter)} from built where built.suite is not null
+          select (
+            select min(suite_id) from builds where commit_id = ${value('commit')} and suite_id > suites_built.suite
+          ) from suites_built where suite is not null
+        ),
+        built(suite, variant) as (
+          select suite, (
+            select min(variant) from builds where commit_id = ${value('commit')} and suite_id = suites_built.suite
+          ) from suites_built where suite is not null
+          union all
+          select suite, (
+            select min(builds.variant) from builds
+            where commit_id = ${value('commit')} and suite_id = built.suite and builds.variant > built.variant
+          ) from built where variant is not null
+        ),
+        newest(suite, variant, attempt) as materialized (
+          select suite, variant, (
+            select max(attempt) from builds
+            where commit_id = ${value('commit')} and suite_id = built.suite and builds.variant = built.variant
+          ) from built where variant is not null
         ),
         counted as (
-          -- SQLite keeps this order of tables, and would choose the wrong one for an inner join.
-          select builds.* from built cross join builds
+          -- SQLite keeps this order of tables, and would choose the wrong one for an inner join. For PostgreSQL the two
+          -- attempts are named: of a range it would expect many rows, and read all builds.
+          select builds.* from newest cross join builds
           where builds.commit_id = ${value('commit')}
-            and builds.suite_id = built.suite and builds.variant = built.variant
-            and builds.attempt >= (
-              select max(newer.attempt) - 1 from builds as newer
-              where newer.commit_id = ${value('commit')}
-                and newer.suite_id = built.suite and newer.variant = built.variant
-            )
+            and builds.suite_id = newest.suite and builds.variant = newest.variant
+            and builds.attempt in (newest.attempt, newest.attempt - 1)
         )
         select commits.project_id, commits.build_state, counted.build_state as state, ${sql.join(columns)}
         from commits left join counted on true

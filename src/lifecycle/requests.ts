@@ -286,7 +286,7 @@ export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] 
   return (JSON.parse(suites) as string[]).map(BigInt);
 }
 
-const findAttempts = prepared<{ commit: bigint; suite: bigint }, Pick<BuildRow, 'variant'> & { last: number }>(
+const findAttempts = prepared<{ commit: bigint; suite: bigint }, Pick<BuildRow, 'variant'> & { last: bigint | number }>(
   (db, value) =>
     db
       .selectFrom('builds')
@@ -303,7 +303,7 @@ async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, com
   const matrix = JSON.parse(suite.matrix) as string[];
   if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
   const attempts = await findAttempts(trx, { commit, suite: suiteId });
-  const lastOf = new Map(attempts.map((one) => [one.variant, one.last]));
+  const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
   return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
 }
 
