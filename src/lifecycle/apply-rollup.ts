@@ -56,17 +56,17 @@ const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) => {
             where commit_id = ${value('commit')} and suite_id = built.suite and builds.variant > built.variant
           ) from built where variant is not null
         ),
-        newest(suite, variant, attempt) as materialized (
-          select suite, variant, (
+        newest(commit_id, suite, variant, attempt) as materialized (
+          select cast(${value('commit')} as bigint), suite, variant, (
             select max(attempt) from builds
             where commit_id = ${value('commit')} and suite_id = built.suite and builds.variant = built.variant
           ) from built where variant is not null
         ),
         counted as (
-          -- SQLite keeps this order of tables, and would choose the wrong one for an inner join. For PostgreSQL the two
-          -- attempts are named: of a range it would expect many rows, and read all builds.
+          -- SQLite keeps this order of tables, and would choose the wrong one for an inner join. PostgreSQL is told
+          -- nothing by which it could rather read all builds of the commit: neither its number nor a range of attempts.
           select builds.* from newest cross join builds
-          where builds.commit_id = ${value('commit')}
+          where builds.commit_id = newest.commit_id
             and builds.suite_id = newest.suite and builds.variant = newest.variant
             and builds.attempt in (newest.attempt, newest.attempt - 1)
         )

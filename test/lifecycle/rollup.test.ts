@@ -237,7 +237,7 @@ function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
     const next: BuildFact = { suiteId, attempt: build.attempt + 1, state: 'enqueued', isRetry };
     yield build.attempt < 3 ? [...builds.with(index, lost), next] : builds.with(index, lost);
     const failed: BuildFact = { ...build, state: 'failed' };
-    if (build.attempt < 2) yield [...builds.with(index, failed), { ...next, isRetry: true }];
+    if (build.attempt < 2 && builds.length < 5) yield [...builds.with(index, failed), { ...next, isRetry: true }];
   }
 }
 
