@@ -2,13 +2,14 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
-import { required } from '../http/fields.ts';
+import { required, storedAs } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
 import { command, description, globs, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
+import { asJson, checkTimeout, columnsOf, runAnswer, runFields, runView } from './suite-fields.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -16,6 +17,7 @@ const answer = schema.record({
   description: schema.string,
   command: schema.string,
   tags: schema.listOf(schema.string),
+  ...runAnswer,
   artifacts: schema.listOf(schema.string),
 });
 
@@ -26,6 +28,7 @@ function view(suite: SuiteRow): object {
     description: suite.description,
     command: suite.command,
     tags: tagsIn(suite.tags),
+    ...runView(suite),
     artifacts: JSON.parse(suite.artifacts) as string[],
   };
 }
@@ -54,8 +57,9 @@ const fields = {
   name: required(name()),
   command: required(command()),
   description: description(),
-  'tags[]': tags(),
-  'artifacts[]': globs('files in the workspace that are kept after a build, whatever its result'),
+  'tags[]': storedAs(tags(), textOfTags),
+  ...runFields,
+  'artifacts[]': storedAs(globs('files in the workspace that are kept after a build, whatever its result'), asJson),
 };
 
 export const routes = [
@@ -85,12 +89,11 @@ export const routes = [
     body: fields,
     creates: true,
     answer,
+    verify: checkTimeout,
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, 'artifacts[]': kept, ...described } = input;
-      const lists = { tags: textOfTags(needed), artifacts: JSON.stringify(kept) };
-      const suite = { id: ids.next(), project_id: project.id, ...described, ...lists };
+      const suite = { id: ids.next(), project_id: project.id, ...columnsOf(input) };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -114,14 +117,13 @@ export const routes = [
     body: fields,
     answer,
     load: loadSuite,
+    verify: checkTimeout,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, 'artifacts[]': kept, ...described } = call.input;
-      const lists = { tags: needed && textOfTags(needed), artifacts: kept && JSON.stringify(kept) };
-      const changed = sentColumns({ ...described, ...lists });
+      const changed = sentColumns(columnsOf(call.input));
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

@@ -15,6 +15,7 @@ const patient = new AbortController().signal;
 export interface ScriptedLimits {
   logBytes?: number;
   accountConcurrency?: number;
+  timeoutSeconds?: number;
   artifacts?: ArtifactLimits;
 }
 
@@ -42,10 +43,11 @@ export class ScriptedRunner {
     {
       logBytes = 512 * 1024 * 1024,
       accountConcurrency = 0,
+      timeoutSeconds = 1,
       artifacts = { mostFiles: 10_000, mostBytes: 1024 ** 3 },
     }: ScriptedLimits = {},
   ): Promise<void> {
-    const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
+    const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
     this.#dispatch = await createDispatch({ ...store, limits, unpacked, artifacts, logBytes, accountConcurrency, log });
