@@ -29,7 +29,6 @@ import { fetchCommit } from './fetch-commit.ts';
 import { createFinishing } from './finishing.ts';
 import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
-import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
 import { createAsking } from './asking.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
@@ -72,7 +71,7 @@ export interface DispatchParts extends Services {
  * The server's side of the protocol with runners. Every change is in the store before the answer is sent, and nothing is
  * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, ArtifactIntake, Pick<Looks, 'looks' | 'looked'> {
+export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   demand(runner: Runner): Promise<Demand>;
@@ -109,9 +108,8 @@ export interface Dispatch extends RunnerBlobs, ArtifactIntake, Pick<Looks, 'look
 const lookEvery = 1000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, artifacts, logBytes, accountConcurrency, log } =
-    parts;
-  const { idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
+  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
+  const { idleHoldMs = protocol.idleHoldSeconds * 1000, artifacts } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked, artifacts });
   const held = heldRequests(db);
@@ -132,8 +130,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   });
 
   return {
-    ...runnerBlobs(db, blobs),
-    ...artifactIntake({ db, ids, blobs, limits: artifacts }),
+    ...runnerBlobs({ db, ids, blobs, artifacts }),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),
     demand: (runner) => demandFor(db, runner, accountConcurrency),
