@@ -180,6 +180,7 @@ export async function startServer({
     log,
     limits: limitsOf(config),
     unpacked: unpackLimitsOf(config),
+    cacheBytes: config.cache_size * 1024 * 1024,
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
     onLogStored: (bytes) => metrics.logged(bytes),

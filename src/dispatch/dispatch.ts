@@ -10,7 +10,17 @@ import { watchForSetBack } from '../lib/set-back.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import * as protocol from '../protocol.ts';
-import type { ClaimSignal, Demand, Finished, FinishReport, LogChunk, Order, Receipt, WorkKind } from '../protocol.ts';
+import type {
+  ClaimSignal,
+  Demand,
+  Finished,
+  FinishReport,
+  KeptLayer,
+  LogChunk,
+  Order,
+  Receipt,
+  WorkKind,
+} from '../protocol.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
@@ -21,6 +31,7 @@ import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
+import { staleLayers } from './stale-layers.ts';
 import { heldRequests } from './held-requests.ts';
 import type { JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
@@ -46,6 +57,8 @@ export interface DispatchParts extends Services {
   blobs: Blobs;
   limits: BuildLimits;
   unpacked: UnpackLimits;
+  /** How much the caches of a project may have together. */
+  cacheBytes: number;
   /** So long may a log become. */
   logBytes: number;
   /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
@@ -69,6 +82,8 @@ export interface Dispatch extends RunnerBlobs, Looks {
   key(runner: Runner, claim: string): Promise<string | undefined>;
   /** Of these projects, those that the runner has no more business with. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
+  /** Of these layers of caches, those that the runner needs no more. */
+  staleLayers(runner: Runner, layers: readonly KeptLayer[]): Promise<KeptLayer[]>;
   /** Everything a holder had is lost, and known to be. The next one of this name gets work again. */
   gone(holder: string): Promise<void>;
   /** Gives this holder no more work, or nobody any; resolves when what was given is in the store. */
@@ -91,9 +106,10 @@ const lookEvery = 1000;
 const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
+  const { db, ids, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
+  const { limits, unpacked, cacheBytes } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
-  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked, cacheBytes });
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
 
@@ -256,6 +272,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
 
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
+    staleLayers: (runner, layers) => staleLayers(db, runner, layers),
 
     quiet: (holder) => held.quiet(holder),
     isQuiet: () => held.isQuiet(''),

@@ -15,6 +15,7 @@ import { traceparentOf } from '../lifecycle/traces.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
+import { cacheOrder, keepCache } from './caches.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
@@ -42,7 +43,13 @@ export const runSuite: JobHandler = {
       trace,
       ...rest
     } = parts;
-    const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
+    const {
+      has_software: hasSoftware,
+      has_variables: hasVariables,
+      default_branch: _default,
+      cache: _cache,
+      ...build
+    } = rest;
     const [found, variables] = await Promise.all([
       hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
       // Variables may be secrets, and the author of a fork's code could send them anywhere.
@@ -67,6 +74,7 @@ export const runSuite: JobHandler = {
     }
     // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceHeldBuild(context, build, 'running'))) return undefined;
+    const cache = await cacheOrder(context, parts);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -92,6 +100,7 @@ export const runSuite: JobHandler = {
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: context.limits,
+      ...(cache && { cache }),
       ...software,
     };
   },
@@ -99,6 +108,10 @@ export const runSuite: JobHandler = {
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
+    if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache) {
+      const [parts] = await findParts(context.trx, { build: job.subject_id });
+      if (parts) await keepCache(context, parts, job, outcome.cache);
+    }
     await advanceBuild(context, { id: job.subject_id }, ...endingOf(outcome));
   },
 
@@ -163,8 +176,8 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command'> &
-  Pick<ProjectRow, 'repository_url'> &
+  Pick<SuiteRow, 'command' | 'cache'> &
+  Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
     'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
@@ -185,6 +198,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
     .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
+    .select(['suites.cache', 'projects.default_branch'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

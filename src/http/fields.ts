@@ -229,6 +229,32 @@ export function words({ most, max, pattern, description }: WordRules): Field<str
   });
 }
 
+export interface LineRules {
+  most: number;
+  max: number;
+  /** Checks the whole list. */
+  check?: (lines: readonly string[]) => boolean;
+  description: string;
+}
+
+/**
+ * A list of texts of one line, in the order sent and each once. Line breaks separate texts as well, so that a form with
+ * one area for all of them needs no script; entries without a text do not count.
+ */
+export function lines({ most, max, check, description }: LineRules): Field<string[]> {
+  const items: JsonSchema = { type: 'string', maxLength: max };
+  return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const texts = raw.filter((item) => typeof item === 'string');
+    const named = texts.flatMap((text) => text.split(/\r\n|\r|\n/)).map((line) => line.trim());
+    const all = [...new Set(named.filter((line) => line !== ''))];
+    if (texts.length !== raw.length || all.length > most) throw invalid();
+    if (!all.every((line) => line.length <= max && line.isWellFormed() && !/\p{Cc}/u.test(line))) throw invalid();
+    if (check && !check(all)) throw invalid();
+    return all;
+  });
+}
+
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
   return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
     if (typeof raw !== 'string' || !/^[0-9]{1,15}$/.test(raw)) throw invalid();

@@ -1,4 +1,5 @@
-import { text, words, type Field } from '../http/fields.ts';
+import { lines, text, words, type Field } from '../http/fields.ts';
+import { areCachePaths, longestCachePath, mostCachePaths } from '../lib/cache-paths.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
 /** Forms that fields of several resources share. */
@@ -7,6 +8,13 @@ export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
 export const tags = (): Field<string[]> =>
   words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
+export const cachePaths = (): Field<string[]> =>
+  lines({
+    most: mostCachePaths,
+    max: longestCachePath,
+    check: areCachePaths,
+    description: 'paths in the workspace, or under ~, that a passed build leaves to the next one',
+  });
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

@@ -7,7 +7,7 @@ import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { command, description, name, tags } from './forms.ts';
+import { cachePaths, command, description, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
 
 const answer = schema.record({
@@ -16,10 +16,18 @@ const answer = schema.record({
   description: schema.string,
   command: schema.string,
   tags: schema.listOf(schema.string),
+  cache: schema.listOf(schema.string),
 });
 
-function view({ id, name: called, description: about, command: line, tags: needed }: SuiteRow): object {
-  return { ...twin('id', id), name: called, description: about, command: line, tags: tagsIn(needed) };
+function view({ id, name: called, description: about, command: line, tags: needed, cache }: SuiteRow): object {
+  return {
+    ...twin('id', id),
+    name: called,
+    description: about,
+    command: line,
+    tags: tagsIn(needed),
+    cache: JSON.parse(cache) as string[],
+  };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -47,6 +55,7 @@ const fields = {
   command: required(command()),
   description: description(),
   'tags[]': tags(),
+  'cache[]': cachePaths(),
 };
 
 export const routes = [
@@ -79,8 +88,9 @@ export const routes = [
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, ...described } = input;
-      const suite = { id: ids.next(), project_id: project.id, ...described, tags: textOfTags(needed) };
+      const { 'tags[]': needed, 'cache[]': kept, ...described } = input;
+      const stored = { tags: textOfTags(needed), cache: JSON.stringify(kept) };
+      const suite = { id: ids.next(), project_id: project.id, ...described, ...stored };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -109,8 +119,9 @@ export const routes = [
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, ...described } = call.input;
-      const changed = sentColumns({ ...described, tags: needed && textOfTags(needed) });
+      const { 'tags[]': needed, 'cache[]': kept, ...described } = call.input;
+      const cache = kept && JSON.stringify(kept);
+      const changed = sentColumns({ ...described, tags: needed && textOfTags(needed), cache });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }
@@ -130,7 +141,8 @@ export const routes = [
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
-    async handle({ db, suite }) {
+    async handle({ db, database, project, suite }) {
+      await database.holdNumber(db, project.id); // its caches go with it (lifecycle/caches.ts)
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       return destroyed;
     },

@@ -58,6 +58,8 @@ export interface PageForm {
   /** Several words in one line, sent as a list. */
   words(name: string, label: string, options?: FieldOptions): Html;
   area(name: string, label: string, options?: FieldOptions): Html;
+  /** Several lines in one area, sent as a list. */
+  lines(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
   /** Several values from a short list, sent as a list. */
@@ -153,6 +155,19 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
             ${placeholder !== undefined && html`placeholder="${placeholder}"`}
           >
 ${typed(name, options.value ?? '')}</textarea>`,
+      );
+    },
+    lines(name, label, options = {}) {
+      known.add(name);
+      const value = refused ? listTyped(refused.typed, name).join('\n') : options.value;
+      return field(
+        name,
+        label,
+        options,
+        (attributes) =>
+          html`<textarea ${attributes} rows="${options.rows ?? 3}" class="code" spellcheck="false" autocapitalize="off">
+${value ?? ''}</textarea>`,
+        `${name}[]`,
       );
     },
     select(name, label, choices, options = {}) {

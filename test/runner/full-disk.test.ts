@@ -38,6 +38,7 @@ describe('a runner on a disk without room above its reserve', () => {
     store: async () => ({ gone: true }),
     key: async () => undefined,
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: async () => {},
   };

@@ -44,6 +44,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     store: nothing,
     key: nothing,
     gone: async () => [],
+    stale: async () => [],
     looks: nothing,
     looked: nothing,
   };

@@ -38,6 +38,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: async () => {},
   };

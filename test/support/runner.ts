@@ -13,6 +13,7 @@ const patient = new AbortController().signal;
 
 export interface ScriptedLimits {
   logBytes?: number;
+  cacheBytes?: number;
   accountConcurrency?: number;
 }
 
@@ -37,12 +38,13 @@ export class ScriptedRunner {
 
   async begin(
     store: Store,
-    { logBytes = 512 * 1024 * 1024, accountConcurrency = 0 }: ScriptedLimits = {},
+    { logBytes = 512 * 1024 * 1024, cacheBytes = 1024 ** 3, accountConcurrency = 0 }: ScriptedLimits = {},
   ): Promise<void> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
-    this.#dispatch = await createDispatch({ ...store, limits, unpacked, logBytes, accountConcurrency, log });
+    const sizes = { logBytes, cacheBytes };
+    this.#dispatch = await createDispatch({ ...store, limits, unpacked, ...sizes, accountConcurrency, log });
   }
 
   get dispatch(): Dispatch {

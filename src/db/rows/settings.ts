@@ -24,6 +24,8 @@ export interface ProjectRow {
   cancel_superseded: string;
   /** 1 where the badge is public. */
   public_badge: number;
+  /** The name of the repository's default branch, as of its newest build; blank while it is not known. */
+  default_branch: string;
 }
 
 export interface CollaboratorRow {
@@ -41,6 +43,8 @@ export interface SuiteRow {
   command: string;
   /** The tags that a runner needs for it, as one text. */
   tags: string;
+  /** The paths that builds keep for the next one, as a JSON list. */
+  cache: string;
 }
 
 export interface SuiteRuleRow {

@@ -30,7 +30,13 @@ export interface Step {
 
 export type Workspace =
   /** A directory that many runs share; each may change its view of it, and no change reaches the directory. */
-  | { checkout: string }
+  | {
+      checkout: string;
+      /** Directories that lie over it as layers, later ones on top. */
+      over?: readonly string[];
+      /** Whether parts of what the run changes are kept; see `Left`. */
+      isKept?: boolean;
+    }
   /** A directory that the run changes in place. */
   | { directory: string }
   | { empty: true };
@@ -62,12 +68,25 @@ export interface Job {
   environment: Record<string, string>;
   workspace: Workspace;
   mounts?: Mount[];
+  /** Directories that lie below the run's home as layers, later ones on top. */
+  home?: readonly string[];
   limits: Limits;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
   /** Hears when a step begins and ends, by its place in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
+  /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
+  onLeft?: ((left: Left, ended: Ended) => Promise<void>) | undefined;
   signal: AbortSignal;
+}
+
+/** The files that a run left. The runner itself opens none of them: a build made them. */
+export interface Left {
+  /**
+   * Moves what the run has changed at a path of its workspace or its home to the same path of a directory, which becomes
+   * a layer; see `Kept` in mount-helper.ts. The workspace must be one that `isKept`.
+   */
+  keep(root: 'workspace' | 'home', path: string, layer: string): Promise<'kept' | 'same' | 'gone'>;
 }
 
 export type Reason = 'timed_out' | 'cancelled' | 'out_of_memory' | 'out_of_disk';
@@ -91,6 +110,8 @@ export interface Identity {
 
 export interface Sandboxes {
   readonly owner: Identity;
+  /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */
+  readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;
   /** Gives a directory and its contents to the user of runs on this machine. */
   adopt(directory: string): Promise<void>;
