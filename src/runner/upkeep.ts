@@ -86,16 +86,19 @@ export interface TidyingOptions {
   everyMs?: number | undefined;
 }
 
+/** The server is asked only every few minutes: an idle runner should cost it nothing. */
+const askEvery = 10;
+
 /**
  * Removes the layers that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
  * there is no job. A server that does not answer, or is older, is asked again later.
  */
 export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }: TidyingOptions): Promise<void> {
-  for (;;) {
+  for (let turn = 0; ; turn += 1) {
     await pause(everyMs ?? minute, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
     try {
-      const idle = caches.idle();
+      const idle = turn % askEvery === 0 ? caches.idle() : [];
       const stale = idle.length > 0 ? await link.stale(idle, signal).catch(() => []) : [];
       await caches.drop(
         stale.filter((one) => idle.some(({ project, name }) => project === one.project && name === one.name)),
