@@ -91,6 +91,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
+  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const next = (claim: string): Promise<Order | undefined> =>
     looking ? looking.askBeside(claim) : link.next(claim, signal);
 

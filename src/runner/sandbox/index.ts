@@ -20,6 +20,7 @@ import type { Ended, Identity, Job, SandboxOptions, Sandboxes } from './types.ts
 export type {
   Ended,
   Identity,
+  Inspection,
   Job,
   Left,
   Limits,
@@ -78,7 +79,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
       (job) =>
         pool.use(job.limits, async (sandbox) => {
           const ended = await runInSandbox(machine, sandbox, job, disk);
-          await job.onLeft?.(leftIn(machine, sandbox), ended);
+          await job.onLeft?.(leftIn(machine, sandbox, job, disk), ended);
           return ended;
         }),
       async () => {

@@ -39,6 +39,8 @@ export type Workspace =
     }
   /** A directory that the run changes in place. */
   | { directory: string }
+  /** Directories that the run only reads, as layers, later ones on top. */
+  | { layers: string[] }
   | { empty: true };
 
 export interface Mount {
@@ -83,10 +85,22 @@ export interface Job {
 /** The files that a run left. The runner itself opens none of them: a build made them. */
 export interface Left {
   /**
+   * Runs a command of ours in another sandbox, which has no network, serves this once, and sees what the run left at the
+   * same places, read-only: its workspace, and its home if that is asked for. The reason is `out_of_disk` if the files
+   * have to go because others need the room.
+   */
+  inspect(inspection: Inspection): Promise<Ended>;
+  /**
    * Moves what the run has changed at a path of its workspace or its home to the same path of a directory, which becomes
-   * a layer; see `Kept` in mount-helper.ts. The workspace must be one that `isKept`.
+   * a layer; see `Kept` in mount-helper.ts. The workspace must be one that `isKept`, and is of no use afterwards.
    */
   keep(root: 'workspace' | 'home', path: string, layer: string): Promise<'kept' | 'same' | 'gone'>;
+}
+
+export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
+  command: string;
+  /** Whether it sees the run's home too. */
+  home?: boolean;
 }
 
 export type Reason = 'timed_out' | 'cancelled' | 'out_of_memory' | 'out_of_disk';
