@@ -51,8 +51,8 @@ export async function packWhole(
 
 async function pack(packing: Packing, into: string, mounts: Mount[], words: (string | number)[]): Promise<number> {
   const command = [
-    `perl -e ${quote(lister)} ${words.join(' ')}`,
-    `bsdtar -c --zstd --uid 0 --gid 0 ${plainly} -n --null -T list -f ${packedFile}`,
+    `perl -e ${quote(lister)} -- ${words.join(' ')}`,
+    `bsdtar -c --format=pax --zstd --uid 0 --gid 0 ${plainly} -n --null -T list -f ${packedFile}`,
   ].join(' || exit $?\n');
   const { ended, said } = await run(packing, into, mounts, command);
   if (ended.exitStatus === tooLarge && ended.reason === null) throw new TooLargeError();

@@ -142,7 +142,8 @@ async function store(
   const scratch = join(folder, 'scratch');
   for (const path of [into, scratch]) await mkdir(path, { mode: 0o755 });
   const room = roomFor(layers, most);
-  const added = await packLayer(packing, { tree, below: trees, into, most: room }).catch((error: unknown) => {
+  const adding = room > 0 ? packLayer(packing, { tree, below: trees, into, most: room }) : Promise.resolve(undefined);
+  const added = await adding.catch((error: unknown) => {
     if (error instanceof TooLargeError && layers.length > 0) return undefined;
     throw error;
   });
@@ -172,7 +173,7 @@ async function store(
 function roomFor(layers: readonly CacheLayer[], most: number): number {
   const [lowest] = layers;
   if (!lowest) return most;
-  if (layers.length >= mostLayers) return -1;
+  if (layers.length >= mostLayers) return 0;
   const above = sizeOf(layers) - lowest.bytes;
   return Math.min(Math.max(lowest.bytes, smallBytes) - above, most - sizeOf(layers));
 }
