@@ -48,16 +48,12 @@ function subjectIn(answer: unknown): Subject {
 
 /**
  * The fields that differ from the record before the change. The column of `options[url]` is `url`; a list is compared
- * as text: some columns hold the items with commas between them, others JSON.
+ * as text.
  */
 function changedFields(input: object, before: object): string[] {
   const columns = before as Record<string, unknown>;
   return Object.entries(input)
-    .map(([field, value]) => [field.replace(/\[\]$/, ''), value] as const)
-    .filter(([field, value]) => !formsOf(value).includes(columns[field.replace(/^\w+\[(\w+)\]$/, '$1')]))
+    .map(([field, value]) => [field.replace(/\[\]$/, ''), Array.isArray(value) ? value.join(',') : value] as const)
+    .filter(([field, value]) => columns[field.replace(/^\w+\[(\w+)\]$/, '$1')] !== value)
     .map(([field]) => field);
-}
-
-function formsOf(value: unknown): unknown[] {
-  return Array.isArray(value) ? [value.join(','), JSON.stringify(value)] : [value];
 }

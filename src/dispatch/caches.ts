@@ -6,7 +6,7 @@ import { addLine } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 
 /** The facts about a build that decide which cache it reads and writes. */
-export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id'> &
+export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'variant'> &
   Pick<BuildRequestRow, 'branch' | 'from_fork'> &
   Pick<ProjectRow, 'default_branch'> &
   Pick<SuiteRow, 'cache'>;
@@ -52,8 +52,8 @@ function mayWrite({ from_fork: fromFork, branch }: CachedBuild): boolean {
 }
 
 function placeOf(build: CachedBuild): CachePlace {
-  const { project_id: projectId, suite_id: suiteId, branch, cache: paths } = build;
-  return { projectId, suiteId, variant: '', branch, paths };
+  const { project_id: projectId, suite_id: suiteId, variant, branch, cache: paths } = build;
+  return { projectId, suiteId, variant, branch, paths };
 }
 
 function asSent({ build_id: by, digest, bytes }: StoredLayer): CacheLayer {

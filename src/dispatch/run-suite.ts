@@ -8,15 +8,16 @@ import {
   type ProjectRow,
   type SuiteRow,
 } from '../db/schema.ts';
-import { advanceBuild, advanceHeldBuild, loseBuild } from '../lifecycle/builds.ts';
+import { advanceBuild, advanceHeldBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
+import { variablesIn } from '../lib/matrix.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
-import type { JobContext, JobHandler } from './job-handler.ts';
+import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
@@ -46,6 +47,7 @@ export const runSuite: JobHandler = {
     const {
       has_software: hasSoftware,
       has_variables: hasVariables,
+      timeout,
       default_branch: _default,
       cache: _cache,
       ...build
@@ -86,11 +88,14 @@ export const runSuite: JobHandler = {
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
+        ...variablesIn(build.variant),
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
+        HEADRACE_ATTEMPT: String(build.attempt),
         HEADRACE_SUITE: suiteName,
+        HEADRACE_VARIANT: build.variant,
         HEADRACE_COMMIT: sha,
         HEADRACE_REF: commitRef,
         HEADRACE_BRANCH: branch,
@@ -99,7 +104,7 @@ export const runSuite: JobHandler = {
         HEADRACE_TARGET_BRANCH: targetBranch,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
-      limits: context.limits,
+      limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
       ...(cache && { cache }),
       ...software,
     };
@@ -108,11 +113,12 @@ export const runSuite: JobHandler = {
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
-    if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache) {
+    if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache && job.cancelled === 0) {
       const [parts] = await findParts(context.trx, { build: job.subject_id });
       if (parts) await keepCache(context, parts, job, outcome.cache);
     }
-    await advanceBuild(context, { id: job.subject_id }, ...endingOf(outcome));
+    const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
+    await endBuild(context, ended, ...endingOf(outcome));
   },
 
   async lose(context, job) {
@@ -122,6 +128,11 @@ export const runSuite: JobHandler = {
     return { retry: false }; // the next attempt is a build and a job of its own
   },
 };
+
+/** The suite's own limit, unless the server's is lower by now. */
+function timeLimit(timeout: number, { timeoutSeconds: most }: BuildLimits): number {
+  return timeout === 0 ? most : Math.min(timeout, most);
+}
 
 type Ending = [state: BuildState, details: { exit_status?: number; failure_reason?: string }];
 
@@ -176,7 +187,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'cache'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'cache'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
@@ -197,7 +208,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'projects.repository_url'])
     .select(['suites.cache', 'projects.default_branch'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])

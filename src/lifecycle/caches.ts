@@ -70,15 +70,17 @@ const insertLayers = preparedInsert('cache_layers');
  */
 export async function saveCache(
   context: WriteContext,
-  { projectId, suiteId, variant, branch, paths }: CachePlace,
+  place: CachePlace,
   { layers, newest, mostBytes }: { layers: readonly CacheLayer[]; newest: bigint; mostBytes: bigint },
 ): Promise<boolean> {
   const { db, trx, ids } = context;
+  const { projectId, suiteId, variant, branch, paths } = place;
   const size = layers.reduce((sum, { bytes }) => sum + bytes, 0n);
   if (layers.length === 0 || size > mostBytes) return false;
   await db.holdNumber(trx, projectId);
   const suite = trx.selectFrom('suites').select('id').where('id', '=', suiteId).where('cache', '=', paths);
   if (!(await suite.executeTakeFirst())) return false;
+  if (await isThere(trx, place, layers)) return true;
   const below = layers.filter(({ build_id: build }) => build !== newest);
   if (!(await areKept(trx, projectId, below))) return false;
   const now = BigInt(Date.now());
@@ -97,6 +99,13 @@ export async function saveCache(
   await insertLayers(trx, ...layers.map((layer, position) => ({ cache_id: id, position, ...layer })));
   await makeRoom(trx, projectId, id, mostBytes);
   return true;
+}
+
+/** Whether the cache has these layers already. */
+async function isThere(db: Queries, place: CachePlace, layers: readonly CacheLayer[]): Promise<boolean> {
+  const { projectId: _, ...key } = place;
+  const found = await findLayers(db, { ...key, fallback: place.branch });
+  return found.length === layers.length && layers.every(({ build_id: by }, at) => found[at]?.build_id === by);
 }
 
 async function areKept(db: Queries, projectId: bigint, layers: readonly CacheLayer[]): Promise<boolean> {

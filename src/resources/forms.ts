@@ -1,4 +1,5 @@
-import { lines, text, words, type Field } from '../http/fields.ts';
+import { ApiError } from '../errors.ts';
+import { lines, storedAs, text, words, type Field } from '../http/fields.ts';
 import { areCachePaths, longestCachePath, mostCachePaths } from '../lib/cache-paths.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
@@ -8,13 +9,21 @@ export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
 export const tags = (): Field<string[]> =>
   words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
-export const cachePaths = (): Field<string[]> =>
-  lines({
+/** As a JSON list. */
+export function cachePaths(): Field<string> {
+  const field = lines({
     most: mostCachePaths,
     max: longestCachePath,
-    check: areCachePaths,
     description: 'paths in the workspace, or under ~, that a passed build leaves to the next one',
   });
+  return storedAs({ ...field, parse: (raw) => checkedPaths(field.parse(raw)) }, (paths) => JSON.stringify(paths));
+}
+
+function checkedPaths(paths: string[]): string[] {
+  if (!areCachePaths(paths)) throw new ApiError('invalid_format');
+  return paths;
+}
+
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

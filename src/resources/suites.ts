@@ -9,6 +9,7 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
 import { cachePaths, command, description, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
+import { checkTimeout, runAnswer, runColumns, runFields, runView } from './suite-fields.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -17,17 +18,13 @@ const answer = schema.record({
   command: schema.string,
   tags: schema.listOf(schema.string),
   cache: schema.listOf(schema.string),
+  ...runAnswer,
 });
 
-function view({ id, name: called, description: about, command: line, tags: needed, cache }: SuiteRow): object {
-  return {
-    ...twin('id', id),
-    name: called,
-    description: about,
-    command: line,
-    tags: tagsIn(needed),
-    cache: JSON.parse(cache) as string[],
-  };
+function view(suite: SuiteRow): object {
+  const { id, name: called, description: about, command: line, tags: needed, cache } = suite;
+  const described = { name: called, description: about, command: line, tags: tagsIn(needed) };
+  return { ...twin('id', id), ...described, cache: JSON.parse(cache) as string[], ...runView(suite) };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -56,6 +53,7 @@ const fields = {
   description: description(),
   'tags[]': tags(),
   'cache[]': cachePaths(),
+  ...runFields,
 };
 
 export const routes = [
@@ -85,12 +83,13 @@ export const routes = [
     body: fields,
     creates: true,
     answer,
+    verify: checkTimeout,
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, 'cache[]': kept, ...described } = input;
-      const stored = { tags: textOfTags(needed), cache: JSON.stringify(kept) };
-      const suite = { id: ids.next(), project_id: project.id, ...described, ...stored };
+      const { 'tags[]': needed, 'cache[]': cache, ...described } = runColumns(input);
+      const own = { ...described, tags: textOfTags(needed), cache };
+      const suite = { id: ids.next(), project_id: project.id, ...own };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -114,13 +113,13 @@ export const routes = [
     body: fields,
     answer,
     load: loadSuite,
+    verify: checkTimeout,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, 'cache[]': kept, ...described } = call.input;
-      const cache = kept && JSON.stringify(kept);
+      const { 'tags[]': needed, 'cache[]': cache, ...described } = runColumns(call.input);
       const changed = sentColumns({ ...described, tags: needed && textOfTags(needed), cache });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());

@@ -5,10 +5,11 @@ import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
+import { runPart, type RunRecord } from './suite-run.ts';
 import { rulesPart, type RuleRecord } from './suite-rules.ts';
 import { variablesPart, type VariableRecord } from './suite-variables.ts';
 
-interface SuiteRecord {
+interface SuiteRecord extends RunRecord {
   id_str: string;
   name: string;
   description: string;
@@ -34,11 +35,14 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
   })}
   ${form.lines('cache', 'Cache', {
     value: suite?.cache.join('\n'),
+    rows: 2,
+    isCode: true,
     hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
       <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
     wrong:
       'These are not paths to cache: up to 16, without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
-  })}`;
+  })}
+  ${runPart(form, suite)}`;
 }
 
 /** With more suites than this, the list has a filter. */

@@ -15,6 +15,7 @@ export interface ScriptedLimits {
   logBytes?: number;
   cacheBytes?: number;
   accountConcurrency?: number;
+  timeoutSeconds?: number;
 }
 
 /**
@@ -38,9 +39,14 @@ export class ScriptedRunner {
 
   async begin(
     store: Store,
-    { logBytes = 512 * 1024 * 1024, cacheBytes = 1024 ** 3, accountConcurrency = 0 }: ScriptedLimits = {},
+    {
+      logBytes = 512 * 1024 * 1024,
+      cacheBytes = 1024 ** 3,
+      accountConcurrency = 0,
+      timeoutSeconds = 1,
+    }: ScriptedLimits = {},
   ): Promise<void> {
-    const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
+    const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
     const sizes = { logBytes, cacheBytes };
