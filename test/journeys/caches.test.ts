@@ -73,7 +73,7 @@ onEveryDatabase((database) => {
     assert.match((await built(suite, 'evil')).log, /^Restored the cache of main .*\nmain\nevil\nSaved/);
     assert.match((await built(suite, 'evil')).log, /^Restored the cache of evil .*\nmain\nevil\nevil\nSaved/);
     assert.match((await built(suite)).log, /^Restored the cache of main .*\nmain\nmain\nSaved/);
-    assert.deepEqual((await caches(suite)).map(({ branch }) => branch).toSorted(), ['evil', 'main']);
+    assert.deepEqual(new Set((await caches(suite)).map(({ branch }) => branch)), new Set(['evil', 'main']));
     // A branch that ends where the default branch does is not taken for it.
     const tip = await project.repository.sha('main');
     await project.repository.branch('posing', tip);

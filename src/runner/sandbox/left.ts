@@ -33,7 +33,9 @@ async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: Dis
   const machineWithout = { ...machine, paths: [], connect: undefined, arguments: commonArguments('none') };
   const own = await openSandbox(machineWithout, randomName(), inspection.limits);
   try {
-    const home: Mount[] = inspection.home ? [{ at: places.home, layers: [...(job.home ?? []), join(folder, 'home')] }] : [];
+    const home: Mount[] = inspection.home
+      ? [{ at: places.home, layers: [...(job.home ?? []), join(folder, 'home')] }]
+      : [];
     const seen = [places.workspace, ...home.map(({ at }) => at)];
     const inside = (job.mounts ?? []).filter(({ at }) => seen.some((place) => at.startsWith(`${place}/`)));
     const look: Job = {
