@@ -36,7 +36,8 @@ import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
 import { staleLayers } from './stale-layers.ts';
 import { heldRequests } from './held-requests.ts';
-import type { JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
+import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
+import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
 import { createLooks, type Looks } from './looks.ts';
 import { createOrdering, longestPutOff, type Attempt } from './ordering.ts';
@@ -60,6 +61,7 @@ export interface DispatchParts extends Services {
   blobs: Blobs;
   limits: BuildLimits;
   unpacked: UnpackLimits;
+  artifacts: ArtifactLimits;
   /** How much the caches of a project may have together. */
   cacheBytes: number;
   /** So long may a log become. */
@@ -77,7 +79,7 @@ export interface DispatchParts extends Services {
  * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
+export interface Dispatch extends RunnerBlobs, ArtifactIntake, Pick<Looks, 'looks' | 'looked'> {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   demand(runner: Runner): Promise<Demand>;
@@ -122,9 +124,10 @@ const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
-  const { limits, unpacked, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
+  const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
-  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked, cacheBytes });
+  const allowed = { limits, unpacked, artifacts, cacheBytes };
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, ...allowed });
   const packing = new Set<Promise<void>>();
   const held = heldRequests(db);
 
@@ -260,6 +263,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   return {
     ...runnerBlobs(db, blobs),
+    ...artifactIntake({ db, ids, blobs, limits: artifacts }),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),
 

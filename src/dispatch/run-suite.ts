@@ -8,6 +8,7 @@ import {
   type ProjectRow,
   type SuiteRow,
 } from '../db/schema.ts';
+import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { advanceBuild, advanceHeldBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
@@ -42,6 +43,7 @@ export const runSuite: JobHandler = {
       from_fork: fromFork,
       fetch_ref: fetchRef,
       trace,
+      artifacts,
       ...rest
     } = parts;
     const {
@@ -105,6 +107,7 @@ export const runSuite: JobHandler = {
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
+      ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
       ...software,
     };
@@ -113,6 +116,7 @@ export const runSuite: JobHandler = {
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
+    if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache && job.cancelled === 0) {
       const [parts] = await findParts(context.trx, { build: job.subject_id });
       if (parts) await keepCache(context, parts, job, outcome.cache);
@@ -123,6 +127,7 @@ export const runSuite: JobHandler = {
 
   async lose(context, job) {
     const build = await buildOf(context, job.subject_id);
+    await dropArtifacts(context.trx, job.subject_id); // the next attempt keeps its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
     else if (build) await loseBuild(context, build, job.account_id, job.tries);
     return { retry: false }; // the next attempt is a build and a job of its own
@@ -187,7 +192,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'cache'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
@@ -208,8 +213,8 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'projects.repository_url'])
-    .select(['suites.cache', 'projects.default_branch'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
+    .select(['projects.repository_url', 'projects.default_branch'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

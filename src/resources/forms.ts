@@ -1,6 +1,7 @@
 import { ApiError } from '../errors.ts';
-import { lines, storedAs, text, words, type Field } from '../http/fields.ts';
+import { lines, text, words, type Field } from '../http/fields.ts';
 import { areCachePaths, longestCachePath, mostCachePaths } from '../lib/cache-paths.ts';
+import { compileGlob, longestGlob } from '../lib/globs.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
 /** Forms that fields of several resources share. */
@@ -9,14 +10,12 @@ export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
 export const tags = (): Field<string[]> =>
   words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
-/** As a JSON list. */
-export function cachePaths(): Field<string> {
-  const field = lines({
-    most: mostCachePaths,
-    max: longestCachePath,
-    description: 'paths in the workspace, or under ~, that a passed build leaves to the next one',
-  });
-  return storedAs({ ...field, parse: (raw) => checkedPaths(field.parse(raw)) }, (paths) => JSON.stringify(paths));
+/** Files in the workspace. */
+export const globs = (description: string): Field<string[]> =>
+  lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
+export function cachePaths(description: string): Field<string[]> {
+  const field = lines({ most: mostCachePaths, max: longestCachePath, isSet: true, description });
+  return { ...field, parse: (raw) => checkedPaths(field.parse(raw)) };
 }
 
 function checkedPaths(paths: string[]): string[] {

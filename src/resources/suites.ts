@@ -2,14 +2,14 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
-import { required } from '../http/fields.ts';
+import { required, storedAs } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { cachePaths, command, description, name, tags } from './forms.ts';
+import { cachePaths, command, description, globs, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
-import { checkTimeout, runAnswer, runColumns, runFields, runView } from './suite-fields.ts';
+import { asJson, checkTimeout, columnsOf, runAnswer, runFields, runView } from './suite-fields.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -17,14 +17,22 @@ const answer = schema.record({
   description: schema.string,
   command: schema.string,
   tags: schema.listOf(schema.string),
-  cache: schema.listOf(schema.string),
   ...runAnswer,
+  cache: schema.listOf(schema.string),
+  artifacts: schema.listOf(schema.string),
 });
 
 function view(suite: SuiteRow): object {
-  const { id, name: called, description: about, command: line, tags: needed, cache } = suite;
-  const described = { name: called, description: about, command: line, tags: tagsIn(needed) };
-  return { ...twin('id', id), ...described, cache: JSON.parse(cache) as string[], ...runView(suite) };
+  return {
+    ...twin('id', suite.id),
+    name: suite.name,
+    description: suite.description,
+    command: suite.command,
+    tags: tagsIn(suite.tags),
+    ...runView(suite),
+    cache: JSON.parse(suite.cache) as string[],
+    artifacts: JSON.parse(suite.artifacts) as string[],
+  };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -51,9 +59,13 @@ const fields = {
   name: required(name()),
   command: required(command()),
   description: description(),
-  'tags[]': tags(),
-  'cache[]': cachePaths(),
+  'tags[]': storedAs(tags(), textOfTags),
   ...runFields,
+  'cache[]': storedAs(
+    cachePaths('paths that a passed build leaves to the next one, in the workspace or under ~'),
+    asJson,
+  ),
+  'artifacts[]': storedAs(globs('files in the workspace that are kept after a build, whatever its result'), asJson),
 };
 
 export const routes = [
@@ -87,9 +99,7 @@ export const routes = [
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, 'cache[]': cache, ...described } = runColumns(input);
-      const own = { ...described, tags: textOfTags(needed), cache };
-      const suite = { id: ids.next(), project_id: project.id, ...own };
+      const suite = { id: ids.next(), project_id: project.id, ...columnsOf(input) };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -119,8 +129,7 @@ export const routes = [
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, 'cache[]': cache, ...described } = runColumns(call.input);
-      const changed = sentColumns({ ...described, tags: needed && textOfTags(needed), cache });
+      const changed = sentColumns(columnsOf(call.input));
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

@@ -3,6 +3,7 @@ import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
+import { keepArtifacts } from './keep-artifacts.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
 import { openSuiteCache } from './suite-cache.ts';
@@ -17,6 +18,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
   // failure.
   const heard = keepTail(mostHeard);
+  const tell = (text: string) => say(mask.push(Buffer.from(text)));
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     const { sha, fetchRef } = order;
@@ -31,7 +33,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
       id,
       project: order.source.projectId,
       checkout: checkout.path,
-      say: async (text) => say(mask.push(Buffer.from(text))),
+      say: async (text) => tell(text),
       signal,
     });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
@@ -44,8 +46,16 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
       mounts: software.mounts,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => say(mask.push(chunk)),
-      onLeft: (left, how) => cache?.take(left, how) ?? Promise.resolve(),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
+      onLeft: async (left, how) => {
+        if (order.artifacts && how.reason !== 'cancelled') {
+          steps.begin('artifacts');
+          if (how.reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
+          else await keepArtifacts(services, left, order.artifacts, { claim: id, tell, signal });
+          steps.end();
+        }
+        await cache?.take(left, how); // last: it takes the files away
+      },
       signal,
     });
     const launch = order.launches.find((_, at) => stepName(at) === ended.step);

@@ -16,6 +16,7 @@ interface SuiteRecord extends RunRecord {
   command: string;
   tags: string[];
   cache: string[];
+  artifacts: string[];
 }
 
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
@@ -35,12 +36,20 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
   })}
   ${form.lines('cache', 'Cache', {
     value: suite?.cache.join('\n'),
-    rows: 2,
+    rows: Math.min(10, Math.max(2, suite?.cache.length ?? 0)),
     isCode: true,
     hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
       <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
     wrong:
       'These are not paths to cache: up to 16, without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
+  })}
+  ${form.lines('artifacts', 'Artifacts', {
+    value: suite?.artifacts.join('\n'),
+    rows: Math.min(10, Math.max(2, suite?.artifacts.length ?? 0)),
+    isCode: true,
+    hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as <code>dist</code>,
+      <code>*.log</code> or <code>coverage/**/*.html</code>.`,
+    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
   })}
   ${runPart(form, suite)}`;
 }
