@@ -14,6 +14,7 @@ import type {
   Demand,
   Finished,
   FinishReport,
+  KeptLayer,
   LogChunk,
   Order,
   OrderOrLooks,
@@ -28,6 +29,7 @@ import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { createFinishing } from './finishing.ts';
 import { goneProjects } from './gone-projects.ts';
+import { staleLayers } from './stale-layers.ts';
 import { heldRequests } from './held-requests.ts';
 import { createAsking } from './asking.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
@@ -56,6 +58,8 @@ export interface DispatchParts extends Services {
   limits: BuildLimits;
   unpacked: UnpackLimits;
   artifacts: ArtifactLimits;
+  /** How much the caches of a project may have together, in bytes. */
+  cacheBytes: number;
   /** The longest log, in bytes. */
   logBytes: number;
   /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
@@ -82,6 +86,8 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   key(runner: Runner, claim: string): Promise<string | undefined>;
   /** Which of these projects are deleted, or not for this runner any more. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
+  /** Of these layers of caches, those that the runner needs no more. */
+  staleLayers(runner: Runner, layers: readonly KeptLayer[]): Promise<KeptLayer[]>;
   /** The holders whose requests are held here. */
   waiting(): Iterable<string>;
   /** The runner takes no more orders under these claims: its held requests are answered at once. */
@@ -108,10 +114,11 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
 const lookEvery = 1000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
-  const { idleHoldMs = protocol.idleHoldSeconds * 1000, artifacts } = parts;
+  const { db, ids, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
+  const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
-  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked, artifacts });
+  const allowed = { limits, unpacked, artifacts, cacheBytes };
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, ...allowed });
   const held = heldRequests(db);
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const settling = createSettling(shared);
@@ -140,6 +147,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     finish: createFinishing({ db, held, settling, ordering, accountConcurrency }),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
+    staleLayers: (runner, layers) => staleLayers(db, runner, layers),
 
     async extend(runner, claims, signal) {
       const { holder } = runner;

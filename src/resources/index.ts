@@ -4,6 +4,7 @@ import * as audit from './audit.ts';
 import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
+import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
@@ -49,6 +50,7 @@ export const routes: readonly Route[] = [
   builds,
   artifacts,
   suites,
+  caches,
   suiteRules,
   suiteDependencies,
   environmentVariables,

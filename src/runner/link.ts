@@ -1,7 +1,17 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Demand, Finished, Link, LookOrder, Order, OrderOrLooks, Receipt, ClaimSignal } from '../protocol.ts';
+import type {
+  Demand,
+  Finished,
+  KeptLayer,
+  Link,
+  LookOrder,
+  Order,
+  OrderOrLooks,
+  Receipt,
+  ClaimSignal,
+} from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -106,6 +116,9 @@ export function openLink(
     },
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
+    },
+    async stale(layers, signal) {
+      return ((await postJson('/runner/stale', { layers }, signal)) as { stale: KeptLayer[] }).stale;
     },
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
