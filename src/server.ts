@@ -50,6 +50,7 @@ import { forgetTurns } from './queue/turns.ts';
 import { pageRoutes, routes } from './resources/index.ts';
 import { publicAddress } from './lib/public-address.ts';
 import { addressJudge } from './lib/public-addresses.ts';
+import { forgetOldTests } from './lifecycle/test-results.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
 import { forgetOldDeliveries, keptDays } from './webhooks/retention.ts';
@@ -313,6 +314,7 @@ async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetOldDeliveries(db);
   await forgetOldHookDeliveries(db, keptDays);
   await forgetOldLogs(db, logDays);
+  await forgetOldTests(db, logDays);
   await collectBlobs(db, blobs);
 }
 

@@ -11,6 +11,7 @@ import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import * as protocol from '../protocol.ts';
 import type { ClaimSignal, Demand, Finished, FinishReport, LogChunk, Order, Receipt, WorkKind } from '../protocol.ts';
+import type { TestBatch, TestReceipt } from '../protocol.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
@@ -31,6 +32,7 @@ import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createSettling, packKind } from './settling.ts';
 import { keyOf } from './sources.ts';
+import { testIntake } from './test-intake.ts';
 import { waitingLine } from './waiting-line.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
@@ -63,6 +65,7 @@ export interface Dispatch extends RunnerBlobs, Looks {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
+  tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
@@ -93,6 +96,7 @@ const packSeconds = 600;
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
+  const tests = testIntake(db, disk);
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
   const held = heldRequests();
@@ -226,6 +230,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     log: ({ holder }, chunk) => intake.take(holder, chunk),
+    tests: ({ holder }, batch) => tests.take(holder, batch),
 
     async extend(runner, claims, signal) {
       const { holder } = runner;

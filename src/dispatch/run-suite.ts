@@ -32,6 +32,7 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
+      reports,
       commit_ref: commitRef,
       branch,
       event,
@@ -92,6 +93,7 @@ export const runSuite: JobHandler = {
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: context.limits,
+      ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
     };
   },
@@ -163,7 +165,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command'> &
+  Pick<SuiteRow, 'command' | 'reports'> &
   Pick<ProjectRow, 'repository_url'> &
   Pick<
     BuildRequestRow,
@@ -184,7 +186,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.reports', 'projects.repository_url'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

@@ -229,6 +229,30 @@ export function words({ most, max, pattern, description }: WordRules): Field<str
   });
 }
 
+export interface LineRules {
+  most: number;
+  max: number;
+  check: (line: string) => boolean;
+  description: string;
+}
+
+/**
+ * A list of lines, in the order sent and each once. Line breaks inside of an entry separate lines as well, so that a form
+ * with one text for all of them needs no script; blank lines do not count.
+ */
+export function lines({ most, max, check, description }: LineRules): Field<string[]> {
+  const items: JsonSchema = { type: 'string', maxLength: max };
+  return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const texts = raw.filter((item) => typeof item === 'string');
+    const given = texts.flatMap((text) => text.split(/\r?\n/)).map((line) => line.trim());
+    const named = new Set(given.filter((line) => line !== ''));
+    if (texts.length !== raw.length || named.size > most) throw invalid();
+    if (![...named].every((line) => line.length <= max && line.isWellFormed() && check(line))) throw invalid();
+    return [...named];
+  });
+}
+
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
   return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
     if (typeof raw !== 'string' || !/^[0-9]{1,15}$/.test(raw)) throw invalid();

@@ -183,6 +183,9 @@ export async function addBuilds(
     created_at: BigInt(Date.now()),
     started_at: null,
     finished_at: null,
+    tests_passed: 0,
+    tests_failed: 0,
+    tests_skipped: 0,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertBuilds(trx, ...builds);

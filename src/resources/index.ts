@@ -31,6 +31,7 @@ import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
+import * as tests from './tests.ts';
 import * as users from './users.ts';
 
 /** Every route of the API. */
@@ -46,6 +47,7 @@ export const routes: readonly Route[] = [
   buildRequests,
   commits,
   builds,
+  tests,
   suites,
   suiteRules,
   suiteDependencies,

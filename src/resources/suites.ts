@@ -7,7 +7,7 @@ import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { command, description, name, tags } from './forms.ts';
+import { command, description, globs, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
 
 const answer = schema.record({
@@ -16,10 +16,18 @@ const answer = schema.record({
   description: schema.string,
   command: schema.string,
   tags: schema.listOf(schema.string),
+  reports: schema.listOf(schema.string),
 });
 
-function view({ id, name: called, description: about, command: line, tags: needed }: SuiteRow): object {
-  return { ...twin('id', id), name: called, description: about, command: line, tags: tagsIn(needed) };
+function view(suite: SuiteRow): object {
+  return {
+    ...twin('id', suite.id),
+    name: suite.name,
+    description: suite.description,
+    command: suite.command,
+    tags: tagsIn(suite.tags),
+    reports: JSON.parse(suite.reports) as string[],
+  };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -47,6 +55,7 @@ const fields = {
   command: required(command()),
   description: description(),
   'tags[]': tags(),
+  'reports[]': globs('files in the workspace that are reports of tests, as JUnit XML'),
 };
 
 export const routes = [
@@ -79,8 +88,9 @@ export const routes = [
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, ...described } = input;
-      const suite = { id: ids.next(), project_id: project.id, ...described, tags: textOfTags(needed) };
+      const { 'tags[]': needed, 'reports[]': reports, ...described } = input;
+      const lists = { tags: textOfTags(needed), reports: JSON.stringify(reports) };
+      const suite = { id: ids.next(), project_id: project.id, ...described, ...lists };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -109,8 +119,9 @@ export const routes = [
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, ...described } = call.input;
-      const changed = sentColumns({ ...described, tags: needed && textOfTags(needed) });
+      const { 'tags[]': needed, 'reports[]': reports, ...described } = call.input;
+      const lists = { tags: needed && textOfTags(needed), reports: reports && JSON.stringify(reports) };
+      const changed = sentColumns({ ...described, ...lists });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

@@ -1,7 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Demand, Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
+import type { Demand, Finished, Link, LookOrder, Order, Receipt, ClaimSignal, TestReceipt } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -77,6 +77,9 @@ export function openLink(
     async log({ claim, offset, bytes }, signal) {
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
       return (await post('/runner/log', 'application/octet-stream', bytes, place, signal)) as Receipt;
+    },
+    async tests(batch, signal) {
+      return (await postJson('/runner/tests', batch, signal)) as TestReceipt;
     },
     async extend(claims, signal) {
       const { words } = (await postJson('/runner/extend', { claims }, signal)) as {

@@ -1,4 +1,5 @@
 import type { BuildRow } from '../db/schema.ts';
+import { testsPart, type TestCounts } from './build-tests.ts';
 import { buildsOfCommits, suiteName } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -12,7 +13,7 @@ import { isUnderWay, stateBadge, stateMark } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
 /** One attempt at one suite on one commit. */
-interface BuildRecord {
+interface BuildRecord extends TestCounts {
   id: bigint;
   id_str: string;
   suite_id: bigint;
@@ -112,7 +113,7 @@ async function show(visit: ProjectVisit) {
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>
-      ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,
+      ${await testsPart(visit, build)} ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,
   };
 }
 

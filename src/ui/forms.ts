@@ -58,6 +58,8 @@ export interface PageForm {
   /** Several words in one line, sent as a list. */
   words(name: string, label: string, options?: FieldOptions): Html;
   area(name: string, label: string, options?: FieldOptions): Html;
+  /** A text whose lines are sent as a list. */
+  lines(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
   /** Several values from a short list, sent as a list. */
@@ -70,6 +72,18 @@ export interface PageForm {
   hidden(name: string, value: string | bigint): Html;
   /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;
+}
+
+function textArea({ required, rows = 4, isCode, placeholder }: FieldOptions, value: string) {
+  return (attributes: Html): Html =>
+    html`<textarea
+      ${attributes}
+      rows="${rows}"
+      ${required && html`required`}
+      ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
+      ${placeholder !== undefined && html`placeholder="${placeholder}"`}
+    >
+${value}</textarea>`;
 }
 
 /** `of` tells forms of the same action apart: hidden fields for the record of each, such as `{rule_id: …}`. */
@@ -139,21 +153,12 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     },
     area(name, label, options = {}) {
       known.add(name);
-      const { required, rows = 4, isCode, placeholder } = options;
-      return field(
-        name,
-        label,
-        options,
-        (attributes) =>
-          html`<textarea
-            ${attributes}
-            rows="${rows}"
-            ${required && html`required`}
-            ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
-            ${placeholder !== undefined && html`placeholder="${placeholder}"`}
-          >
-${typed(name, options.value ?? '')}</textarea>`,
-      );
+      return field(name, label, options, textArea(options, typed(name, options.value ?? '')));
+    },
+    lines(name, label, options = {}) {
+      known.add(name);
+      const value = refused ? listTyped(refused.typed, name).join('\n') : options.value;
+      return field(name, label, options, textArea(options, value ?? ''), `${name}[]`);
     },
     select(name, label, choices, options = {}) {
       known.add(name);

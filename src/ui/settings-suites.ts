@@ -14,6 +14,7 @@ interface SuiteRecord {
   description: string;
   command: string;
   tags: string[];
+  reports: string[];
 }
 
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
@@ -30,6 +31,14 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     value: suite?.tags.join(' '),
     hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
     wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
+  })}
+  ${form.lines('reports', 'Test reports', {
+    value: suite?.reports.join('\n'),
+    rows: Math.min(10, Math.max(2, suite?.reports.length ?? 0)),
+    isCode: true,
+    hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
+      <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
+    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
   })}`;
 }
 

@@ -37,6 +37,7 @@ describe('compiling', () => {
         return { digest: keep(Buffer.concat(pieces)) };
       },
       key: () => assert.fail('a compile needs no key'),
+      tests: () => assert.fail('a compile has no tests'),
     };
     const log = (): void => {};
     const mostBytes = 100 * megabyte;

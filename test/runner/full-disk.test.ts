@@ -26,6 +26,7 @@ describe('a runner on a disk without room above its reserve', () => {
       return work && { claim, work, logOffset: 0, logLimit: 1_000_000 };
     },
     log: async () => ({ taken: true }),
+    tests: () => assert.fail('there are no tests'),
     extend: async (_, signal) => pause(100, {}, { signal }),
     async finish(report) {
       reports.push(report);

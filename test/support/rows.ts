@@ -57,6 +57,9 @@ export async function addBuild(
     created_at: BigInt(Date.now()),
     started_at: null,
     finished_at: null,
+    tests_passed: 0,
+    tests_failed: 0,
+    tests_skipped: 0,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

@@ -41,6 +41,8 @@ export interface SuiteRow {
   command: string;
   /** The tags that a runner needs for it, as one text. */
   tags: string;
+  /** The patterns of its reports of tests, as a JSON list. */
+  reports: string;
 }
 
 export interface SuiteRuleRow {

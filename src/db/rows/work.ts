@@ -64,6 +64,10 @@ export interface BuildRow {
   created_at: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
+  /** How many tests its reports told of. */
+  tests_passed: number;
+  tests_failed: number;
+  tests_skipped: number;
 }
 
 /** The commit of a branch or tag when it was last built. */
