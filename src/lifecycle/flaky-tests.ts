@@ -48,22 +48,22 @@ export async function noteFlakes(db: Database, buildId: bigint): Promise<void> {
 }
 
 async function placeOf(db: Queries, buildId: bigint): Promise<Place | undefined> {
-  const build = await db
+  return db
     .selectFrom('builds')
-    .select(['project_id', 'suite_id', 'commit_id'])
+    .select(['project_id', 'suite_id', 'commit_id', 'variant'])
     .where('id', '=', buildId)
     .executeTakeFirst();
-  return build && { ...build, variant: '' };
 }
 
 /** The oldest first. */
-async function attemptsAt(db: Queries, { commit_id: commit, suite_id: suite }: Place): Promise<Attempt[]> {
+async function attemptsAt(db: Queries, { commit_id: commit, suite_id: suite, variant }: Place): Promise<Attempt[]> {
   const newest = await db
     .selectFrom('test_runs')
     .innerJoin('builds', 'builds.id', 'test_runs.build_id')
     .select(['test_runs.build_id', 'test_runs.completed_at'])
     .where('test_runs.commit_id', '=', commit)
     .where('test_runs.suite_id', '=', suite)
+    .where('builds.variant', '=', variant)
     .where('test_runs.completed_at', 'is not', null)
     .orderBy('test_runs.build_id', 'desc')
     .limit(mostAttempts)

@@ -9,6 +9,7 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
 import { command, description, globs, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
+import { checkTimeout, runAnswer, runColumns, runFields, runView } from './suite-fields.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -17,17 +18,14 @@ const answer = schema.record({
   command: schema.string,
   tags: schema.listOf(schema.string),
   reports: schema.listOf(schema.string),
+  ...runAnswer,
 });
 
 function view(suite: SuiteRow): object {
-  return {
-    ...twin('id', suite.id),
-    name: suite.name,
-    description: suite.description,
-    command: suite.command,
-    tags: tagsIn(suite.tags),
-    reports: JSON.parse(suite.reports) as string[],
-  };
+  const { id, name: called, description: about, command: line, tags: needed } = suite;
+  const described = { name: called, description: about, command: line, tags: tagsIn(needed) };
+  const reports = JSON.parse(suite.reports) as string[];
+  return { ...twin('id', id), ...described, reports, ...runView(suite) };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -56,6 +54,7 @@ const fields = {
   description: description(),
   'tags[]': tags(),
   'reports[]': globs('files in the workspace that are reports of tests, as JUnit XML'),
+  ...runFields,
 };
 
 export const routes = [
@@ -85,12 +84,13 @@ export const routes = [
     body: fields,
     creates: true,
     answer,
+    verify: checkTimeout,
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, 'reports[]': reports, ...described } = input;
-      const lists = { tags: textOfTags(needed), reports: JSON.stringify(reports) };
-      const suite = { id: ids.next(), project_id: project.id, ...described, ...lists };
+      const { 'tags[]': needed, 'reports[]': reports, ...described } = runColumns(input);
+      const own = { ...described, tags: textOfTags(needed), reports: JSON.stringify(reports) };
+      const suite = { id: ids.next(), project_id: project.id, ...own };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -114,12 +114,13 @@ export const routes = [
     body: fields,
     answer,
     load: loadSuite,
+    verify: checkTimeout,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, 'reports[]': reports, ...described } = call.input;
+      const { 'tags[]': needed, 'reports[]': reports, ...described } = runColumns(call.input);
       const lists = { tags: needed && textOfTags(needed), reports: reports && JSON.stringify(reports) };
       const changed = sentColumns({ ...described, ...lists });
       if (Object.keys(changed).length > 0) {

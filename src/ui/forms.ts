@@ -58,7 +58,7 @@ export interface PageForm {
   /** Several words in one line, sent as a list. */
   words(name: string, label: string, options?: FieldOptions): Html;
   area(name: string, label: string, options?: FieldOptions): Html;
-  /** A text whose lines are sent as a list. */
+  /** Several texts, one in each line, sent as a list. */
   lines(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
@@ -72,18 +72,6 @@ export interface PageForm {
   hidden(name: string, value: string | bigint): Html;
   /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;
-}
-
-function textArea({ required, rows = 4, isCode, placeholder }: FieldOptions, value: string) {
-  return (attributes: Html): Html =>
-    html`<textarea
-      ${attributes}
-      rows="${rows}"
-      ${required && html`required`}
-      ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
-      ${placeholder !== undefined && html`placeholder="${placeholder}"`}
-    >
-${value}</textarea>`;
 }
 
 /** `of` tells forms of the same action apart: hidden fields for the record of each, such as `{rule_id: …}`. */
@@ -153,12 +141,13 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     },
     area(name, label, options = {}) {
       known.add(name);
-      return field(name, label, options, textArea(options, typed(name, options.value ?? '')));
+      const text = typed(name, options.value ?? '');
+      return field(name, label, options, (attributes) => textArea(attributes, text, options));
     },
     lines(name, label, options = {}) {
       known.add(name);
-      const value = refused ? listTyped(refused.typed, name).join('\n') : options.value;
-      return field(name, label, options, textArea(options, value ?? ''), `${name}[]`);
+      const text = refused ? listTyped(refused.typed, name).join('\n') : (options.value ?? '');
+      return field(name, label, options, (attributes) => textArea(attributes, text, options), `${name}[]`);
     },
     select(name, label, choices, options = {}) {
       known.add(name);
@@ -198,6 +187,7 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     checks(name, legend, choices, checked) {
       known.add(name);
       const chosen = refused ? listTyped(refused.typed, name) : checked;
+      const codes = refused?.errors[name] ?? [];
       return html`<fieldset class="field">
         <legend>${legend}</legend>
         ${choices.map(([value, text]) => {
@@ -213,6 +203,7 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
             <span>${text}</span>
           </label>`;
         })}
+        ${codes.length > 0 && html`<p class="mistake" role="alert">${mistake(legend, codes)}</p>`}
       </fieldset>`;
     },
     hidden: (name, value) => html`<input type="hidden" name="${name}" value="${value}" />`,
@@ -235,6 +226,18 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
       </form>`;
     },
   };
+}
+
+function textArea(attributes: Html, text: string, options: FieldOptions): Html {
+  const { required, rows = 4, isCode, placeholder } = options;
+  return html`<textarea
+    ${attributes}
+    rows="${rows}"
+    ${required && html`required`}
+    ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
+    ${placeholder !== undefined && html`placeholder="${placeholder}"`}
+  >
+${text}</textarea>`;
 }
 
 function typedIn(typed: RawGroup, name: string): string {

@@ -5,10 +5,11 @@ import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
+import { runPart, type RunRecord } from './suite-run.ts';
 import { rulesPart, type RuleRecord } from './suite-rules.ts';
 import { variablesPart, type VariableRecord } from './suite-variables.ts';
 
-interface SuiteRecord {
+interface SuiteRecord extends RunRecord {
   id_str: string;
   name: string;
   description: string;
@@ -39,7 +40,8 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
       <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
     wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
-  })}`;
+  })}
+  ${runPart(form, suite)}`;
 }
 
 /** With more suites than this, the list has a filter. */

@@ -209,6 +209,23 @@ describeWithRunner('the tests of a build', (service, runner) => {
     ]);
   });
 
+  test('that failed in one variant and passed in another are not flaky', async () => {
+    const project = await alice.createProject();
+    await alice.createSuite(project, { 'matrix[]': 'SIZE=small,large' });
+    await alice.requestBuild(project);
+    await (await runner.take('fetch_commit')).fetched();
+    const [small, large] = [await runner.take('run_suite'), await runner.take('run_suite')];
+    await send(small, 0, [failed('depends'), one('retried', { failures: 1 })], true);
+    await send(large, 0, [one('depends')], true);
+    await small.exit(1);
+    await large.exit(0);
+    const { list } = await alice.get(`/projects/${project.id}/tests/flaky`);
+    assert.deepEqual(
+      list.map(({ name }) => name),
+      ['retried'],
+    );
+  });
+
   test('that failed on one commit and passed on another are not flaky', async () => {
     const { project, task } = await runningBuild(alice, runner);
     const flaky = `/projects/${project.id}/tests/flaky`;

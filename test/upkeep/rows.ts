@@ -32,6 +32,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     fetch_ref: awkward,
     concurrency_group: awkward,
     trace: awkward,
+    suites: '["9223372036854775807"]',
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -75,6 +76,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       project_id: project,
       ...named,
       tags: 'arm,gpu',
+      timeout: 60,
+      allow_failure: 1,
+      retries: 3,
+      matrix: '["A=1,2"]',
       reports: JSON.stringify([awkward]),
     });
     await put('suite_rules', {
@@ -145,6 +150,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       created_at: 1n,
       started_at: null,
       finished_at: 2n,
+      variant: 'A=1',
+      allow_failure: 1,
+      retry: 1,
+      retries_left: 2,
+      series: largestId,
       tests_passed: 1,
       tests_failed: 2,
       tests_skipped: 3,
