@@ -10,7 +10,7 @@ export const tags = (): Field<string[]> =>
   words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
 /** Files in the workspace. */
 export const globs = (description: string): Field<string[]> =>
-  lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, description });
+  lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

@@ -15,7 +15,7 @@ export interface RunnerServices {
   close(): Promise<void>;
   dependencyCache: DependencyCache;
   /** For data that orders and outcomes do not carry. */
-  link: Pick<Link, 'read' | 'store' | 'key' | 'tests'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The free space for large data on the runner's disk. */

@@ -3,6 +3,7 @@ import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
+import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
@@ -39,9 +40,16 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
       output: (chunk) => say(mask.push(chunk)),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
       onLeft: async (left, { reason }) => {
-        if (!order.reports || reason === 'cancelled' || reason === 'out_of_disk') return;
-        steps.begin('reports');
-        await collectReports(left, { globs: order.reports, secrets: order.secrets, link, claim: id, tell, signal });
+        if (reason === 'cancelled') return;
+        if (order.reports && reason !== 'out_of_disk') {
+          steps.begin('reports');
+          await collectReports(left, { globs: order.reports, secrets: order.secrets, link, claim: id, tell, signal });
+          steps.end();
+        }
+        if (!order.artifacts) return;
+        steps.begin('artifacts');
+        if (reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
+        else await keepArtifacts(services, left, order.artifacts, { claim: id, tell, signal });
         steps.end();
       },
       signal,

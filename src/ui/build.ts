@@ -2,6 +2,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { testsPart, type TestCounts } from './build-tests.ts';
 import { buildName, buildsOfCommits } from './build-rows.ts';
 import { pageForm } from './forms.ts';
+import { artifactsPart } from './artifacts.ts';
 import { html, type Html } from './html.ts';
 import { logPart, logScripts } from './log-viewer.ts';
 import { notice } from './layout.ts';
@@ -119,7 +120,9 @@ async function show(visit: ProjectVisit) {
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>
-      ${await testsPart(visit, build)} ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,
+      ${await testsPart(visit, build)}
+      <div id="artifacts" data-live>${await artifactsPart(db.read, build.id, address)}</div>
+      ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,
   };
 }
 

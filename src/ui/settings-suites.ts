@@ -15,6 +15,7 @@ interface SuiteRecord extends RunRecord {
   description: string;
   command: string;
   tags: string[];
+  artifacts: string[];
   reports: string[];
 }
 
@@ -39,6 +40,14 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     isCode: true,
     hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
       <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
+    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
+  })}
+  ${form.lines('artifacts', 'Artifacts', {
+    value: suite?.artifacts.join('\n'),
+    rows: Math.min(10, Math.max(2, suite?.artifacts.length ?? 0)),
+    isCode: true,
+    hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as <code>dist</code>,
+      <code>*.log</code> or <code>coverage/**/*.html</code>.`,
     wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
   })}
   ${runPart(form, suite)}`;

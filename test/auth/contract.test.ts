@@ -32,6 +32,7 @@ describe('the routes', () => {
   test('page the lists that grow without end', () => {
     const paged = routes.filter((route) => route.paged).map(({ path }) => path.split('/').at(-1));
     const endless = [
+      'artifacts',
       'audit',
       'build_requests',
       'builds',

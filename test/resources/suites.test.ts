@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
-const fields = 'id id_str name description command tags reports timeout allow_failure retries matrix';
+const fields = 'id id_str name description command tags reports timeout allow_failure retries matrix artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
@@ -92,7 +92,7 @@ describeService('suites', (service) => {
     assert.deepEqual(made.record.reports, ['z/*.xml']);
     const own = `${path}/${made.record.id}`;
     assert.deepEqual((await alice.put(own, { description: 'd' })).record.reports, ['z/*.xml']);
-    const several = { 'reports[]': 'b/**/*.xml\r\n\na.xml' };
+    const several = { 'reports[]': 'b/**/*.xml\r\n\na.xml\nb/**/*.xml' };
     assert.deepEqual((await alice.put(own, several)).record.reports, ['b/**/*.xml', 'a.xml']);
     assert.deepEqual((await alice.get(own)).record.reports, ['b/**/*.xml', 'a.xml']);
     for (const glob of ['/etc/passwd', '../x.xml', 'a/../b', '[', 'x'.repeat(256)])

@@ -45,6 +45,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     tests: nothing,
     read: nothing,
     store: nothing,
+    keep: nothing,
     key: nothing,
     gone: async () => [],
     looks: nothing,
