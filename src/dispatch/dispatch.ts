@@ -19,6 +19,8 @@ import type {
   Order,
   OrderOrLooks,
   Receipt,
+  TestBatch,
+  TestReceipt,
   Wanted,
   WorkKind,
 } from '../protocol.ts';
@@ -43,6 +45,7 @@ import { runSuite } from './run-suite.ts';
 import { createSettling } from './settling.ts';
 import { keyOf } from './sources.ts';
 import { startSweeping } from './sweeping.ts';
+import { testIntake } from './test-intake.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
   fetch_commit: fetchCommit,
@@ -80,6 +83,7 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
+  tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
@@ -117,6 +121,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
   const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
+  const tests = testIntake(db, disk);
   const allowed = { limits, unpacked, artifacts, cacheBytes };
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, ...allowed });
   const held = heldRequests(db);
@@ -144,6 +149,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     next: (runner, claim, signal, holdMs) => asking.next(runner, claim, signal, holdMs),
     nextOrLooks: (runner, wanted, signal) => asking.nextOrLooks(runner, wanted, signal),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
+    tests: ({ holder }, batch) => tests.take(holder, batch),
     finish: createFinishing({ db, held, settling, ordering, accountConcurrency }),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
