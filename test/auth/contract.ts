@@ -52,6 +52,7 @@ export const contract = entries(`
   GET    /projects/ID/commits                                       both          commits
   GET    /projects/ID/commits/ID                                    both          commits
   GET    /projects/ID/commits/ID/builds                             both          commits
+  GET    /projects/ID/builds                                        both          commits
   GET    /projects/ID/builds/ID                                     both          commits
   POST   /projects/ID/builds/ID/cancel                              both          build_requests_create
   POST   /projects/ID/builds/ID/restart                             both          build_requests_create
