@@ -26,6 +26,7 @@ const build = {
   id_str: 'string',
   suite_id_str: 'string',
   commit_id_str: 'string',
+  variant: 'string',
   build_state: 'string',
   attempt: 'number',
   exit_status: 'number|null',

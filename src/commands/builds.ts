@@ -1,5 +1,6 @@
 import type { Call } from './command.ts';
 import { WrongUse } from './errors.ts';
+import { namer } from './suite-names.ts';
 import { ago, painted, tookFrom } from './states.ts';
 
 export async function run(call: Call): Promise<void> {
@@ -12,8 +13,8 @@ export async function run(call: Call): Promise<void> {
     client.call('builds', inProject, { limit }),
     client.call('suites', inProject),
   ]);
-  const names = new Map(suites.map(({ id_str: id, name }) => [id, name]));
-  const named = builds.map((build) => ({ ...build, suite: names.get(build.suite_id_str) ?? '' }));
+  const nameOf = namer(suites);
+  const named = builds.map((build) => ({ ...build, suite: nameOf(build) }));
   if (screen.isJson) return screen.json(named);
   if (named.length === 0) return screen.say('Nothing was built yet. Begin with: headrace run');
   screen.table(
@@ -25,7 +26,7 @@ export async function run(call: Call): Promise<void> {
       { title: 'BUILD', gives: 2 },
     ],
     named.map((build) => [
-      build.suite === '' ? 'deleted suite' : build.suite,
+      build.suite,
       painted(build.build_state),
       tookFrom(build.started_at, build.finished_at),
       ago(build.created_at),

@@ -1,11 +1,12 @@
 import type { StreamName } from '../client/operations.ts';
-import type { AskedRequest, Project } from '../client/operations.ts';
+import type { AskedRequest, Build, Project } from '../client/operations.ts';
 import type { Params } from '../client/client.ts';
 import type { Call } from './command.ts';
 import { Following, type LookUp, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';
 import { exitStatus, resultOf } from './states.ts';
+import { namer } from './suite-names.ts';
 import { words } from './text.ts';
 
 /** Of a log that is longer only the end is shown. */
@@ -53,13 +54,11 @@ function asRecord({ id, name, attempt, state }: Row): object {
 }
 
 function lookUpIn({ client }: Call, inProject: { project_id: string }): LookUp {
-  let names: Promise<Map<string, string>> | undefined;
-  const load = async (): Promise<Map<string, string>> =>
-    new Map((await client.call('suites', inProject)).map(({ id_str: id, name }) => [id, name]));
+  let naming: Promise<(build: Build) => string> | undefined;
   return async (id) => {
-    names ??= load();
-    const [build, known] = await Promise.all([client.call('build', { ...inProject, build_id: id }), names]);
-    return { build, name: known.get(build.suite_id_str) ?? words`suite ${build.suite_id_str}` };
+    naming ??= client.call('suites', inProject).then(namer);
+    const [build, nameOf] = await Promise.all([client.call('build', { ...inProject, build_id: id }), naming]);
+    return { build, name: nameOf(build) };
   };
 }
 

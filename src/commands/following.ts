@@ -85,7 +85,17 @@ export class Following {
     const since = started === null ? Date.now() : Date.parse(started);
     const took = finished === null ? undefined : Date.parse(finished) - since;
     const log = new LastLine();
-    const row = { id, key: name, name, attempt, state: '', since, took, says: '', log };
+    const row = {
+      id,
+      key: `${build.suite_id_str} ${build.variant}`,
+      name,
+      attempt,
+      state: '',
+      since,
+      took,
+      says: '',
+      log,
+    };
     this.#rows.set(id, row);
     return row;
   }

@@ -1,6 +1,7 @@
 import type { Build, BuildRequest, Commit } from '../client/operations.ts';
 import type { Call } from './command.ts';
 import { findRequest } from './project.ts';
+import { namer } from './suite-names.ts';
 import { ago, painted, tookFrom } from './states.ts';
 import type { Screen } from './screen.ts';
 
@@ -20,8 +21,8 @@ export async function run(call: Call): Promise<void> {
           client.call('commit', inCommit),
           client.call('buildsOfCommit', inCommit, { limit: '1000' }),
         ]);
-  const names = new Map(suites.map(({ id_str: id, name }) => [id, name]));
-  const newest = newestAttempts(builds).map((build) => ({ ...build, suite: names.get(build.suite_id_str) ?? '' }));
+  const nameOf = namer(suites);
+  const newest = newestAttempts(builds).map((build) => ({ ...build, suite: nameOf(build) }));
   if (screen.isJson) return screen.json({ project, request, commit: commit ?? null, builds: newest });
   head(screen, project.name, request, commit);
   if (newest.length === 0) return;
@@ -35,7 +36,7 @@ export async function run(call: Call): Promise<void> {
       { title: 'BUILD', gives: 2 },
     ],
     newest.map((build) => [
-      build.suite === '' ? 'deleted suite' : build.suite,
+      build.suite,
       painted(build.build_state),
       tookFrom(build.started_at, build.finished_at),
       build.failure_reason === '' ? (build.waiting_reason ?? '') : build.failure_reason,
@@ -58,7 +59,7 @@ function head(screen: Screen, project: string, request: BuildRequest, commit: Co
 function newestAttempts(builds: readonly Build[]): Build[] {
   const newest = new Map<string, Build>();
   for (const build of builds) {
-    const key = `${build.suite_id_str} ${'variant' in build ? String(build.variant) : ''}`;
+    const key = `${build.suite_id_str} ${build.variant}`;
     if (!newest.has(key)) newest.set(key, build);
   }
   return [...newest.values()].toReversed();
