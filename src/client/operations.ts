@@ -63,6 +63,11 @@ export const operations = {
   ask: one('POST /projects/{project_id}/build_requests', changedRequest, ['commit_ref', 'suites[]']),
   cancel: one('POST /projects/{project_id}/build_requests/{build_request_id}/cancel', changedRequest),
   rerun: one('POST /projects/{project_id}/build_requests/{build_request_id}/rerun', changedRequest, ['failed_only']),
+  explain: list('GET /projects/{project_id}/build_requests/{build_request_id}/explanation', {
+    name: 'string',
+    runs: 'boolean',
+    why: 'string',
+  }),
   suites: list('GET /projects/{project_id}/suites', { id_str: 'string', name: 'string', command: 'string' }),
   builds: list('GET /projects/{project_id}/builds', build, page),
   build: one('GET /projects/{project_id}/builds/{build_id}', build),
@@ -71,6 +76,21 @@ export const operations = {
   commit: one('GET /projects/{project_id}/commits/{commit_id}', commit),
   strategies: list('GET /projects/{project_id}/deploy_strategies', { id_str: 'string', name: 'string' }),
   deploy: one('POST /projects/{project_id}/deploys', deploy, ['deploy_strategy_id', 'commit_id']),
+  config: one('GET /projects/{project_id}/config', { document: 'string' }),
+  configure: one(
+    'PUT /projects/{project_id}/config',
+    {
+      applied: 'boolean',
+      changes: {
+        each: {
+          action: 'string',
+          what: 'string',
+          fields: { each: { name: 'string', from: 'string', to: 'string' } },
+        },
+      },
+    },
+    ['document', 'prune', 'dry_run'],
+  ),
   dependencies: list('GET /dependencies', { id_str: 'string', name: 'string', marketplace_state: 'string' }),
 } as const;
 

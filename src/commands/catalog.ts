@@ -66,7 +66,7 @@ export const catalog: readonly Command[] = [
   {
     words: 'run',
     args: ['REF?'],
-    about: 'Ask for a build; with -f its result is the exit status',
+    about: 'Ask for a build',
     flags: [follow, { name: 'suite', value: 'SUITE', isRepeatable: true, about: 'only this suite; can be repeated' }],
     examples: [
       ['headrace run -f', 'build the branch that is checked out, and wait for it'],
@@ -94,6 +94,14 @@ export const catalog: readonly Command[] = [
     load: () => import('./logs.ts'),
   },
   {
+    words: 'explain',
+    args: ['REQUEST?'],
+    about: 'Tell why each suite did or did not run',
+    flags: [],
+    examples: [['headrace explain main', 'for the newest build request of a branch']],
+    load: () => import('./explain.ts'),
+  },
+  {
     words: 'cancel',
     args: ['REQUEST?'],
     about: 'Cancel a build request',
@@ -112,7 +120,7 @@ export const catalog: readonly Command[] = [
   {
     words: 'deploy',
     args: ['STRATEGY', 'COMMIT?'],
-    about: 'Deploy a commit; by default the newest that passed',
+    about: 'Deploy a commit, or the newest that passed',
     flags: [follow],
     examples: [['headrace deploy production -f', 'deploy, and wait for the end of it']],
     load: () => import('./deploy.ts'),
@@ -120,9 +128,41 @@ export const catalog: readonly Command[] = [
   {
     words: 'dependency upload',
     args: ['NAME', 'FILE'],
-    about: 'Upload the source of a dependency, and follow its compile',
+    about: 'Upload source, and follow its compile',
     flags: [],
     examples: [['headrace dependency upload lua lua-5.4.7.tar.gz', '']],
     load: () => import('./dependency-upload.ts'),
+  },
+  {
+    words: 'apply',
+    args: [],
+    about: 'Make the project what a file says',
+    flags: [
+      { name: 'file', short: 'f', value: 'FILE', about: 'a document in TOML, YAML or JSON; - is standard input' },
+      { name: 'dry-run', about: 'only show the difference' },
+      { name: 'check', about: 'only show the difference, and exit 1 if there is one' },
+      { name: 'prune', about: 'delete what the file does not have' },
+    ],
+    examples: [
+      ['headrace apply -f headrace.toml --dry-run', 'see what would change'],
+      ['headrace apply -f headrace.toml', 'change it, all or nothing'],
+    ],
+    load: () => import('./apply.ts'),
+  },
+  {
+    words: 'export',
+    args: [],
+    about: 'Print the project as a file for apply',
+    flags: [{ name: 'format', value: 'FORMAT', about: 'toml (default), yaml or json' }],
+    examples: [['headrace export > headrace.toml', 'begin with what is there']],
+    load: () => import('./export.ts'),
+  },
+  {
+    words: 'completion',
+    args: ['SHELL'],
+    about: 'Print completions for bash, zsh or fish',
+    flags: [],
+    examples: [['source <(headrace completion bash)', 'for this shell, in ~/.bashrc for every one']],
+    load: () => import('./completion.ts'),
   },
 ];

@@ -9,7 +9,8 @@ export function overview(commands: readonly Command[]): string {
   return [
     'usage: headrace COMMAND [--project NAME] [--json] [--plain] [--help]',
     ...aligned(rows),
-    'For who runs a server (headrace serve, runner, scale, admin, migrate, backup, restore, blobs): headrace help server',
+    'For who runs a server: headrace serve, runner, scale, admin, migrate, backup,',
+    '  restore, blobs. More about these: headrace help server',
     'More about a command: headrace help COMMAND',
     '',
   ].join('\n');

@@ -6,6 +6,7 @@ import * as builds from './builds.ts';
 import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
+import { configRoutes } from './config.ts';
 import * as connectionChecks from './connection-checks.ts';
 import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
@@ -33,8 +34,7 @@ import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
 import * as users from './users.ts';
 
-/** Every route of the API. */
-export const routes: readonly Route[] = [
+const resources: readonly Route[] = [
   service,
   projects,
   badges,
@@ -68,6 +68,9 @@ export const routes: readonly Route[] = [
   operations,
   users,
 ].flatMap((resource) => resource.routes);
+
+/** Every route of the API. */
+export const routes: readonly Route[] = [...resources, ...configRoutes(resources)];
 
 /** Routes for our own pages only, served only below `/ui/data`. */
 export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);

@@ -99,7 +99,7 @@ describe('on a terminal', () => {
       const plain = developer.sit(['status', '--plain']);
       assert.equal(await plain.end(), 0);
       assert.ok(!plain.raw.includes('\u001b'));
-      assert.match(plain.text, /Mend � the �sluice/);
+      assert.match(plain.text, /Mend �\[2J the �sluice/);
       const colourless = developer.sit(['status'], { env: { NO_COLOR: '1' } });
       assert.equal(await colourless.end(), 0);
       assert.ok(!colourless.raw.includes('\u001b'));
