@@ -1,4 +1,5 @@
-import { text, words, type Field } from '../http/fields.ts';
+import { lines, text, words, type Field } from '../http/fields.ts';
+import { compileGlob, longestGlob } from '../lib/globs.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
 /** Forms that fields of several resources share. */
@@ -7,6 +8,9 @@ export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
 export const tags = (): Field<string[]> =>
   words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
+/** Files in the workspace. */
+export const globs = (description: string): Field<string[]> =>
+  lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

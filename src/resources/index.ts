@@ -1,4 +1,5 @@
 import type { Route } from '../api/route.ts';
+import * as artifacts from './artifacts.ts';
 import * as audit from './audit.ts';
 import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
@@ -46,6 +47,7 @@ const resources: readonly Route[] = [
   buildRequests,
   commits,
   builds,
+  artifacts,
   suites,
   suiteRules,
   suiteDependencies,

@@ -15,7 +15,7 @@ export interface RunnerServices {
   close(): Promise<void>;
   dependencyCache: DependencyCache;
   /** For data that orders and outcomes do not carry. */
-  link: Pick<Link, 'read' | 'store' | 'key'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'key'>;
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The free space for large data on the runner's disk. */

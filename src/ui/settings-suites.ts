@@ -15,6 +15,7 @@ interface SuiteRecord extends RunRecord {
   description: string;
   command: string;
   tags: string[];
+  artifacts: string[];
 }
 
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
@@ -31,6 +32,14 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     value: suite?.tags.join(' '),
     hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
     wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
+  })}
+  ${form.lines('artifacts', 'Artifacts', {
+    value: suite?.artifacts.join('\n'),
+    rows: Math.min(10, Math.max(2, suite?.artifacts.length ?? 0)),
+    isCode: true,
+    hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as <code>dist</code>,
+      <code>*.log</code> or <code>coverage/**/*.html</code>.`,
+    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
   })}
   ${runPart(form, suite)}`;
 }

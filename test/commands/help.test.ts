@@ -21,7 +21,10 @@ describe('help', () => {
       for (const line of text.split('\n')) assert.ok(line.length <= 100, line);
       assert.ok(command.examples.length > 0, command.words);
       for (const [line] of command.examples) {
-        const [, ...typed] = line.replace(/^source <\((.*)\)$/, '$1').replace(/ > .*/, '').split(' ');
+        const [, ...typed] = line
+          .replace(/^source <\((.*)\)$/, '$1')
+          .replace(/ > .*/, '')
+          .split(' ');
         parse(command, typed.slice(command.words.split(' ').length));
       }
     }

@@ -103,7 +103,7 @@ export class Stage {
         close: async () => {},
       },
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
-      link: { read: unused, store: unused, key: unused },
+      link: { read: unused, store: unused, keep: unused, key: unused },
       scratch: '/nowhere',
       disk: keepReserve({ folders: [] }),
       log: () => {},

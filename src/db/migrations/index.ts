@@ -26,6 +26,7 @@ import { drainedRunners } from './0024-drained-runners.ts';
 import { traces } from './0025-traces.ts';
 import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
 import { suiteFields } from './0027-suite-fields.ts';
+import { artifacts } from './0030-artifacts.ts';
 import { commandLine } from './0032-command-line.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
@@ -57,5 +58,6 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0025-traces', apply: traces },
   { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
   { name: '0027-suite-fields', apply: suiteFields },
+  { name: '0030-artifacts', apply: artifacts },
   { name: '0032-command-line', apply: commandLine },
 ];

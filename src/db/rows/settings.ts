@@ -49,6 +49,8 @@ export interface SuiteRow {
   retries: number;
   /** Variables and their values, as a JSON list of `NAME=a,b`. */
   matrix: string;
+  /** The globs of the files that its builds keep, as a JSON list. */
+  artifacts: string;
 }
 
 export interface SuiteRuleRow {

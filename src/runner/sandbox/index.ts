@@ -4,6 +4,7 @@ import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
+import { leftIn } from './left.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
 import { openOutside } from './network.ts';
@@ -19,7 +20,9 @@ import type { Ended, Identity, Job, SandboxOptions, Sandboxes } from './types.ts
 export type {
   Ended,
   Identity,
+  Inspection,
   Job,
+  Left,
   Limits,
   Mount,
   Network,
@@ -72,7 +75,12 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     await pool.prepare(options.prepare ?? 1);
     return assemble(
       root ? machine.users.files : ourselves(),
-      (job) => pool.use(job.limits, (sandbox) => runInSandbox(machine, sandbox, job, disk)),
+      (job) =>
+        pool.use(job.limits, async (sandbox) => {
+          const ended = await runInSandbox(machine, sandbox, job, disk);
+          await job.onLeft?.(leftIn(machine, sandbox, job, disk), ended);
+          return ended;
+        }),
       async () => {
         await takeDown();
         await state.close();
