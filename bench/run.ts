@@ -8,6 +8,7 @@ import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
 import { logs } from './logs.ts';
 import { lists } from './lists.ts';
+import { outputs } from './outputs.ts';
 import { scale } from './scale.ts';
 import { writes } from './writes.ts';
 import { software } from './software.ts';
@@ -29,6 +30,7 @@ const benchmarks: Benchmark[] = [
   workspaces,
   uploads,
   software,
+  outputs,
   web,
   webhooks,
   triggers,

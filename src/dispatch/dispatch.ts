@@ -14,10 +14,13 @@ import type {
   Demand,
   Finished,
   FinishReport,
+  KeptLayer,
   LogChunk,
   Order,
   OrderOrLooks,
   Receipt,
+  TestBatch,
+  TestReceipt,
   Wanted,
   WorkKind,
 } from '../protocol.ts';
@@ -28,8 +31,8 @@ import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { createFinishing } from './finishing.ts';
 import { goneProjects } from './gone-projects.ts';
+import { staleLayers } from './stale-layers.ts';
 import { heldRequests } from './held-requests.ts';
-import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
 import { createAsking } from './asking.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
@@ -42,6 +45,7 @@ import { runSuite } from './run-suite.ts';
 import { createSettling } from './settling.ts';
 import { keyOf } from './sources.ts';
 import { startSweeping } from './sweeping.ts';
+import { testIntake } from './test-intake.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
   fetch_commit: fetchCommit,
@@ -57,6 +61,8 @@ export interface DispatchParts extends Services {
   limits: BuildLimits;
   unpacked: UnpackLimits;
   artifacts: ArtifactLimits;
+  /** How much the caches of a project may have together, in bytes. */
+  cacheBytes: number;
   /** The longest log, in bytes. */
   logBytes: number;
   /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
@@ -72,17 +78,20 @@ export interface DispatchParts extends Services {
  * The server's side of the protocol with runners. Every change is in the store before the answer is sent, and nothing is
  * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, ArtifactIntake, Pick<Looks, 'looks' | 'looked'> {
+export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
+  tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
   /** Which of these projects are deleted, or not for this runner any more. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
+  /** Of these layers of caches, those that the runner needs no more. */
+  staleLayers(runner: Runner, layers: readonly KeptLayer[]): Promise<KeptLayer[]>;
   /** The holders whose requests are held here. */
   waiting(): Iterable<string>;
   /** The runner takes no more orders under these claims: its held requests are answered at once. */
@@ -109,11 +118,12 @@ export interface Dispatch extends RunnerBlobs, ArtifactIntake, Pick<Looks, 'look
 const lookEvery = 1000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, artifacts, logBytes, accountConcurrency, log } =
-    parts;
-  const { idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
+  const { db, ids, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
+  const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
-  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked, artifacts });
+  const tests = testIntake(db, disk);
+  const allowed = { limits, unpacked, artifacts, cacheBytes };
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, ...allowed });
   const held = heldRequests(db);
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const settling = createSettling(shared);
@@ -132,17 +142,18 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   });
 
   return {
-    ...runnerBlobs(db, blobs),
-    ...artifactIntake({ db, ids, blobs, limits: artifacts }),
+    ...runnerBlobs({ db, ids, blobs, artifacts }),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),
     demand: (runner) => demandFor(db, runner, accountConcurrency),
     next: (runner, claim, signal, holdMs) => asking.next(runner, claim, signal, holdMs),
     nextOrLooks: (runner, wanted, signal) => asking.nextOrLooks(runner, wanted, signal),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
+    tests: ({ holder }, batch) => tests.take(holder, batch),
     finish: createFinishing({ db, held, settling, ordering, accountConcurrency }),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
+    staleLayers: (runner, layers) => staleLayers(db, runner, layers),
 
     async extend(runner, claims, signal) {
       const { holder } = runner;

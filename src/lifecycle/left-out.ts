@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { factsOf } from './requests.ts';
+import { factsOf } from './chosen-suites.ts';
 import { unmetRule, type Rule } from './rules.ts';
 
 /** Why suites were not run on a commit. */

@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { inWords, leftOut, mostValues, shortened, type Reason } from '../lifecycle/left-out.ts';
-import { suitesOf } from '../lifecycle/requests.ts';
+import { suitesOf } from '../lifecycle/chosen-suites.ts';
 import { twin } from './common.ts';
 
 /** Why each suite was run for a request, or was not, in words. */
