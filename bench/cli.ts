@@ -75,19 +75,11 @@ async function tokenOf(service: Service, ca: string): Promise<string> {
   const cookie = await signIn(service);
   const begun = beginSignIn(server, outOfBand);
   const page = await (await fetch(begun.url, { headers: { cookie } })).text();
-  const hidden = Array.from(
-    page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g),
-    ([, name = '', value = '']) => [name, value.replaceAll('&amp;', '&')],
-  );
-  const form = page.indexOf('action="/oauth2/authorize"');
-  if (form < 0) throw new Error('nobody was asked');
-  const body = new URLSearchParams([
-    ...(hidden.filter(([name]) => name !== 'return') as [string, string][]),
-    ['decision', 'allow'],
-  ]);
-  const answer = await (
-    await fetch(`${service.url}/oauth2/authorize`, { method: 'POST', body, headers: { cookie } })
-  ).text();
-  const [, code = ''] = /<code[^>]*>(hrc_[\w-]+)<\/code>/.exec(answer) ?? [];
+  const [, asked = ''] = /<form method="post" action="\/oauth2\/authorize"[^>]*>(.*?)<\/form>/s.exec(page) ?? [];
+  const hidden = asked.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g);
+  const body = new URLSearchParams({ decision: 'allow' });
+  for (const [, name = '', value = ''] of hidden) body.append(name, value.replaceAll('&amp;', '&'));
+  const allowed = await fetch(`${service.url}/oauth2/authorize`, { method: 'POST', body, headers: { cookie } });
+  const [, code = ''] = /<code[^>]*>(hrc_[\w-]+)<\/code>/.exec(await allowed.text()) ?? [];
   return endSignIn(server, begun, code);
 }

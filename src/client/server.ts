@@ -38,5 +38,5 @@ export function trustOf({ ca, pinned }: ServerAddress): ConnectionOptions {
     fingerprint256 === pinned.fingerprint
       ? undefined
       : Object.assign(new Error('another certificate'), { code: 'OTHER_CERTIFICATE' });
-  return { ca: pinned.certificate, allowPartialTrustChain: true, checkServerIdentity } as ConnectionOptions;
+  return { ca: pinned.certificate, allowPartialTrustChain: true, checkServerIdentity };
 }

@@ -26,7 +26,7 @@ export class Transport {
   constructor(server: ServerAddress) {
     this.#server = server;
     const isPlain = server.url.startsWith('http:');
-    this.#module = isPlain ? (http as { request: typeof https.request }) : https;
+    this.#module = isPlain ? http : https;
     const options = { keepAlive: true, maxSockets: 8 };
     this.#agent = isPlain ? new http.Agent(options) : new https.Agent({ ...options, ...trustOf(server) });
   }

@@ -60,7 +60,7 @@ export function withValues(document: Document, env: NodeJS.ProcessEnv): Document
         const content = typeof source === 'string' ? env[source] : undefined;
         if (content === undefined)
           throw new WrongUse(
-            words`${String(variable.name)} is to be ${String(source)} of the environment, which is not set.`,
+            words`${String(variable.name)} is to be ${JSON.stringify(source)} of the environment, which is not set.`,
           );
         return { ...rest, content };
       }),
@@ -68,11 +68,11 @@ export function withValues(document: Document, env: NodeJS.ProcessEnv): Document
   };
 }
 
+const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);
+
 /** A document with one of its lists changed; what is no list of tables is left for the server to refuse. */
 function mapped(document: Document, section: string, change: (entry: Document) => Document): Document {
   const list = document[section];
   if (!Array.isArray(list)) return document;
-  const isTable = (item: unknown): item is Document =>
-    typeof item === 'object' && item !== null && !Array.isArray(item);
   return { ...document, [section]: list.map((item: unknown) => (isTable(item) ? change(item) : item)) };
 }

@@ -69,7 +69,7 @@ async function showLog(call: Call, title: string, name: StreamName, params: Para
   const range = { range: `bytes=-${longestLog}` };
   const answer = await client.bytes(name, params, range).catch(() => undefined); // an empty log has no range
   if (!answer) return;
-  const [, from] = /^bytes (\d+)-/.exec(String(answer.headers['content-range'] ?? '')) ?? [];
+  const [, from] = /^bytes (\d+)-/.exec(answer.headers['content-range'] ?? '') ?? [];
   if (from !== undefined && from !== '0' && build !== undefined)
     screen.say(screen.paint(`(the end of it; all of it: headrace logs ${build})`, 'dim'));
   await copyLog(answer, screen, { isFiltered: true });

@@ -14,11 +14,12 @@ export async function currentRef(cwd: string): Promise<string | undefined> {
   return (await git(cwd, 'symbolic-ref', '--quiet', '--short', 'HEAD')) ?? git(cwd, 'rev-parse', '--verify', 'HEAD');
 }
 
+const isOrigin = (line: string): boolean => line.startsWith('remote.origin.url ');
+
 /** The addresses of the remotes, `origin` first. */
 export async function remotes(cwd: string): Promise<string[]> {
   const text = await git(cwd, 'config', '--get-regexp', String.raw`^remote\..*\.url$`);
   const pairs = (text ?? '').split('\n').filter((line) => line !== '');
-  const isOrigin = (line: string): boolean => line.startsWith('remote.origin.url ');
   const sorted = [...pairs.filter(isOrigin), ...pairs.filter((line) => !isOrigin(line))];
   return sorted.map((line) => line.slice(line.indexOf(' ') + 1));
 }
@@ -29,12 +30,13 @@ export interface Place {
   path: string;
 }
 
+const tidy = (path: string): string => path.replace(/^\/+(?:~\/)?/, '').replace(/\/*(?:\.git)?\/*$/, '');
+
 /**
  * Where a repository is, whichever way leads there: `git@host:path`, `ssh://git@host:22/path`, `https://host/path.git`
  * are one place.
  */
 export function placeOf(address: string): Place {
-  const tidy = (path: string): string => path.replace(/^\/+(?:~\/)?/, '').replace(/\/*(?:\.git)?\/*$/, '');
   const scp = /^(?:[^@/\s]+@)?(\[[^\]]+\]|[^:/\s]+):(?!\/\/)(.*)$/.exec(address);
   if (scp) return { host: (scp[1] ?? '').toLowerCase(), path: tidy(scp[2] ?? '') };
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(address) || !URL.canParse(address)) return { host: '', path: tidy(address) };

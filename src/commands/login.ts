@@ -73,5 +73,5 @@ async function byBrowser({ screen, env }: Call, server: ServerAddress): Promise<
   show('Allow headrace-cli in your browser. If none opens, open this address on this machine:');
   show(`  ${signIn.url}`);
   openBrowser(signIn.url, env);
-  return endSignIn(server, signIn, await waiting.code(signIn.state));
+  return await endSignIn(server, signIn, await waiting.code(signIn.state));
 }

@@ -1,3 +1,4 @@
+/* oxlint-disable no-control-regex -- control characters are what this is about */
 /**
  * Text from others on a terminal. Names, messages and logs come from whoever can push or answer, and a terminal obeys
  * what it is sent: it can be told to move the cursor, to answer into the shell's input, to turn text around. So nothing

@@ -1,3 +1,4 @@
+/* oxlint-disable no-control-regex -- control characters are what this is about */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import http from 'node:http';

@@ -1,3 +1,4 @@
+/* oxlint-disable no-control-regex -- control characters are what this is about */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Record_ } from '../support/client.ts';

@@ -1,6 +1,7 @@
+/* oxlint-disable no-control-regex -- control characters are what this is about */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { writeJson } from '../../src/client/json.ts';
 import { isSamePlace } from '../../src/commands/git.ts';
 import { clean, fit, LogFilter, width } from '../../src/commands/text.ts';

@@ -226,7 +226,7 @@ describeService('a project as a document', (service) => {
     writeFileSync(path, file);
     const unset = await developer.run(['apply', '-f', path]);
     assert.equal(unset.status, 2);
-    assert.match(unset.err, /TOKEN is to be SLUICE_TOKEN of the environment, which is not set/);
+    assert.match(unset.err, /TOKEN is to be "SLUICE_TOKEN" of the environment, which is not set/);
     writeFileSync(path, file.replace('from_env = "SLUICE_TOKEN"', 'content = "in the file"'));
     const inside = await apply();
     assert.equal(inside.status, 2);

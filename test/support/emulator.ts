@@ -1,3 +1,4 @@
+/* oxlint-disable no-control-regex -- control characters are what this is about */
 /**
  * A terminal, as far as the program uses one: text, lines, moving up, clearing. Anything else that it is sent is an
  * error, so a test also sees that nothing else is sent.
