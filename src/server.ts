@@ -187,6 +187,7 @@ export async function startServer({
     limits: limitsOf(config),
     unpacked: unpackLimitsOf(config),
     artifacts: { mostFiles: mostArtifacts, mostBytes: config.artifact_size * 1024 * 1024 },
+    cacheBytes: config.cache_size * 1024 * 1024,
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
     idleHoldMs,

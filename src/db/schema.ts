@@ -12,6 +12,7 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
+import type { CacheLayerRow, CacheRow } from './rows/caches.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { ArtifactRow } from './rows/outputs.ts';
@@ -47,6 +48,7 @@ import type {
 } from './rows/work.ts';
 
 export type * from './rows/access.ts';
+export type * from './rows/caches.ts';
 export type * from './rows/hooks.ts';
 export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
@@ -66,6 +68,8 @@ export interface Schema {
   projects: ProjectRow;
   collaborators: CollaboratorRow;
   suites: SuiteRow;
+  caches: CacheRow;
+  cache_layers: CacheLayerRow;
   suite_rules: SuiteRuleRow;
   suite_dependencies: SuiteDependencyRow;
   environment_variables: EnvironmentVariableRow;
@@ -141,6 +145,7 @@ export const blobColumns = [
   { table: 'dependencies', column: 'archive' },
   { table: 'dependencies', column: 'result' },
   { table: 'dependency_pins', column: 'digest' },
+  { table: 'cache_layers', column: 'digest' },
 ] as const;
 
 /** The place that a sealed value is bound to. */

@@ -17,6 +17,7 @@ import {
   readClaimHeader,
   readClaims,
   readHold,
+  readKeptLayers,
   readLooked,
   readOffsetHeader,
   readProjects,
@@ -111,6 +112,9 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       }),
       post('/runner/gone', json(64 * 1024), async ({ admitted, body }) => ({
         gone: await dispatch.goneProjects(admitted, readProjects(body)),
+      })),
+      post('/runner/stale', json(256 * 1024), async ({ admitted, body }) => ({
+        stale: await dispatch.staleLayers(admitted, readKeptLayers(body)),
       })),
       ...blobRoutes(dispatch),
     ],

@@ -4,6 +4,7 @@ import * as audit from './audit.ts';
 import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
+import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
@@ -51,6 +52,7 @@ export const routes: readonly Route[] = [
   artifacts,
   tests,
   suites,
+  caches,
   suiteRules,
   suiteDependencies,
   environmentVariables,

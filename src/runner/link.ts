@@ -1,8 +1,18 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Demand, Finished, Link, LookOrder, Order, OrderOrLooks, Receipt, ClaimSignal } from '../protocol.ts';
-import type { TestReceipt } from '../protocol.ts';
+import type {
+  Demand,
+  Finished,
+  KeptLayer,
+  Link,
+  LookOrder,
+  Order,
+  OrderOrLooks,
+  Receipt,
+  ClaimSignal,
+  TestReceipt,
+} from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -110,6 +120,9 @@ export function openLink(
     },
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
+    },
+    async stale(layers, signal) {
+      return ((await postJson('/runner/stale', { layers }, signal)) as { stale: KeptLayer[] }).stale;
     },
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),

@@ -21,6 +21,7 @@ import * as dependency from './dependency.ts';
 import * as deploys from './deploys.ts';
 import * as operations from './operations.ts';
 import * as settings from './settings.ts';
+import * as settingsCaches from './settings-caches.ts';
 import * as settingsDeploys from './settings-deploys.ts';
 import * as settingsMembers from './settings-members.ts';
 import * as settingsNotifications from './settings-notifications.ts';
@@ -35,6 +36,7 @@ import * as triggerStatuses from './trigger-statuses.ts';
 
 const ofSettings = [
   settings,
+  settingsCaches,
   settingsDeploys,
   settingsMembers,
   settingsNotifications,

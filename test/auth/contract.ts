@@ -72,6 +72,9 @@ export const contract = entries(`
   GET    /projects/ID/suites/ID                                     both          suites
   PUT    /projects/ID/suites/ID                                     both          suites
   DELETE /projects/ID/suites/ID                                     users         suites
+  GET    /projects/ID/caches                                        both          suites
+  DELETE /projects/ID/caches                                        both          suites
+  DELETE /projects/ID/caches/ID                                     both          suites
   GET    /projects/ID/suites/ID/rules                               both          suites
   POST   /projects/ID/suites/ID/rules                               both          suites
   PUT    /projects/ID/suites/ID/rules/ID                            both          suites

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
-const fields = 'id id_str name description command tags reports timeout allow_failure retries matrix artifacts';
+const fields = 'id id_str name description command tags reports timeout allow_failure retries matrix cache artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
@@ -15,7 +15,7 @@ describeService('suites', (service) => {
     const suite = answer.record;
     assert.deepEqual(
       { ...suite },
-      { ...suite, name: 'unit', command: 'make\ntest', description: '', tags: [], reports: [] },
+      { ...suite, name: 'unit', command: 'make\ntest', description: '', tags: [], cache: [], reports: [] },
     );
     assert.deepEqual((await alice.get(`${path}/${suite.id}`)).record, suite);
     const second = await alice.createSuite(project);

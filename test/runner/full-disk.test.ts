@@ -42,6 +42,7 @@ describe('a runner on a disk without room above its reserve', () => {
     key: async () => undefined,
     leave: async () => {},
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: async () => {},
   };

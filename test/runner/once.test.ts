@@ -48,6 +48,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     keep: nothing,
     key: nothing,
     gone: async () => [],
+    stale: async () => [],
     looks: nothing,
     looked: nothing,
   };

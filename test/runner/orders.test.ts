@@ -42,6 +42,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     key: () => assert.fail('there is nothing to open'),
     leave: async () => {},
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: async () => {},
   };

@@ -52,6 +52,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     key: () => assert.fail('there is nothing to open'),
     leave: async () => {},
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: () => assert.fail('there is nothing to tell'),
   };

@@ -87,6 +87,7 @@ for (const kind of kinds) {
         description: '',
         command: 'c',
         tags: '',
+        cache: '[]',
         reports: '[]',
         timeout: 0,
         allow_failure: 0,

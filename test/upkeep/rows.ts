@@ -69,6 +69,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       fork_builds: 'never',
       cancel_superseded: 'running',
       public_badge: 1,
+      default_branch: awkward,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
     await put('suites', {
@@ -76,6 +77,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       project_id: project,
       ...named,
       tags: 'arm,gpu',
+      cache: '["~/x"]',
       timeout: 60,
       allow_failure: 1,
       retries: 3,
@@ -83,6 +85,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       artifacts: JSON.stringify([awkward]),
       reports: JSON.stringify([awkward]),
     });
+    const cached = { project_id: project, suite_id: suite, variant: awkward, branch: awkward, paths: '["~/x"]' };
+    await put('caches', { id: 1n, ...cached, size: largestId, created_at: 1n, last_used_at: 2n });
+    await put('cache_layers', { cache_id: 1n, position: 0, build_id: 1n, digest: 'a'.repeat(64), bytes: largestId });
     await put('suite_rules', {
       id: 1n,
       suite_id: suite,
