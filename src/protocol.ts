@@ -396,7 +396,7 @@ export const mostSteps = 1000;
 
 /** A part of the work, in milliseconds since the runner got the order: the clocks of both sides may be apart. */
 export interface StepReport {
-  /** `checkout`, `software`, `launch NAME` for the launch command of a dependency, or `command`. */
+  /** `checkout`, `software`, `launch NAME` for the launch command of a dependency, `command`, `reports` or `artifacts`. */
   name: string;
   from: number;
   to: number;
