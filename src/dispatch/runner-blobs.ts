@@ -4,7 +4,7 @@ import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { Stored, Work } from '../protocol.ts';
+import type { Stored, Work, WorkKind } from '../protocol.ts';
 import { isNamedTo, noteStored } from '../queue/claimed-blobs.ts';
 import { jobOf } from '../queue/queue.ts';
 import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
@@ -14,9 +14,12 @@ import type { ArtifactLimits } from './job-handler.ts';
 export interface RunnerBlobs extends ArtifactIntake {
   /** The caller closes the blob. Undefined when no order that the runner holds names it. */
   read(runner: Runner, digest: string): Promise<Blob | undefined>;
-  /** Stores the result of a compile. */
+  /** Stores the result of a compile, or the cache of a suite. */
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
 }
+
+/** The kinds of jobs that leave something. */
+const storing: ReadonlySet<string> = new Set<WorkKind>(['compile_dependency', 'run_suite']);
 
 /** How often a long transfer checks whether its claim still holds. */
 const lookEvery = 1000;
@@ -30,7 +33,7 @@ export function runnerBlobs(parts: {
   const { db, blobs } = parts;
   const isHeld = async ({ holder }: Runner, claim: string): Promise<boolean> => {
     const job = await jobOf(db.read, claim);
-    return job?.holder === holder && job.kind === 'compile_dependency';
+    return job?.holder === holder && storing.has(job.kind);
   };
   return {
     ...artifactIntake(parts),
@@ -73,7 +76,8 @@ export function runnerBlobs(parts: {
 export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
   const software = 'software' in work ? work.software.map(({ digest }) => digest) : [];
-  return [...archive, ...software];
+  const cache = work.kind === 'run_suite' ? (work.cache?.found?.layers ?? []) : [];
+  return [...archive, ...software, ...cache.map(({ digest }) => digest)];
 }
 
 /** The claim was lost during the transfer. */

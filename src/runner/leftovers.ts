@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
+import { sweepCaches } from './cache-store.ts';
 import { sweepMirrors } from './git/mirror.ts';
 import { sweepDependencyCache } from './unpacked-software.ts';
 
@@ -17,6 +18,7 @@ export function placesOf(folder: string) {
     /** Logs that are not sent yet. */
     spool: place('spool'),
     software: place('software'),
+    caches: place('caches'),
   };
 }
 
@@ -30,10 +32,11 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software } = placesOf(folder);
+  const { git, checkouts, scratch, spool, software, caches } = placesOf(folder);
   for (const path of [spool, scratch, checkouts]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
+  await sweepCaches(caches, log);
 }
 
 /** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */

@@ -1,7 +1,18 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Demand, Finished, Link, LookOrder, Order, OrderOrLooks, Receipt, ClaimSignal } from '../protocol.ts';
+import type {
+  Demand,
+  Finished,
+  KeptLayer,
+  Link,
+  LookOrder,
+  Order,
+  OrderOrLooks,
+  Receipt,
+  ClaimSignal,
+  TestReceipt,
+} from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -86,6 +97,9 @@ export function openLink(
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
       return (await post('/runner/log', 'application/octet-stream', bytes, place, signal)) as Receipt;
     },
+    async tests(batch, signal) {
+      return (await postJson('/runner/tests', batch, signal)) as TestReceipt;
+    },
     async extend(claims, signal) {
       const { words } = (await postJson('/runner/extend', { claims }, signal)) as {
         words: Record<string, ClaimSignal>;
@@ -106,6 +120,9 @@ export function openLink(
     },
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
+    },
+    async stale(layers, signal) {
+      return ((await postJson('/runner/stale', { layers }, signal)) as { stale: KeptLayer[] }).stale;
     },
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),

@@ -87,6 +87,8 @@ for (const kind of kinds) {
         description: '',
         command: 'c',
         tags: '',
+        cache: '[]',
+        reports: '[]',
         timeout: 0,
         allow_failure: 0,
         retries: 0,

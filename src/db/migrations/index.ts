@@ -26,7 +26,9 @@ import { drainedRunners } from './0024-drained-runners.ts';
 import { traces } from './0025-traces.ts';
 import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
 import { suiteFields } from './0027-suite-fields.ts';
+import { caches } from './0029-caches.ts';
 import { artifacts } from './0030-artifacts.ts';
+import { testResults } from './0031-test-results.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -57,5 +59,7 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0025-traces', apply: traces },
   { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
   { name: '0027-suite-fields', apply: suiteFields },
+  { name: '0029-caches', apply: caches },
   { name: '0030-artifacts', apply: artifacts },
+  { name: '0031-test-results', apply: testResults },
 ];

@@ -74,6 +74,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     await findWays(machine, disk, log);
     await pool.prepare(options.prepare ?? 1);
     return assemble(
+      machine.overlay,
       root ? machine.users.files : ourselves(),
       (job) =>
         pool.use(job.limits, async (sandbox) => {
@@ -120,7 +121,7 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
   options.log('builds are NOT isolated: they run as plain processes of this user and see everything it sees');
   const disk = await watchDisk(state.folder, options.diskReserveBytes);
   const makeCgroup = await cgroupMaker(state, options.log);
-  return assemble(ourselves(), plainRunner({ stateDir: state.folder, makeCgroup, disk }), () => state.close());
+  return assemble(false, ourselves(), plainRunner({ stateDir: state.folder, makeCgroup, disk }), () => state.close());
 }
 
 function ourselves(): Identity {
@@ -128,11 +129,17 @@ function ourselves(): Identity {
 }
 
 /** Common to both kinds: tracks the current runs, so that closing can end them. */
-function assemble(owner: Identity, start: (job: Job) => Promise<Ended>, takeDown: () => Promise<void>): Sandboxes {
+function assemble(
+  hasLayers: boolean,
+  owner: Identity,
+  start: (job: Job) => Promise<Ended>,
+  takeDown: () => Promise<void>,
+): Sandboxes {
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
   return {
     owner,
+    hasLayers,
     run: async (job) => {
       check(job);
       const signal = AbortSignal.any([job.signal, closing.signal]);

@@ -34,6 +34,10 @@
 #                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
+#   keep UPPER PATH LAYER UID GID ATTRIBUTE
+#       moves what the run has made at PATH of its upper directory to the same path of LAYER; directories on the way are made
+#       for that user. ATTRIBUTE is the one by which overlays mark directories that hide those below. The answer is "ok"
+#       and a word (layers.pl).
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left
@@ -41,7 +45,7 @@
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner layers);
 our ( $machine, $call, $run_directory, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
@@ -200,6 +204,7 @@ my %for_run = (
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
+    keep      => \&keep,
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 
