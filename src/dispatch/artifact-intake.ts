@@ -6,7 +6,7 @@ import type { ArtifactRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { contentTypeOf, isPlainPath } from '../lib/file-types.ts';
-import { frameReader, type Frame } from '../lib/frames.ts';
+import { BrokenFramesError, frameReader, type Frame } from '../lib/frames.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Kept } from '../protocol.ts';
 import { holdJob, jobOf, type ClaimedJob } from '../queue/queue.ts';
@@ -114,14 +114,21 @@ export function artifactIntake(parts: {
         return { kept: true };
       } catch (error) {
         await several.ended().catch(() => {}); // the first error is the one to answer
-        if (error instanceof Ended && 'gone' in error.answer) return error.answer;
-        await noteStored();
-        if (error instanceof Ended) return error.answer;
-        if (error instanceof DiskFullError) return { refused: 'disk_full' };
-        throw error;
+        // What is stored by now stays, whatever ended the rest.
+        const lost = await noteStored().then(() => undefined, answerTo);
+        return lost ?? answerTo(error) ?? refuse(error);
       }
     },
   };
+}
+
+function refuse(error: unknown): never {
+  throw error instanceof BrokenFramesError ? new ApiError('invalid_format', 'content') : error;
+}
+
+function answerTo(error: unknown): Kept | undefined {
+  if (error instanceof Ended) return error.answer;
+  return error instanceof DiskFullError ? { refused: 'disk_full' } : undefined;
 }
 
 /** The request is answered before its end. */

@@ -10,6 +10,9 @@ export interface Frame {
   content: AsyncIterable<Buffer>;
 }
 
+/** The stream is none of frames, or ends in the middle of a file. */
+export class BrokenFramesError extends Error {}
+
 const headerSize = 13;
 const longestText = 4096;
 
@@ -44,7 +47,7 @@ export function frameReader(chunks: AsyncIterable<Buffer>): { next(): Promise<Fr
   };
   async function* content(): AsyncGenerator<Buffer> {
     while (ahead > 0) {
-      if (rest.length === 0 && !(await more())) throw new Error('a file in a stream ended too early');
+      if (rest.length === 0 && !(await more())) throw new BrokenFramesError('a file in a stream ended too early');
       const piece = rest.subarray(0, ahead);
       rest = rest.subarray(piece.length);
       ahead -= piece.length;
@@ -57,7 +60,7 @@ export function frameReader(chunks: AsyncIterable<Buffer>): { next(): Promise<Fr
       const header = await exactly(headerSize);
       if (!header) return undefined;
       const [length, number] = [header.readUInt32BE(1), header.readBigUInt64BE(5)];
-      if (length > longestText || number > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('a frame is too large');
+      if (length > longestText || number > BigInt(Number.MAX_SAFE_INTEGER)) throw new BrokenFramesError('a frame is too large');
       const letter = header.toString('latin1', 0, 1);
       const text = await exactly(length);
       if (!text) return undefined;

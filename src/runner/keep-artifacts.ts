@@ -81,11 +81,17 @@ function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: AbortSignal
   const over = new AbortController();
   const passage = handOver();
   const answered = link.keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal])).then(check, brokenOff);
-  answered.catch(() => {}); // the next call gets the error
   // An answer before the end is a refusal, or a lost connection; nobody takes more bytes then.
-  const early = answered.then(() => Promise.reject(new Error('the server answered too early')));
-  early.catch(() => {});
-  const give = async (bytes: Buffer): Promise<void> => Promise.race([passage.give(bytes), early]);
+  let early: { error: unknown } | undefined;
+  const stop = (error: unknown): void => {
+    early = { error };
+    passage.discard();
+  };
+  answered.then(() => stop(new BrokenOffError('the server answered too early')), stop);
+  const give = async (bytes: Buffer): Promise<void> => {
+    await passage.give(bytes);
+    if (early) throw early.error;
+  };
   const dropping = async (work: Promise<void>): Promise<void> =>
     work.catch((error: unknown) => {
       passage.discard();

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { frameHead } from '../../src/lib/frames.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
@@ -40,6 +41,23 @@ describeWithRunner(
       assertRefused(await alice.upload(dependency, await archiveOf({ hello: 'hello\n' })), 403, unavailable);
       const path = `/dependencies/${dependency.id}`;
       assert.equal((await alice.get(path)).record.marketplace_state, 'waiting_archive_upload');
+      const files = readdirSync(join(service.folder, 'blobs'), { recursive: true, withFileTypes: true });
+      assert.deepEqual(
+        files.filter((entry) => entry.isFile()),
+        [],
+      );
+    });
+
+    test('artifacts are refused, nothing of them is left, and the build ends as it did', async () => {
+      const { task, path } = await runningBuild(alice, runner, { 'artifacts[]': 'dist' });
+      async function* content(): AsyncGenerator<Buffer> {
+        yield Buffer.concat([frameHead('F', 5, 'small'), Buffer.from('small'), frameHead('F', 10, 'other')]);
+        yield Buffer.from('0123456789');
+      }
+      assert.deepEqual(await task.keep(content()), { refused: 'disk_full' });
+      await task.exit(0);
+      assert.equal((await alice.get(path)).record.build_state, 'passed');
+      assert.deepEqual((await alice.get(`${path}/artifacts`)).list, []);
       const files = readdirSync(join(service.folder, 'blobs'), { recursive: true, withFileTypes: true });
       assert.deepEqual(
         files.filter((entry) => entry.isFile()),
