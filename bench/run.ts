@@ -7,6 +7,7 @@ import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
 import { logs } from './logs.ts';
 import { lists } from './lists.ts';
+import { outputs } from './outputs.ts';
 import { scale } from './scale.ts';
 import { writes } from './writes.ts';
 import { software } from './software.ts';
@@ -28,6 +29,7 @@ const benchmarks: Benchmark[] = [
   workspaces,
   uploads,
   software,
+  outputs,
   web,
   webhooks,
   triggers,

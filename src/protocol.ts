@@ -41,6 +41,10 @@ import packageJson from '../package.json' with { type: 'json' };
  * order says how much may be kept, and the server holds to that too: it answers `refused` with the reason, and what it
  * took before stays. The files of a build that is lost are removed.
  *
+ * A suite's order may name reports. The runner reads the tests in them, and sends these under its claim, some at a time
+ * and each batch with the position of its first test, before it reports the outcome. So a repeated batch changes nothing,
+ * as with the log. The last one says that it is the last; only then do the tests count.
+ *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
  * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
  * already. A runner whose token is revoked or replaced is answered 401 at once, also where its request is held, and has
@@ -168,6 +172,8 @@ export interface SuiteOrder {
   artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
   /** What the suite keeps from build to build, if it keeps anything. */
   cache?: CacheOrder;
+  /** The patterns of the files in the workspace that are reports of tests. */
+  reports?: string[];
 }
 
 export interface CacheOrder {
@@ -348,6 +354,43 @@ export interface LogChunk {
  */
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
+/** A build has at most this many tests, sent in batches. */
+export const mostTests = 100_000;
+export const mostTestsAtOnce = 500;
+/** The longest texts of a test, in bytes of UTF-8, and the most of all texts of a build. */
+export const longestTestText = { name: 1024, class: 1024, suite: 1024, file: 1024, message: 8192 } as const;
+export const mostTestBytes = 64 * 1024 * 1024;
+
+export const testStates = ['passed', 'failed', 'skipped'] as const;
+export type TestState = (typeof testStates)[number];
+
+/** A test in a report. */
+export interface TestReport {
+  name: string;
+  class: string;
+  /** The report's own suite. */
+  suite: string;
+  file: string;
+  state: TestState;
+  durationMs: number;
+  /** Why it failed or was skipped. */
+  message: string;
+  /** How often it failed before it passed, where it was run again at once. */
+  failures?: number;
+}
+
+export interface TestBatch {
+  claim: string;
+  /** How many tests of the build come before it. */
+  start: number;
+  tests: TestReport[];
+  isLast: boolean;
+}
+
+/** The answer to a batch: taken, not wanted any more, at a wrong position, or that no more is stored. */
+export type TestReceipt = { taken: true } | { gone: true } | { expected: number } | { refused: TestRefusal };
+export type TestRefusal = 'too_many' | 'disk_full';
+
 /** A report tells of at most this many steps. */
 export const mostSteps = 1000;
 
@@ -406,6 +449,7 @@ export interface Link {
   /** Has the requests for orders under these claims answered at once: the runner takes no more. */
   leave(claims: string[], signal: AbortSignal): Promise<void>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
+  tests(batch: TestBatch, signal: AbortSignal): Promise<TestReceipt>;
   /** Extends the claims; returns signals about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;

@@ -31,6 +31,7 @@ import type {
   SuiteRow,
   SuiteRuleRow,
 } from './rows/settings.ts';
+import type { TestFlakeRow, TestResultRow, TestRunRow } from './rows/tests.ts';
 import type { AppliedMigrationRow, IdNodeRow, MasterKeyCanaryRow } from './rows/store.ts';
 import type {
   BuildRequestRow,
@@ -54,6 +55,7 @@ export type * from './rows/logs.ts';
 export type * from './rows/outputs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
+export type * from './rows/tests.ts';
 export type * from './rows/work.ts';
 
 /**
@@ -94,6 +96,9 @@ export interface Schema {
   log_chunks: LogChunkRow;
   log_marks: LogMarkRow;
   log_indexes: LogIndexRow;
+  test_runs: TestRunRow;
+  test_results: TestResultRow;
+  test_flakes: TestFlakeRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
   polls: PollRow;

@@ -35,6 +35,7 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
+      reports,
       commit_ref: commitRef,
       branch,
       event,
@@ -109,6 +110,7 @@ export const runSuite: JobHandler = {
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
+      ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
     };
   },
@@ -192,7 +194,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'reports'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
@@ -214,7 +216,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
     .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
-    .select(['projects.repository_url', 'projects.default_branch'])
+    .select(['suites.reports', 'projects.repository_url', 'projects.default_branch'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

@@ -11,6 +11,7 @@ import { DrainedError, understandEachOther, unnamedVersion, version } from '../p
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
+import { readTests } from './test-messages.ts';
 import {
   readClaim,
   readClaimHeader,
@@ -93,6 +94,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };
         return await dispatch.log(admitted, { ...place, bytes: held.bytes });
       }),
+      post('/runner/tests', json(4 * largestChunk), ({ admitted, body }) => dispatch.tests(admitted, readTests(body))),
       post('/runner/extend', json(largestChunk), async ({ admitted, body, signal }) => ({
         words: await dispatch.extend(admitted, readClaims(body), signal),
       })),

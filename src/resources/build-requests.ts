@@ -87,7 +87,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     startsWork: true,
-    summary: 'Ask for a commit to be built: a branch, a tag, a full or short SHA, or any ref by its full name',
+    summary: 'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
     body: { commit_ref: required(commitRef()), 'suites[]': identifiers(mostSuites) },
     creates: true,
     answer,

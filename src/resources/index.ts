@@ -33,6 +33,7 @@ import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
+import * as tests from './tests.ts';
 import * as users from './users.ts';
 
 /** Every route of the API. */
@@ -49,6 +50,7 @@ export const routes: readonly Route[] = [
   commits,
   builds,
   artifacts,
+  tests,
   suites,
   caches,
   suiteRules,

@@ -17,6 +17,7 @@ const answer = schema.record({
   description: schema.string,
   command: schema.string,
   tags: schema.listOf(schema.string),
+  reports: schema.listOf(schema.string),
   ...runAnswer,
   cache: schema.listOf(schema.string),
   artifacts: schema.listOf(schema.string),
@@ -31,6 +32,7 @@ function view(suite: SuiteRow): object {
     tags: tagsIn(suite.tags),
     ...runView(suite),
     cache: JSON.parse(suite.cache) as string[],
+    reports: JSON.parse(suite.reports) as string[],
     artifacts: JSON.parse(suite.artifacts) as string[],
   };
 }
@@ -60,6 +62,7 @@ const fields = {
   command: required(command()),
   description: description(),
   'tags[]': storedAs(tags(), textOfTags),
+  'reports[]': storedAs(globs('files in the workspace that are reports of tests, as JUnit XML'), asJson),
   ...runFields,
   'cache[]': storedAs(
     cachePaths('paths that a passed build leaves to the next one, in the workspace or under ~'),

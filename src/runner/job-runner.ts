@@ -18,7 +18,7 @@ export interface RunnerServices {
   /** The layers of suites' caches. */
   caches: CacheStore;
   /** For data that orders and outcomes do not carry. */
-  link: Pick<Link, 'read' | 'store' | 'keep' | 'key'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The free space for large data on the runner's disk. */

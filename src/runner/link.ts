@@ -11,6 +11,7 @@ import type {
   OrderOrLooks,
   Receipt,
   ClaimSignal,
+  TestReceipt,
 } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
@@ -95,6 +96,9 @@ export function openLink(
     async log({ claim, offset, bytes }, signal) {
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
       return (await post('/runner/log', 'application/octet-stream', bytes, place, signal)) as Receipt;
+    },
+    async tests(batch, signal) {
+      return (await postJson('/runner/tests', batch, signal)) as TestReceipt;
     },
     async extend(claims, signal) {
       const { words } = (await postJson('/runner/extend', { claims }, signal)) as {

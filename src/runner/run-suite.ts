@@ -4,6 +4,7 @@ import type { Link, Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
+import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
 import { openSuiteCache } from './suite-cache.ts';
@@ -48,6 +49,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
       output: (chunk) => say(mask.push(chunk)),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
       onLeft: async (left, how) => {
+        if (order.reports && how.reason !== 'cancelled' && how.reason !== 'out_of_disk') {
+          steps.begin('reports');
+          await collectReports(left, { globs: order.reports, secrets: order.secrets, link, claim: id, tell, signal });
+          steps.end();
+        }
         if (order.artifacts && how.reason !== 'cancelled') {
           steps.begin('artifacts');
           if (how.reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');

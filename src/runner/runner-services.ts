@@ -122,5 +122,6 @@ function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
     store: (claim, content, signal) => link.store(claim, content, signal),
     keep: (claim, content, signal) => link.keep(claim, content, signal),
     key: (claim, signal) => link.key(claim, signal),
+    tests: (batch, signal) => link.tests(batch, signal),
   };
 }

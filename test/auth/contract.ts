@@ -63,6 +63,9 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/artifacts                           both          commits
   GET    /projects/ID/builds/ID/artifacts/ID                        both          commits
   GET    /projects/ID/builds/ID/artifacts.zip                       both          commits
+  GET    /projects/ID/builds/ID/tests                               both          commits
+  GET    /projects/ID/tests/flaky                                   both          commits
+  GET    /projects/ID/tests/slow                                    both          commits
   GET    /projects/ID/firehose                                      both          projects
   GET    /projects/ID/suites                                        both          suites
   POST   /projects/ID/suites                                        both          suites

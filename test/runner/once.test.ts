@@ -42,6 +42,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
       return { taken: true, next: orderFor('another') };
     },
     log: nothing,
+    tests: nothing,
     read: nothing,
     store: nothing,
     keep: nothing,

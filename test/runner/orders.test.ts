@@ -34,6 +34,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     nextOrLooks: async ({ claim }, signal) => ({ order: (await link.next(claim, signal)) ?? null }),
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     log: () => assert.fail('there is nothing to say'),
+    tests: () => assert.fail('there are no tests'),
     finish,
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),

@@ -64,6 +64,9 @@ export async function addBuild(
     retry: 0,
     retries_left: 0,
     series: 0n,
+    tests_passed: 0,
+    tests_failed: 0,
+    tests_skipped: 0,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

@@ -106,7 +106,7 @@ export class Stage {
       },
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
-      link: { read: unused, store: unused, keep: unused, key: unused },
+      link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',
       disk: keepReserve({ folders: [] }),
       log: () => {},

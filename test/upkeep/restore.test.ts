@@ -88,6 +88,7 @@ for (const kind of kinds) {
         command: 'c',
         tags: '',
         cache: '[]',
+        reports: '[]',
         timeout: 0,
         allow_failure: 0,
         retries: 0,

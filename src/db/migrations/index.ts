@@ -28,6 +28,7 @@ import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
 import { suiteFields } from './0027-suite-fields.ts';
 import { caches } from './0029-caches.ts';
 import { artifacts } from './0030-artifacts.ts';
+import { testResults } from './0031-test-results.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -60,4 +61,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0027-suite-fields', apply: suiteFields },
   { name: '0029-caches', apply: caches },
   { name: '0030-artifacts', apply: artifacts },
+  { name: '0031-test-results', apply: testResults },
 ];

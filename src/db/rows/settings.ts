@@ -55,6 +55,8 @@ export interface SuiteRow {
   artifacts: string;
   /** The paths that builds keep for the next one, as a JSON list. */
   cache: string;
+  /** The patterns of its reports of tests, as a JSON list. */
+  reports: string;
 }
 
 export interface SuiteRuleRow {

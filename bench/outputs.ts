@@ -1,0 +1,10 @@
+import { artifacts } from './outputs-artifacts.ts';
+import type { Benchmark } from './support/report.ts';
+
+/** What builds stand on and leave behind. */
+export const outputs: Benchmark = {
+  name: 'outputs',
+  async run() {
+    return [...(await artifacts())];
+  },
+};
