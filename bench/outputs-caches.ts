@@ -7,7 +7,7 @@ import { Blobs, CachingRunner } from '../test/support/caching.ts';
 import { median, round, type Figure } from './support/report.ts';
 
 const files = 20_000;
-const turns = 60;
+const turns = 30;
 /** Both builds run the same programs. */
 const glance = (folder: string): string => `test "$(ls ${folder} | wc -l)" -ge 1`;
 
