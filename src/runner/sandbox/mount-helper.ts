@@ -51,7 +51,8 @@ export interface RunNamespaces {
   /** `mapped`: files of the build user on disk belong to the user of this run. */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
   /**
-   * Moves what the run has made at a path of its upper directory into a layer, once no process of the run lives any more.
+   * Moves what the run has made at a path of its upper directory into a layer, once no process of the run lives any more;
+   * with an empty name for the layer it only looks.
    */
   keep(upper: string, path: string, layer: string, owner: Identity): Promise<Kept>;
   /** Starts the process of the run. */

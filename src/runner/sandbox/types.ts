@@ -95,6 +95,8 @@ export interface Left {
    * a layer; see `Kept` in mount-helper.ts. The workspace must be one that `isKept`, and is of no use afterwards.
    */
   keep(root: 'workspace' | 'home', path: string, layer: string): Promise<'kept' | 'same' | 'gone'>;
+  /** Whether `keep` would find anything new at the path. */
+  changed(root: 'workspace' | 'home', path: string): Promise<'kept' | 'same' | 'gone'>;
 }
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {

@@ -23,7 +23,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   };
   let bound = 0;
   await workspace(root.at(places.workspace));
-  if (job.home && job.home.length > 0) await home(job.home, root.at(places.home));
+  if (job.home && job.home.length > 0) home(job.home, root.at(places.home));
   const mounts = withPaths(job.mounts ?? [], machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
@@ -52,9 +52,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.bind(directories.mapped('workspace'), target, 'rw'));
   }
 
-  async function home(below: readonly string[], target: string): Promise<void> {
-    directories.make('homeWork');
-    await directories.settled();
+  function home(below: readonly string[], target: string): void {
+    directories.make('homeWork'); // requests are done in their order
     const upper = { directory: directories.mapped('home'), work: directories.mapped('homeWork') };
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper, isKept: true }));
   }
