@@ -86,6 +86,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     name: `suite ${index}`,
     description: '',
     tags: '',
+    image: '',
     command: 'true',
   }));
   const commits: CommitRow[] = [];

@@ -27,6 +27,7 @@ import { logIntake } from './log-intake.ts';
 import { createLooks, type Looks } from './looks.ts';
 import { createOrdering, longestPutOff, type Attempt } from './ordering.ts';
 import { pushDeploy } from './push-deploy.ts';
+import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createSettling, packKind } from './settling.ts';
@@ -67,6 +68,8 @@ export interface Dispatch extends RunnerBlobs, Looks {
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
+  /** The credentials for the registry of an image; undefined when the runner does not hold that claim. */
+  registry(runner: Runner, claim: string): Promise<protocol.RegistryAccess | undefined>;
   /** Of these projects, those that the runner has no more business with. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
   /** Everything a holder had is lost, and known to be. The next one of this name gets work again. */
@@ -254,6 +257,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
+
+    registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
 
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
 

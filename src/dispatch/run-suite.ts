@@ -15,6 +15,7 @@ import { traceparentOf } from '../lifecycle/traces.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
+import { imageOrder } from './images.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
@@ -40,6 +41,7 @@ export const runSuite: JobHandler = {
       from_fork: fromFork,
       fetch_ref: fetchRef,
       trace,
+      image,
       ...rest
     } = parts;
     const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
@@ -93,6 +95,7 @@ export const runSuite: JobHandler = {
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: context.limits,
       ...software,
+      ...imageOrder(image, job.account_id),
     };
   },
 
@@ -163,7 +166,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command'> &
+  Pick<SuiteRow, 'command' | 'image'> &
   Pick<ProjectRow, 'repository_url'> &
   Pick<
     BuildRequestRow,
@@ -184,7 +187,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'projects.repository_url'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.image', 'projects.repository_url'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

@@ -1,4 +1,5 @@
 import { text, words, type Field } from '../http/fields.ts';
+import { longestReference, parseImageReference } from '../lib/image-reference.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
 /** Forms that fields of several resources share. */
@@ -7,6 +8,12 @@ export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
 export const tags = (): Field<string[]> =>
   words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
+export const image = (): Field<string> =>
+  text({
+    max: longestReference,
+    check: (value) => parseImageReference(value) !== undefined,
+    description: "an OCI reference, such as registry/name:tag; blank for the machine's programs",
+  });
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

@@ -7,7 +7,7 @@ import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { command, description, name, tags } from './forms.ts';
+import { command, description, image, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
 
 const answer = schema.record({
@@ -16,10 +16,11 @@ const answer = schema.record({
   description: schema.string,
   command: schema.string,
   tags: schema.listOf(schema.string),
+  image: schema.string,
 });
 
-function view({ id, name: called, description: about, command: line, tags: needed }: SuiteRow): object {
-  return { ...twin('id', id), name: called, description: about, command: line, tags: tagsIn(needed) };
+function view({ id, name: called, description: about, command: line, tags: needed, image: ground }: SuiteRow): object {
+  return { ...twin('id', id), name: called, description: about, command: line, tags: tagsIn(needed), image: ground };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -47,6 +48,7 @@ const fields = {
   command: required(command()),
   description: description(),
   'tags[]': tags(),
+  image: image(),
 };
 
 export const routes = [

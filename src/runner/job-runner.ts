@@ -4,6 +4,7 @@ import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import type { DependencyCache } from './dependency-cache.ts';
+import type { Images } from './images/images.ts';
 import type { StepTimes } from './step-times.ts';
 
 /** The services for every kind of job. */
@@ -16,6 +17,7 @@ export interface RunnerServices {
   dependencyCache: DependencyCache;
   /** For data that orders and outcomes do not carry. */
   link: Pick<Link, 'read' | 'store' | 'key'>;
+  images: Images;
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The free space for large data on the runner's disk. */

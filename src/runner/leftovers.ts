@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
 import { sweepMirrors } from './git/mirror.ts';
+import { sweepImages } from './images/image-store.ts';
 import { sweepDependencyCache } from './unpacked-software.ts';
 
 /** The parts of a runner's folder. */
@@ -17,6 +18,9 @@ export function placesOf(folder: string) {
     /** Logs that are not sent yet. */
     spool: place('spool'),
     software: place('software'),
+    images: place('images'),
+    /** Sockets of the programs that pull images. */
+    imageSockets: place('image-sockets'),
   };
 }
 
@@ -30,10 +34,11 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software } = placesOf(folder);
-  for (const path of [spool, scratch, checkouts]) await sweepTree(path, log);
+  const { git, checkouts, scratch, spool, software, images, imageSockets } = placesOf(folder);
+  for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
+  await sweepImages(images, log);
 }
 
 /** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */

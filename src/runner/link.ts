@@ -1,7 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { Demand, Finished, Link, LookOrder, Order, Receipt, ClaimSignal } from '../protocol.ts';
+import type { ClaimSignal, Demand, Finished, Link, LookOrder, Order, Receipt, RegistryAccess } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -89,6 +89,10 @@ export function openLink(
     },
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
+    },
+    async registry(claim, signal) {
+      const { registry } = (await postJson('/runner/registry', { claim }, signal)) as { registry?: RegistryAccess };
+      return registry;
     },
     async looks(room, signal) {
       return ((await postJson('/runner/looks', { room }, signal)) as { looks: LookOrder[] }).looks;

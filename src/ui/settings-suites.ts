@@ -1,5 +1,6 @@
 import { html, type Html } from './html.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
+import { imageField } from './registries.ts';
 import { empty, table } from './parts.ts';
 import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
@@ -14,6 +15,7 @@ interface SuiteRecord {
   description: string;
   command: string;
   tags: string[];
+  image: string;
 }
 
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
@@ -30,7 +32,8 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     value: suite?.tags.join(' '),
     hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
     wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
-  })}`;
+  })}
+  ${imageField(form, suite?.image)}`;
 }
 
 /** With more suites than this, the list has a filter. */

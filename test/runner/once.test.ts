@@ -43,6 +43,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     read: nothing,
     store: nothing,
     key: nothing,
+    registry: nothing,
     gone: async () => [],
     looks: nothing,
     looked: nothing,

@@ -37,6 +37,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
+    registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
     looks: async () => [],
     looked: async () => {},

@@ -98,11 +98,13 @@ export class Stage {
       },
       sandboxes: {
         owner: { uid: 0, gid: 0 },
+        whyNoImages: null,
         run: (job) => this.#play(job),
         adopt: async () => {},
         close: async () => {},
       },
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
+      images: { take: unused },
       link: { read: unused, store: unused, key: unused },
       scratch: '/nowhere',
       disk: keepReserve({ folders: [] }),

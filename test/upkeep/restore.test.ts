@@ -80,7 +80,7 @@ for (const kind of kinds) {
       const { db: plain } = await preparedInstallation(t, kind);
       const db = await openTables(t, installation);
       assert.deepEqual(await definitions(db), await definitions(plain));
-      const orphan = { id: 5n, project_id: 404n, name: 'n', description: '', command: 'c', tags: '' };
+      const orphan = { id: 5n, project_id: 404n, name: 'n', description: '', command: 'c', tags: '', image: '' };
       await assert.rejects(
         db.transaction((trx) => trx.insertInto('suites').values(orphan).execute()),
         isForeignKeyViolation,

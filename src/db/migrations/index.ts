@@ -25,6 +25,7 @@ import { tags } from './0023-tags.ts';
 import { drainedRunners } from './0024-drained-runners.ts';
 import { traces } from './0025-traces.ts';
 import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
+import { images } from './0028-images.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -54,4 +55,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0024-drained-runners', apply: drainedRunners },
   { name: '0025-traces', apply: traces },
   { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
+  { name: '0028-images', apply: images },
 ];

@@ -41,6 +41,8 @@ export interface SuiteRow {
   command: string;
   /** The tags that a runner needs for it, as one text. */
   tags: string;
+  /** The image that it runs in; blank for the machine's programs. */
+  image: string;
 }
 
 export interface SuiteRuleRow {
@@ -92,6 +94,19 @@ export interface DependencyRow {
   shared: number;
   /** The sequence number of its newest event. */
   last_event: bigint;
+  /** The image that it is compiled in; blank for the machine's programs. */
+  image: string;
+}
+
+/** The credentials of an account for a registry of images. */
+export interface RegistryRow {
+  id: bigint;
+  owner_id: bigint;
+  /** In the spelling of lib/image-reference.ts. */
+  host: string;
+  username: string;
+  password: Sealed;
+  created_at: bigint;
 }
 
 export interface DependencyRelationRow {

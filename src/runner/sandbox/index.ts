@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
-import { composeEtc } from './etc.ts';
+import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
@@ -14,7 +14,7 @@ import { directoriesAhead } from './run-directories.ts';
 import { openSandbox } from './sandbox.ts';
 import { rootLayout } from './sandbox-root.ts';
 import { openState, type State } from './state.ts';
-import type { Ended, Identity, Job, SandboxOptions, Sandboxes } from './types.ts';
+import { CannotMountError, type Ended, type Identity, type Job, type SandboxOptions, type Sandboxes } from './types.ts';
 
 export type {
   Ended,
@@ -52,6 +52,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     mountHelper: await openMountHelper({ root, ownNetworks: outside !== undefined, onLost: options.onLost }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
+    overImages: join(state.folder, 'over-images'),
     paths: options.paths ?? [],
     arguments: commonArguments(network),
     overlay: true,
@@ -66,12 +67,16 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   };
   try {
     composeEtc(machine.etc, network, options.etc);
+    composeOverImages(machine.overImages, machine.etc, machine.users.files);
     await machine.mountHelper.base({ etc: machine.etc, ...rootLayout(), own: directoriesAhead });
     const disk = await watchDisk(state.folder, options.diskReserveBytes);
     await findWays(machine, disk, log);
     await pool.prepare(options.prepare ?? 1);
     return assemble(
-      root ? machine.users.files : ourselves(),
+      {
+        owner: root ? machine.users.files : ourselves(),
+        whyNoImages: machine.overlay ? null : `an overlay is not possible in ${machine.stateDir}`,
+      },
       (job) => pool.use(job.limits, (sandbox) => runInSandbox(machine, sandbox, job, disk)),
       async () => {
         await takeDown();
@@ -112,7 +117,9 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
   options.log('builds are NOT isolated: they run as plain processes of this user and see everything it sees');
   const disk = await watchDisk(state.folder, options.diskReserveBytes);
   const makeCgroup = await cgroupMaker(state, options.log);
-  return assemble(ourselves(), plainRunner({ stateDir: state.folder, makeCgroup, disk }), () => state.close());
+  const whyNoImages = 'builds are not isolated (HEADRACE_SANDBOX=off)';
+  const run = plainRunner({ stateDir: state.folder, makeCgroup, disk });
+  return assemble({ owner: ourselves(), whyNoImages }, run, () => state.close());
 }
 
 function ourselves(): Identity {
@@ -120,13 +127,19 @@ function ourselves(): Identity {
 }
 
 /** Common to both kinds: tracks the current runs, so that closing can end them. */
-function assemble(owner: Identity, start: (job: Job) => Promise<Ended>, takeDown: () => Promise<void>): Sandboxes {
+function assemble(
+  { owner, whyNoImages }: Pick<Sandboxes, 'owner' | 'whyNoImages'>,
+  start: (job: Job) => Promise<Ended>,
+  takeDown: () => Promise<void>,
+): Sandboxes {
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
   return {
     owner,
+    whyNoImages,
     run: async (job) => {
       check(job);
+      if (job.image !== undefined && whyNoImages !== null) throw new CannotMountError(whyNoImages);
       const signal = AbortSignal.any([job.signal, closing.signal]);
       if (signal.aborted) return { exitStatus: null, step: job.steps[0]?.name ?? '', reason: 'cancelled' };
       const ended = start({ ...job, signal });

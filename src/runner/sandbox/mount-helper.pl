@@ -34,6 +34,8 @@
 #                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
+#   image DIRECTORY                the entries of this directory, an image's files, replace all of the root but the
+#                                  sandbox's own places. The sandbox must be open and wait.
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left
@@ -42,7 +44,7 @@ use strict;
 use warnings;
 
 require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
-our ( $machine, $call, $run_directory, $nook, $id_map );
+our ( $machine, $call, $run_directory, $root, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
 my ( $EPERM, $ESRCH ) = ( 1, 3 );
@@ -200,6 +202,11 @@ my %for_run = (
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
+    image     => sub {
+        my ( $image, $run ) = ( $_[0], $inside );
+        opendir my $place, $root or return 0;
+        return enter('-') && clear_root($place) && enter($run) && show_image($image);
+    },
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 

@@ -173,6 +173,42 @@ sub furnish {
     return 1;
 }
 
+# The sandbox's own places, which an image cannot replace. Those below other directories (the home, links in /var, files
+# in /etc) are in a layer over the image's files.
+my %own_place    = map { $_ => 1 } qw(build dev proc run tmp);
+my $most_entries = 200;
+
+# Removes all else from a root, given as an open directory. A waiting sandbox has bound the machine's programs, and the
+# kernel lets nobody unmount them there. But who removes a directory on which only other namespaces have mounts takes
+# these mounts away with it, everywhere. So this is to be called from outside the run's namespaces.
+sub clear_root {
+    my ($place) = @_;
+    my $budget = $most_entries;
+    for ( grep { !/^\.\.?$/ && !$own_place{$_} } readdir $place ) {
+        remove_small( '/proc/self/fd/' . fileno($place) . "/$_", \$budget ) or return 0;
+    }
+    return 1;
+}
+
+# The entries of an image take their places, and over them the directories that the run owns. Each shows with the flags
+# of the mount that it is in. Pipes, sockets and devices do not show.
+sub show_image {
+    my ($image) = @_;
+    opendir my $place, $image or return 0;
+    my @names = grep { !/^\.\.?$/ && !$own_place{$_} } readdir $place;
+    if ( @names > $most_entries ) { $! = $ENOTEMPTY; return 0 }
+    for my $name (@names) {
+        my ( $from, $to ) = ( "$image/$name", "$root/$name" );
+        if ( -l $from ) { symlink readlink($from), $to or return 0; next }
+        next if !-d _ && !-f _;
+        ( -d _ ? mkdir $to : write_file( $to, '' ) ) && mount_at( $from, $to, 'none', $MS_BIND, '' ) or return 0;
+    }
+    for ( grep { $_->[2] =~ m{^/([^/]+)} && !$own_place{$1} } @own ) {
+        mount_at( "$belongings/$_->[0]", "$root$_->[2]", 'none', $MS_BIND, '' ) or return 0;
+    }
+    return 1;
+}
+
 sub make_directory {
     my ( $path, $mode, $uid, $gid ) = @_;
     return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );

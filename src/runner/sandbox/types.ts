@@ -62,6 +62,8 @@ export interface Job {
   environment: Record<string, string>;
   workspace: Workspace;
   mounts?: Mount[];
+  /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
+  image?: string | undefined;
   limits: Limits;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
@@ -91,6 +93,8 @@ export interface Identity {
 
 export interface Sandboxes {
   readonly owner: Identity;
+  /** Why runs here cannot have an image; null where they can. */
+  readonly whyNoImages: string | null;
   run(job: Job): Promise<Ended>;
   /** Gives a directory and its contents to the user of runs on this machine. */
   adopt(directory: string): Promise<void>;
