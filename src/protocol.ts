@@ -4,7 +4,7 @@ import packageJson from '../package.json' with { type: 'json' };
  * The protocol between the server and a runner.
  *
  * A runner has a number of executors, which all do the same. An executor asks for the *next* order, and the server
- * holds the request until there is one. It does the work and sends its output as *log* chunks. It reports the outcome
+ * holds the request until there is one; of those that have nothing to do for a while, one asks for all. It does the work and sends its output as *log* chunks. It reports the outcome
  * with *finish*, and gets the next order in the answer if one waits; otherwise it asks again. Beside the executors, one
  * request is held while there is work: *extend* names the runner's claims, which shows the server that the runner is
  * alive. It is answered at once when one of these claims, or one that the runner got since, is to be dropped.
@@ -61,7 +61,8 @@ import packageJson from '../package.json' with { type: 'json' };
  *
  * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
  * work of the queue: one request for *looks* is held and answered with all that are due, as many as the runner has room
- * for, and what was seen is told as *looked*, many at a time. A look is the runner's for `lookSeconds`; who has not told
+ * for, and what was seen is told as *looked*, many at a time. While an executor asks for an order, that request asks for
+ * looks as well, and an idle runner has one request with the server. A look is the runner's for `lookSeconds`; who has not told
  * of it by then has lost it, and another one looks.
  *
  * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
@@ -83,8 +84,13 @@ export function understandEachOther(one: string, other: string): boolean {
 
 /** A claim that is not extended for this long has expired. */
 export const claimSeconds = 15;
-/** How long the server holds a request for the next order, and for signals about claims. */
+/** How long the server holds a request for signals about claims. */
 export const holdSeconds = 5;
+/**
+ * How long it holds a request for the next order, and for looks. A runner that waits for work is known to be there by
+ * its open connection, so it need not come often; but proxies end connections that are silent for a minute.
+ */
+export const idleHoldSeconds = 50;
 
 /** One request asks about at most this many projects. */
 export const mostProjects = 1000;
@@ -345,6 +351,17 @@ export type Finished = Receipt & { next?: Order };
 /** A signal about a claim that is not to go on. */
 export type ClaimSignal = 'cancel' | 'gone';
 
+/** What a request for an order may ask for as well. */
+export interface Wanted {
+  claim: string;
+  room: number;
+}
+
+export interface OrderOrLooks {
+  order: Order | null;
+  looks?: LookOrder[];
+}
+
 /** How many runners are needed. */
 export interface Demand {
   /** How many jobs could begin now, if there were runners with this token and these tags. */
@@ -361,6 +378,10 @@ export interface Link {
    * is to end.
    */
   next(claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
+  /** The same, and looks, at most `room`: what comes first, or both. A server that is a little older tells no looks. */
+  nextOrLooks(wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
+  /** Has the requests for orders under these claims answered at once: the runner takes no more. */
+  leave(claims: string[], signal: AbortSignal): Promise<void>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   /** Extends the claims; returns signals about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;

@@ -41,6 +41,7 @@ import { isNoSpace } from './lib/disk-reserve.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
 import { watchEndings } from './lifecycle/endings.ts';
 import { startScheduleClock } from './lifecycle/schedule-clock.ts';
+import { repeatedly } from './lib/repeatedly.ts';
 import { buildMachine, isFinal } from './lifecycle/states.ts';
 import { traceWith, type Tracer } from './lifecycle/traces.ts';
 import { socketPath } from './lib/sockets.ts';
@@ -81,6 +82,8 @@ export interface ServerParts {
   log: FastifyBaseLogger;
   /** The pause between two checks whether the listeners of streams are still authorized. */
   streamPauseMs?: number;
+  /** How long a runner's request for work is held, if it is not the usual time. */
+  idleHoldMs?: number;
   /** Time limits of connections that differ from the defaults. */
   connectionTimes?: Partial<ConnectionTimes>;
   /** Whether answers may be cached until the next commit. */
@@ -104,6 +107,7 @@ export async function startServer({
   store: opening,
   log,
   streamPauseMs,
+  idleHoldMs,
   connectionTimes,
   webhooks = {},
   now = Date.now,
@@ -182,12 +186,15 @@ export async function startServer({
     unpacked: unpackLimitsOf(config),
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
+    idleHoldMs,
     onLogStored: (bytes) => metrics.logged(bytes),
   });
-  const note = noteVisits(store.db);
+  const visits = noteVisits(store.db, () => dispatch.waiting());
+  const note: RunnerRoutes['note'] = (runner, visit) => visits.note(runner, visit);
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
   opened.defer(() => dispatch.close());
+  opened.defer(() => visits.close());
   // Only now does nobody extend the claims any more.
   opened.defer(async () => {
     if (state.leavesRunner) await dispatch.leave(localHolder(config));
@@ -279,22 +286,6 @@ function orDraining(
   trouble: () => Promise<string | undefined>,
 ): () => Promise<string | undefined> {
   return async () => (state.isDraining ? 'the server is being stopped and takes no more work' : trouble());
-}
-
-/** Repeats work with a pause, one run at a time; stopping waits for the current run. */
-function repeatedly(everyMs: number, work: () => Promise<unknown>, onTrouble: (error: unknown) => void) {
-  let working: Promise<unknown> | undefined;
-  const timer = setInterval(() => {
-    working ??= work()
-      .catch(onTrouble)
-      .finally(() => (working = undefined));
-  }, everyMs);
-  return {
-    async stop(): Promise<void> {
-      clearInterval(timer);
-      await working;
-    },
-  };
 }
 
 /** Each server on a shared database has its own runner; the next server on the same folder takes it over. */

@@ -72,7 +72,10 @@ const byAPerson = {
   fetch_ref: '',
   concurrency_group: '',
   trace: '',
+  suites: '[]',
 };
+
+const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {
   let number = from;
@@ -88,6 +91,10 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     tags: '',
     image: '',
     command: 'true',
+    timeout: 0,
+    allow_failure: 0,
+    retries: 0,
+    matrix: '[]',
   }));
   const commits: CommitRow[] = [];
   const builds: BuildRow[] = [];
@@ -112,7 +119,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     });
     for (const { id: suite } of suites) {
       const times = { created_at: at, started_at: at, finished_at: at + 61_000n };
-      const result = { attempt: 1, exit_status: 0, failure_reason: '' };
+      const result = { attempt: 1, exit_status: 0, failure_reason: '', ...plain };
       const parts = { build_request_id: request, commit_id: commit, suite_id: suite };
       builds.push({ ...common, id: next(), ...parts, ...result, ...times });
     }

@@ -28,6 +28,8 @@ export interface Services {
   searches: SearchThreads;
   /** How long a caller waits for a look at a repository, if it is not the usual time. */
   checkMs?: number;
+  /** The longest time that a build may take on this server, in seconds. */
+  buildTimeout: number;
 }
 
 type Method = RouteDescription['method'];
@@ -63,6 +65,7 @@ export interface Call<
   searches: SearchThreads;
   disk: DiskReserve;
   checkMs?: number;
+  buildTimeout: number;
   headers: Incoming['headers'];
   /** The public address of this server, without a slash at the end. */
   origin: string;

@@ -1,6 +1,7 @@
 import { sql, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
+import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
+import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../lib/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
@@ -10,10 +11,10 @@ import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
  * own runner does not start, because that shows nowhere else.
  */
 
-/** Idle and busy runners call every five seconds: a runner that has not called for this long is away. */
+/** A runner that has not called for this long, and whose request no server holds, is away. */
 const awayAfterMs = 20_000n;
-/** Recording every call would cost too much. */
-const noteEveryMs = 5000;
+/** Recording every call would cost too much: those of this time are recorded together. */
+const noteEveryMs = 10_000;
 
 type Visitor = Pick<Runner, 'holder' | 'id'>;
 
@@ -24,20 +25,57 @@ export interface Visit {
   tags?: string;
 }
 
-/** Records the calls of runners. The answer to a runner does not depend on it: on a full disk it is skipped. */
-export function noteVisits(db: Database): (visitor: Visitor, visit: Visit) => Promise<void> {
+export interface VisitNotes {
+  /** A runner called. The answer to it does not depend on the record: on a full disk there is none. */
+  note(visitor: Visitor, visit: Visit): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Records the calls of runners: the first call, and one that says something new, at once; all others together, with the
+ * runners whose requests are held.
+ */
+export function noteVisits(db: Database, held: () => Iterable<string>, everyMs = noteEveryMs): VisitNotes {
   const noted = new Map<string, Visit & { at: number }>();
-  return async (visitor, visit) => {
-    const { holder } = visitor;
-    const last = noted.get(holder);
-    const isSame = last?.version === visit.version && last.trouble === visit.trouble && last.tags === visit.tags;
-    if (isSame && performance.now() - last.at < noteEveryMs) return;
-    noted.set(holder, { ...visit, at: performance.now() });
-    await noteVisit(db, visitor, visit).catch(() => noted.delete(holder));
+  const came = new Set<string>();
+  const noteTogether = async (): Promise<void> => {
+    const there = new Set([...came, ...held()]);
+    const now = performance.now();
+    came.clear();
+    for (const [holder, last] of noted) {
+      if (there.has(holder)) last.at = now;
+      else if (now - last.at > everyMs) noted.delete(holder); // its next call is recorded at once
+    }
+    if (there.size === 0) return;
+    await db.transaction(async (trx) => {
+      for (const holder of [...there].toSorted()) await stays(db)(trx, { holder });
+    });
+  };
+  const noting = repeatedly(everyMs, noteTogether, () => noted.clear());
+  return {
+    async note(visitor, visit) {
+      const { holder } = visitor;
+      const last = noted.get(holder);
+      const isSame = last?.version === visit.version && last.trouble === visit.trouble && last.tags === visit.tags;
+      if (isSame) {
+        if (performance.now() - last.at >= everyMs) came.add(holder);
+        return;
+      }
+      noted.set(holder, { ...visit, at: performance.now() });
+      await noteVisit(db, visitor, visit).catch(() => noted.delete(holder));
+    },
+    close: () => noting.stop(),
   };
 }
 
-async function noteVisit(db: Database, { holder, id }: Visitor, visit: Visit): Promise<void> {
+const stays = forEachKind((db) =>
+  preparedChange<{ holder: string }>((queries, value) =>
+    queries.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', value('holder')),
+  ),
+);
+
+/** Records one call. */
+export async function noteVisit(db: Database, { holder, id }: Visitor, visit: Visit): Promise<void> {
   await db.transaction((trx) =>
     trx
       .insertInto('runner_visits')
@@ -201,10 +239,13 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     .where('jobs.claim', 'is not', null)
     .orderBy('jobs.id')
     .execute();
+  const byHolder = Map.groupBy(held, ({ holder }) => holder);
   const workOf = (holder: string): RunnerNow['work'] =>
-    held
-      .filter((job) => job.holder === holder)
-      .map(({ kind, subject_id: subjectId, email }) => ({ kind, subjectId, account: email ?? '' }));
+    (byHolder.get(holder) ?? []).map(({ kind, subject_id: subjectId, email }) => ({
+      kind,
+      subjectId,
+      account: email ?? '',
+    }));
   const now = (
     { name, accounts, draining }: Pick<RegisteredRunner, 'name' | 'accounts' | 'draining'>,
     visit: (typeof visits)[number] | undefined,
@@ -216,15 +257,11 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     const isDraining = draining === 1;
     return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), work };
   };
+  const byRunner = new Map(visits.map((visit) => [visit.runner_id, visit]));
   return [
     ...visits
       .filter(({ runner_id: id }) => id === null)
       .map((visit) => now({ name: visit.holder, accounts: [], draining: 0 }, visit)),
-    ...registered.map((runner) =>
-      now(
-        runner,
-        visits.find(({ runner_id: visitor }) => visitor === runner.id),
-      ),
-    ),
+    ...registered.map((runner) => now(runner, byRunner.get(runner.id))),
   ];
 }

@@ -148,7 +148,17 @@ export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<S
   return standingOf(found);
 }
 
-/** The same, and keeps its token and standing as they are until the transaction is over. */
+const findAllStandings = prepared<Record<string, never>, Pick<RunnerRow, 'token_hash' | 'draining'>>((db) =>
+  db.selectFrom('runners').select(['token_hash', 'draining']).where('revoked_at', 'is', null),
+);
+
+/** The standing of every runner, by the hash of its token; a token that is not among them is invalid. */
+export async function findStandings(db: Queries): Promise<ReadonlyMap<string, Standing>> {
+  const rows = await findAllStandings(db, {});
+  return new Map(rows.map((row) => [row.token_hash, standingOf(row)]));
+}
+
+/** Refuses as `checkRunner` does, and keeps its token and standing as they are until the transaction is over. */
 export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: Runner): Promise<Standing> {
   if (tokenHash === undefined) return usual;
   const runners = trx.selectFrom('runners').select(['id', 'draining']).where('token_hash', '=', tokenHash);

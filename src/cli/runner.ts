@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
+import { idleHoldSeconds } from '../protocol.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type ServerPlace } from '../runner/link.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.ts';
@@ -149,7 +150,8 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
   return server;
 }
 
-const forgottenAfter = 60_000;
+/** An answer may be as old as a request is held. */
+const forgottenAfter = 60_000 + idleHoldSeconds * 1000;
 
 /** An idle runner whose server does not return ends by itself. */
 function endWhenForgotten(config: Config, running: Runner, stop: () => void): void {

@@ -53,6 +53,7 @@ export async function openStore(
       blobs,
       disk,
       searches,
+      buildTimeout: config.build_timeout,
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {

@@ -7,73 +7,56 @@ import type { Database } from './open.ts';
  */
 export interface Subscriptions {
   watch(...topics: string[]): Watch;
-  /** The same, but also hears of commits that are about to happen, while others can still join them. */
-  watchEarly(topic: string): Watch;
   close(): void;
 }
 
 export interface Watch extends Disposable {
-  /**
-   * Resolves when one of the topics was announced since the last call, after `ms`, or when the signal is aborted.
-   * Returns whether there was an announcement, and whether its transaction is committed yet.
-   */
-  changed(ms: number, signal?: AbortSignal): Promise<Heard | undefined>;
+  /** Resolves when one of the topics was announced since the last call, after `ms`, or when the signal is aborted. */
+  changed(ms: number, signal?: AbortSignal): Promise<void>;
 }
-
-export type Heard = 'coming' | 'committed';
 
 export function createSubscriptions(db: Database): Subscriptions {
   const watches = new Map<string, Set<TopicWatch>>();
   const stop = db.listen(
     (topic) => {
-      for (const watch of watches.get(topic) ?? []) watch.announce('committed');
+      for (const watch of watches.get(topic) ?? []) watch.announce();
     },
     () => {
-      for (const watch of new Set([...watches.values()].flatMap((some) => [...some]))) watch.announce('committed');
+      for (const watch of new Set([...watches.values()].flatMap((some) => [...some]))) watch.announce();
     },
   );
-  const stopEarly = db.listenEarly((topic) => {
-    for (const watch of watches.get(topic) ?? []) if (watch.hearsEarly) watch.announce('coming');
-  });
-  const watchOn = (topics: string[], hearsEarly: boolean): Watch => {
-    const watch = new TopicWatch(hearsEarly, () => {
-      for (const topic of topics) {
-        const others = watches.get(topic);
-        others?.delete(watch);
-        if (others?.size === 0) watches.delete(topic);
-      }
-    });
-    for (const topic of topics) watches.set(topic, (watches.get(topic) ?? new Set()).add(watch));
-    return watch;
-  };
   return {
-    watch: (...topics) => watchOn(topics, false),
-    watchEarly: (topic) => watchOn([topic], true),
-    close() {
-      stop();
-      stopEarly();
+    watch(...topics) {
+      const watch = new TopicWatch(() => {
+        for (const topic of topics) {
+          const others = watches.get(topic);
+          others?.delete(watch);
+          if (others?.size === 0) watches.delete(topic);
+        }
+      });
+      for (const topic of topics) watches.set(topic, (watches.get(topic) ?? new Set()).add(watch));
+      return watch;
     },
+    close: stop,
   };
 }
 
 class TopicWatch implements Watch {
-  readonly hearsEarly: boolean;
   readonly #end: () => void;
-  #heard: Heard | undefined;
+  #isHeard = false;
   #wake: (() => void) | undefined;
 
-  constructor(hearsEarly: boolean, end: () => void) {
-    this.hearsEarly = hearsEarly;
+  constructor(end: () => void) {
     this.#end = end;
   }
 
-  announce(heard: Heard): void {
-    this.#heard = heard;
+  announce(): void {
+    this.#isHeard = true;
     this.#wake?.();
   }
 
-  async changed(ms: number, signal?: AbortSignal): Promise<Heard | undefined> {
-    if (!this.#heard && !signal?.aborted) {
+  async changed(ms: number, signal?: AbortSignal): Promise<void> {
+    if (!this.#isHeard && !signal?.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const wake = (): void => resolve();
       const timer = setTimeout(wake, ms);
@@ -84,9 +67,7 @@ class TopicWatch implements Watch {
       signal?.removeEventListener('abort', wake);
       this.#wake = undefined;
     }
-    const heard = this.#heard;
-    this.#heard = undefined;
-    return heard;
+    this.#isHeard = false;
   }
 
   [Symbol.dispose](): void {

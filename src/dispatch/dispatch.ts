@@ -6,11 +6,23 @@ import type { Subscriptions } from '../db/subscriptions.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
+import { repeatedly } from '../lib/repeatedly.ts';
 import { watchForSetBack } from '../lib/set-back.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import * as protocol from '../protocol.ts';
-import type { ClaimSignal, Demand, Finished, FinishReport, LogChunk, Order, Receipt, WorkKind } from '../protocol.ts';
+import type {
+  ClaimSignal,
+  Demand,
+  Finished,
+  FinishReport,
+  LogChunk,
+  Order,
+  OrderOrLooks,
+  Receipt,
+  Wanted,
+  WorkKind,
+} from '../protocol.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
@@ -32,7 +44,7 @@ import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createSettling, packKind } from './settling.ts';
 import { keyOf } from './sources.ts';
-import { waitingLine } from './waiting-line.ts';
+import { waitingLines } from './waiting-line.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
   fetch_commit: fetchCommit,
@@ -54,14 +66,17 @@ export interface DispatchParts extends Services {
   /** Told how many bytes were added to a log. */
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
+  /** How long a request for work is held, if it is not the usual time. */
+  idleHoldMs?: number | undefined;
 }
 
 /**
  * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Looks {
+export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
+  nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
@@ -72,6 +87,10 @@ export interface Dispatch extends RunnerBlobs, Looks {
   registry(runner: Runner, claim: string): Promise<protocol.RegistryAccess | undefined>;
   /** Of these projects, those that the runner has no more business with. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
+  /** The holders whose requests wait here, and who therefore are there. */
+  waiting(): Iterable<string>;
+  /** The holder takes no more orders under these names: its requests are answered at once. */
+  leaveOff(runner: Runner, claims: readonly string[]): void;
   /** Everything a holder had is lost, and known to be. The next one of this name gets work again. */
   gone(holder: string): Promise<void>;
   /** Gives this holder no more work, or nobody any; resolves when what was given is in the store. */
@@ -88,17 +107,23 @@ export interface Dispatch extends RunnerBlobs, Looks {
 }
 
 const sweepEvery = 2000;
-/** Announcements can be lost, and those of another process may not arrive at all: so often a held request looks itself. */
+/**
+ * Announcements can be lost, and those of another process may not arrive at all: so often the server looks for work and
+ * for revoked tokens by itself, once for all whose requests it holds.
+ */
 const lookEvery = 1000;
+/** Made once: an error of its own for each request would cost more than the rest of it. */
+const answered = new Error('the request is answered');
 /** Longer than it ever takes. */
 const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
+  const { idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
   const packing = new Set<Promise<void>>();
-  const held = heldRequests();
+  const held = heldRequests(db);
 
   const claims = watchClaims(db, {
     claimMs: (kind) => (kind === packKind ? packSeconds : protocol.claimSeconds) * 1000,
@@ -134,7 +159,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const settling = createSettling(shared);
   const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
-  const line = waitingLine(db);
+  const lines = waitingLines(db, queue.queueTopic);
+  const looks = createLooks({ db, ids, vault, held, holdMs: idleHoldMs, log });
 
   /** The outcome, and the next order with the same commit. */
   const settleAndOrder = async (runner: Runner, report: FinishReport, name: string): Promise<Finished> => {
@@ -181,57 +207,87 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     }
     if (packing.size === 0 && (await queue.isAnyWaiting(db, [packKind]))) packSoon();
   };
-  let sweeping: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    sweeping ??= sweep()
-      .catch((error: unknown) => log.error({ err: error }, 'sweep of expired claims failed'))
-      .finally(() => (sweeping = undefined));
-  }, sweepEvery);
+  const sweeping = repeatedly(sweepEvery, sweep, (error) =>
+    log.error({ err: error }, 'sweep of expired claims failed'),
+  );
+  const attend = async (): Promise<void> => {
+    await held.check();
+    await lines.check();
+    await looks.check();
+  };
+  const attending = repeatedly(lookEvery, attend, (error) => {
+    if (!isUnavailable(error)) log.error({ err: error }, 'looking after the requests of runners failed');
+  });
+
+  const next: Dispatch['next'] = async (runner, claim, signal, holdMs = idleHoldMs) => {
+    if (held.isQuiet(runner.holder)) {
+      const wasGiven = (await queue.jobOf(db.read, claim)) !== undefined; // and the answer was lost
+      if (wasGiven) return ordering.now({ runner, name: claim, mayBeGiven: true });
+      await held.whileQuiet(signal);
+      return undefined;
+    }
+    using asking = held.hold(runner, signal, claim);
+    const isAny = () => queue.isWaiting(db, ordering.serving(runner));
+    using place = lines.join(`${runner.boundAs ?? 'any'} ${runner.tags ?? ''}`, isAny);
+    const deadline = performance.now() + holdMs;
+    const isWanted = (): boolean => !asking.isOver;
+    // It may have been given already, to a request whose answer was lost.
+    const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
+    let order: Order | undefined;
+    if (mayBeGiven || (await isAny())) order = await ordering.now({ runner, name: claim, mayBeGiven }, isWanted);
+    while (!order && !asking.signal.aborted) {
+      const patience = { ms: deadline - performance.now(), signal: asking.signal };
+      if (patience.ms <= 0) break;
+      // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
+      order = await place.look(patience, async (isMore) => {
+        if ((await checkRunner(db.read, runner)).isDraining) {
+          asking.end('drained');
+          isMore(true); // another runner looks
+          return undefined;
+        }
+        const onClaim = ({ isLast = false }: ClaimedJob): void => isMore(!isLast);
+        return ordering.now({ runner, name: claim, onClaim }, isWanted);
+      });
+    }
+    if (order) return order;
+    asking.throwIfRefused();
+    if (asking.isDrained && (await endsNow(runner))) throw new protocol.DrainedError();
+    return undefined;
+  };
 
   return {
     ...runnerBlobs(db, blobs),
-    ...createLooks({ db, ids, vault, subscriptions, log, held }),
+    looks: (runner, room, signal) => looks.looks(runner, room, signal),
+    looked: (runner, reports) => looks.looked(runner, reports),
 
     demand: (runner) => demandFor(db, runner, accountConcurrency),
 
-    async next(runner, claim, signal, holdMs = protocol.holdSeconds * 1000) {
-      if (held.isQuiet(runner.holder)) {
-        const wasGiven = (await queue.jobOf(db.read, claim)) !== undefined; // and the answer was lost
-        if (wasGiven) return ordering.now({ runner, name: claim, mayBeGiven: true });
-        await held.whileQuiet(signal);
-        return undefined;
-      }
-      using watch = subscriptions.watchEarly(queue.queueTopic);
-      using asking = held.hold(runner.holder);
-      const deadline = performance.now() + holdMs;
-      const isWanted = (): boolean => !asking.isOver;
-      // It may have been given already, to a request whose answer was lost.
-      const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
-      if (mayBeGiven || (await queue.isWaiting(db, ordering.serving(runner)))) {
-        const order = await ordering.now({ runner, name: claim, mayBeGiven }, isWanted);
-        if (order) return order;
-      }
-      for (;;) {
-        const left = deadline - performance.now();
-        if (left <= 0 || signal.aborted || asking.isOver) return undefined;
-        const heard = await watch.changed(Math.min(left, lookEvery), signal);
-        if (signal.aborted) return undefined;
-        const { isDraining } = await checkRunner(db.read, runner);
-        if (isDraining && (await endsNow(runner))) throw new protocol.DrainedError();
-        if (isDraining) continue;
-        if (!heard && !(await queue.isWaiting(db, ordering.serving(runner)))) continue;
-        // What is about to be committed cannot be looked for, but it can be claimed, with the same commit.
-        const order = await line.look(`${runner.boundAs ?? 'any'} ${runner.tags ?? ''}`, (onClaim) =>
-          ordering.now({ runner, name: claim, onClaim }, isWanted),
-        );
-        if (order) return order;
-      }
+    next,
+
+    async nextOrLooks(runner, { claim, room }, signal) {
+      const waiting = new AbortController();
+      const end = (): void => waiting.abort(answered); // by what comes first, or the caller has hung up
+      signal.addEventListener('abort', end, { once: true });
+      if (signal.aborted) end();
+      const [order, taken] = await Promise.allSettled([
+        next(runner, claim, waiting.signal).finally(end),
+        looks.looks(runner, room, waiting.signal).finally(end),
+      ]);
+      // What one has found must not be lost because the other failed.
+      const answer = {
+        order: order.status === 'fulfilled' ? (order.value ?? null) : null,
+        looks: taken.status === 'fulfilled' ? taken.value : [],
+      };
+      const failed = [order, taken].find((one) => one.status === 'rejected');
+      if (failed && answer.order === null && answer.looks.length === 0) throw failed.reason;
+      return answer;
     },
 
     log: ({ holder }, chunk) => intake.take(holder, chunk),
 
     async extend(runner, claims, signal) {
       const { holder } = runner;
+      using asking = held.hold(runner, signal);
       using watch = subscriptions.watch(queue.claimsTopic);
       const deadline = performance.now() + protocol.holdSeconds * 1000;
       const extending = { holder, claims, seconds: protocol.claimSeconds };
@@ -239,14 +295,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       for (;;) {
         const words = wordsOn(claims, await queue.heldBy(db, holder));
         const left = deadline - performance.now();
-        if (Object.keys(words).length > 0 || left <= 0 || signal.aborted || held.closing.aborted) return words;
-        await watch.changed(Math.min(left, lookEvery), signal);
-        await checkRunner(db.read, runner);
+        if (Object.keys(words).length > 0 || left <= 0 || asking.signal.aborted) return words;
+        await watch.changed(Math.min(left, lookEvery), asking.signal);
+        asking.throwIfRefused();
       }
     },
 
     async finish(runner, report) {
-      using _ = held.hold(runner.holder);
+      using _ = held.hold(runner);
       const next = held.isQuiet(runner.holder) ? undefined : report.next;
       // Where an account may have so many under way and no more, who claims may have to wait, and then holds nothing.
       if (next !== undefined && accountConcurrency === 0) return await settleAndOrder(runner, report, next);
@@ -262,6 +318,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
 
+    waiting: () => held.holders(),
+    leaveOff: ({ holder }, claims) => held.leave(holder, claims),
     quiet: (holder) => held.quiet(holder),
     isQuiet: () => held.isQuiet(''),
     isBusy: async (holder) => (await queue.heldBy(db, holder)).length > 0,
@@ -279,9 +337,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async close() {
-      clearInterval(timer);
-      line.close();
-      await sweeping;
+      lines.close();
+      looks.close();
+      await attending.stop();
+      await sweeping.stop();
       await Promise.all(packing);
     },
   };

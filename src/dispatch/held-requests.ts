@@ -1,11 +1,24 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { findStandings, type Runner, type Standing } from '../auth/runners.ts';
+import type { Database } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
 import { holdSeconds } from '../protocol.ts';
 
-/** The requests for work that are being answered, and who gets no more work from this server. */
+/** The requests of runners that are being answered, and who gets no more work from this server. */
 export interface HeldRequests {
-  hold(holder: string): Held;
+  /** `name` is the claim that a request for work asks under. */
+  hold(runner: Runner, caller?: AbortSignal, name?: string): Held;
   /** Ends all of a holder that is known to be gone: what it had must not be given to it again. */
   end(holder: string): void;
+  /** Ends a holder's requests for work under these names: it takes no more. */
+  leave(holder: string, names: readonly string[]): void;
+  /**
+   * Refuses requests whose token became invalid, and ends requests for work of runners that are drained. One query asks for all of
+   * them, however many are held.
+   */
+  check(): Promise<void>;
+  /** Who has a request here. */
+  holders(): Iterable<string>;
   /**
    * From now on this holder gets no more work here; without a holder, nobody does. Resolves when the requests that were
    * being answered have been: what they were given is in the store by then.
@@ -14,42 +27,76 @@ export interface HeldRequests {
   /** Another runner of this name has come in its place. */
   resume(holder: string): void;
   isQuiet(holder: string): boolean;
-  /** Keeps a request for work that is not given out, as long as one that finds none. */
+  /** Keeps a request for work that is not given out, for a while. */
   whileQuiet(signal: AbortSignal): Promise<void>;
   /** The server closes: whoever is held is let go. */
   letGo(): void;
-  /** Aborted then. */
-  readonly closing: AbortSignal;
 }
 
-interface Held extends Disposable {
+type End = 'over' | 'refused' | 'drained';
+
+export interface Held extends Disposable {
+  /** Aborted when the caller has hung up, and when the request is ended. */
+  readonly signal: AbortSignal;
+  /** Nothing may be given to it any more. */
   readonly isOver: boolean;
+  /** Because its runner gets no more work. */
+  readonly isDrained: boolean;
+  end(why: End): void;
+  /** Throws for a runner that was refused meanwhile. */
+  throwIfRefused(): void;
 }
 
+const hungUp = new Error('the caller hung up');
+const never = new AbortController().signal;
 const lookEveryMs = 10;
+const cached = 'standings of runners';
+/** An older runner does not know that it is to end, and asks again at once. */
+const drainedAfterMs = 1000;
 
-export function heldRequests(): HeldRequests {
-  const all = new Set<{ holder: string; isOver: boolean }>();
+export function heldRequests(db: Pick<Database, 'read' | 'cache'>): HeldRequests {
+  const all = new Set<HeldRequest>();
   const quiet = new Set<string>();
   const closing = new AbortController();
   let isForNobody = false;
-  const end = (concerned: (holder: string) => boolean): { holder: string }[] => {
-    const those = [...all].filter(({ holder }) => concerned(holder));
-    for (const held of those) held.isOver = true;
+  const end = (concerned: (held: HeldRequest) => boolean): HeldRequest[] => {
+    const those = [...all].filter((held) => concerned(held));
+    for (const held of those) held.end('over');
     return those;
   };
   return {
-    hold(holder) {
-      const held = { holder, isOver: false };
+    hold(runner, caller = never, name = '') {
+      const held = new HeldRequest(runner, name, caller, () => all.delete(held));
       all.add(held);
-      return Object.assign(held, { [Symbol.dispose]: () => void all.delete(held) });
+      if (closing.signal.aborted) held.end('over');
+      return held;
     },
-    end: (gone) => void end((holder) => holder === gone),
+    end: (gone) => void end(({ runner }) => runner.holder === gone),
+    leave: (holder, names) => void end((held) => held.runner.holder === holder && names.includes(held.name)),
+    async check() {
+      const those = [...all].filter(({ runner }) => runner.tokenHash !== undefined);
+      if (those.length === 0) return;
+      const cache = await db.cache();
+      let standings = cache.get(cached) as ReadonlyMap<string, Standing> | undefined;
+      if (!standings) {
+        const { asOf } = cache;
+        standings = await findStandings(db.read);
+        cache.set(cached, standings, asOf);
+      }
+      for (const held of those) {
+        const standing = standings.get(held.runner.tokenHash ?? '');
+        if (!standing) held.end('refused');
+        else if (standing.isDraining && held.name !== '' && held.age >= drainedAfterMs) held.end('drained');
+      }
+    },
+    *holders() {
+      for (const { runner } of all) yield runner.holder;
+    },
     async quiet(one) {
       if (one === undefined) isForNobody = true;
       else quiet.add(one);
-      const those = end((holder) => one === undefined || holder === one);
-      while (those.some((held) => all.has(held as never))) await pause(lookEveryMs);
+      const those = end(({ runner }) => one === undefined || runner.holder === one);
+      while (those.some((held) => all.has(held))) await pause(lookEveryMs);
     },
     resume: (holder) => void quiet.delete(holder),
     isQuiet: (holder) => isForNobody || quiet.has(holder),
@@ -58,9 +105,58 @@ export function heldRequests(): HeldRequests {
       await pause(holdSeconds * 1000, undefined, { signal: ended }).catch(() => {});
     },
     letGo() {
-      end(() => true);
       closing.abort();
+      end(() => true);
     },
-    closing: closing.signal,
   };
+}
+
+class HeldRequest implements Held {
+  readonly runner: Runner;
+  readonly name: string;
+  readonly #since = performance.now();
+  readonly #ending = new AbortController();
+  readonly #caller: AbortSignal;
+  readonly #letGo: () => void;
+  #end: End | undefined;
+  readonly #hangUp = (): void => this.#ending.abort(hungUp);
+
+  constructor(runner: Runner, name: string, caller: AbortSignal, letGo: () => void) {
+    this.runner = runner;
+    this.name = name;
+    this.#caller = caller;
+    this.#letGo = letGo;
+    caller.addEventListener('abort', this.#hangUp);
+    if (caller.aborted) this.#hangUp();
+  }
+
+  get age(): number {
+    return performance.now() - this.#since;
+  }
+
+  get signal(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  get isOver(): boolean {
+    return this.#end !== undefined;
+  }
+
+  get isDrained(): boolean {
+    return this.#end === 'drained';
+  }
+
+  end(why: End): void {
+    this.#end ??= why;
+    this.#ending.abort(hungUp); // an error of its own for each would cost more than all the rest
+  }
+
+  throwIfRefused(): void {
+    if (this.#end === 'refused') throw new ApiError('unauthorized');
+  }
+
+  [Symbol.dispose](): void {
+    this.#caller.removeEventListener('abort', this.#hangUp);
+    this.#letGo();
+  }
 }

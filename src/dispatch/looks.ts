@@ -1,37 +1,39 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { checkRunner, holdRunner, type Runner } from '../auth/runners.ts';
+import { holdRunner, type Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
-import type { Subscriptions } from '../db/subscriptions.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import { waitAfter } from '../lifecycle/poll-waits.ts';
 import { claimLooks, nextLookAt, type ClaimedLook } from '../lifecycle/poll-claims.ts';
 import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
-import { holdSeconds, lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol.ts';
+import { lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol.ts';
 import type { HeldRequests } from './held-requests.ts';
 import { sourceOf } from './sources.ts';
+import { waitingLines } from './waiting-line.ts';
 
 /** The server's half of looks at repositories that are polled. */
 export interface Looks {
   /** Those that are due, as soon as some are; none when there were none for a while. */
   looks(runner: Runner, room: number, signal: AbortSignal): Promise<LookOrder[]>;
   looked(runner: Runner, reports: readonly LookReport[]): Promise<void>;
+  /** Wakes somebody who waits, where a look is due. */
+  check(): Promise<void>;
+  close(): void;
 }
 
 export interface LooksParts {
   db: Database;
   ids: IdSource;
   vault: Vault;
-  subscriptions: Subscriptions;
+  held: HeldRequests;
+  /** How long a request is held. */
+  holdMs: number;
   log: FastifyBaseLogger;
-  held: Pick<HeldRequests, 'isQuiet' | 'closing'>;
 }
 
-/** A runner that is revoked is told so while it waits. */
-const checkEvery = 1000;
-
-export function createLooks({ db, ids, vault, subscriptions, log, held }: LooksParts): Looks {
+export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): Looks {
+  const lines = waitingLines(db, pollsTopic);
   const take = (runner: Runner, room: number): Promise<ClaimedLook[]> => {
     const { holder, boundAs } = runner;
     return db.transaction(async (trx) => {
@@ -69,22 +71,28 @@ export function createLooks({ db, ids, vault, subscriptions, log, held }: LooksP
 
   return {
     async looks(runner, room, signal) {
-      using watch = subscriptions.watch(pollsTopic);
-      const deadline = performance.now() + holdSeconds * 1000;
-      let next = await nextLookAt(db.read, runner.boundAs);
-      for (;;) {
-        const isDue = next !== undefined && next <= Date.now();
-        const taken = isDue && !held.isQuiet(runner.holder) ? await take(runner, room) : [];
-        const left = deadline - performance.now();
-        if (taken.length > 0 || left <= 0 || signal.aborted || held.closing.aborted)
-          return taken.flatMap((look) => orderOf(look));
-        // A look that is due and not given out waits for looks that are under way.
-        const wait = isDue ? checkEvery : (next ?? Infinity) - Date.now();
-        const heard = await watch.changed(Math.max(1, Math.min(wait, left, checkEvery)), signal);
-        await checkRunner(db.read, runner);
-        // Where nothing is polled, a request that waits costs no query until that changes.
-        if (heard !== undefined || next !== undefined) next = await nextLookAt(db.read, runner.boundAs);
+      if (held.isQuiet(runner.holder)) {
+        await held.whileQuiet(signal);
+        return [];
       }
+      using asking = held.hold(runner, signal);
+      const isAny = async (): Promise<boolean> =>
+        ((await nextLookAt(db.read, runner.boundAs)) ?? Infinity) <= Date.now();
+      using place = lines.join(String(runner.boundAs ?? 'any'), isAny);
+      const deadline = performance.now() + holdMs;
+      let taken = (await isAny()) ? await take(runner, room) : [];
+      while (taken.length === 0 && !asking.signal.aborted) {
+        const patience = { ms: deadline - performance.now(), signal: asking.signal };
+        if (patience.ms <= 0) break;
+        const look = async (isMore: (more: boolean) => void): Promise<ClaimedLook[]> => {
+          const found = (await isAny()) ? await take(runner, room) : [];
+          isMore(found.length > 0 && found.length === room); // it has no room for what is left
+          return found;
+        };
+        taken = (await place.look(patience, look)) ?? [];
+      }
+      if (taken.length === 0) asking.throwIfRefused();
+      return taken.flatMap((look) => orderOf(look));
     },
 
     async looked(_, reports) {
@@ -101,6 +109,9 @@ export function createLooks({ db, ids, vault, subscriptions, log, held }: LooksP
       }
       for (const report of reports) if (!isUnchanged(report)) await noteOne(report);
     },
+
+    check: () => lines.check(),
+    close: () => lines.close(),
   };
 }
 

@@ -2,7 +2,7 @@ import { ApiError } from '../errors.ts';
 import { longestListing } from '../lib/ref-listings.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
 import {
-  holdSeconds,
+  idleHoldSeconds,
   mostLooks,
   mostProjects,
   mostSteps,
@@ -89,9 +89,10 @@ export function readClaim(body: unknown): string {
 }
 
 /** For how long a request for an order may be held; a runner that does not say leaves it to the server. */
-export function readHold(body: unknown): number {
-  const { holdMs = holdSeconds * 1000 } = group(body, 'generic');
-  return Math.min(whole(Number.MAX_SAFE_INTEGER)(holdMs, 'holdMs'), holdSeconds * 1000);
+export function readHold(body: unknown): number | undefined {
+  const { holdMs } = group(body, 'generic');
+  if (holdMs === undefined) return undefined;
+  return Math.min(whole(Number.MAX_SAFE_INTEGER)(holdMs, 'holdMs'), idleHoldSeconds * 1000);
 }
 
 export function readClaims(body: unknown): string[] {
@@ -101,6 +102,12 @@ export function readClaims(body: unknown): string[] {
 /** The identifiers of projects, in decimal. */
 export function readProjects(body: unknown): string[] {
   return list(mostProjects, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
+}
+
+/** How many looks a request for an order asks for as well; undefined where it does not. */
+export function readWantedRoom(body: unknown): number | undefined {
+  const { room } = group(body, 'generic');
+  return room === undefined ? undefined : whole(mostLooks)(room, 'room');
 }
 
 /** How many looks a runner has room for. */

@@ -8,15 +8,16 @@ import {
   type ProjectRow,
   type SuiteRow,
 } from '../db/schema.ts';
-import { advanceBuild, advanceHeldBuild, loseBuild } from '../lifecycle/builds.ts';
+import { advanceBuild, advanceHeldBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
+import { variablesIn } from '../lib/matrix.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { imageOrder } from './images.ts';
-import type { JobContext, JobHandler } from './job-handler.ts';
+import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
@@ -44,7 +45,7 @@ export const runSuite: JobHandler = {
       image,
       ...rest
     } = parts;
-    const { has_software: hasSoftware, has_variables: hasVariables, ...build } = rest;
+    const { has_software: hasSoftware, has_variables: hasVariables, timeout, ...build } = rest;
     const [found, variables] = await Promise.all([
       hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
       // Variables may be secrets, and the author of a fork's code could send them anywhere.
@@ -80,11 +81,14 @@ export const runSuite: JobHandler = {
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
+        ...variablesIn(build.variant),
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
+        HEADRACE_ATTEMPT: String(build.attempt),
         HEADRACE_SUITE: suiteName,
+        HEADRACE_VARIANT: build.variant,
         HEADRACE_COMMIT: sha,
         HEADRACE_REF: commitRef,
         HEADRACE_BRANCH: branch,
@@ -93,7 +97,7 @@ export const runSuite: JobHandler = {
         HEADRACE_TARGET_BRANCH: targetBranch,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
-      limits: context.limits,
+      limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
       ...software,
       ...imageOrder(image, job.account_id),
     };
@@ -102,7 +106,8 @@ export const runSuite: JobHandler = {
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
-    await advanceBuild(context, { id: job.subject_id }, ...endingOf(outcome));
+    const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
+    await endBuild(context, ended, ...endingOf(outcome));
   },
 
   async lose(context, job) {
@@ -112,6 +117,11 @@ export const runSuite: JobHandler = {
     return { retry: false }; // the next attempt is a build and a job of its own
   },
 };
+
+/** The suite's own limit, unless the server's is lower by now. */
+function timeLimit(timeout: number, { timeoutSeconds: most }: BuildLimits): number {
+  return timeout === 0 ? most : Math.min(timeout, most);
+}
 
 type Ending = [state: BuildState, details: { exit_status?: number; failure_reason?: string }];
 
@@ -166,7 +176,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'image'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'image'> &
   Pick<ProjectRow, 'repository_url'> &
   Pick<
     BuildRequestRow,
@@ -187,7 +197,8 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.image', 'projects.repository_url'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.image'])
+    .select('projects.repository_url')
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

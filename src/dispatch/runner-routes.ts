@@ -22,10 +22,14 @@ import {
   readReport,
   readRoom,
   readTagsHeader,
+  readWantedRoom,
 } from './messages.ts';
 
 /** The largest chunk of log. */
 export const largestChunk = 1024 * 1024;
+
+/** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
+const vanishedAfterMs = 5000;
 
 /** The largest body of messages with claims only. Messages about commits may be longer. */
 const short = 1024;
@@ -49,6 +53,8 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
     provenBy: 'runner',
     isCounted: false,
     async admit(head, reply) {
+      // A machine that vanished does not hang up: without this, its request would be held, and be given work.
+      head.raw.socket.setKeepAlive(true, vanishedAfterMs);
       const runner = await identify(head);
       reply.header('headrace-version', version);
       // Its next request comes on a new connection, which a balancer leads to a server that has work for it.
@@ -67,12 +73,18 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         : undefined,
     routes: [
       post('/runner/next', json(short), async ({ admitted, body, signal }) => {
+        const [claim, room] = [readClaim(body), readWantedRoom(body)];
         try {
-          return { order: (await dispatch.next(admitted, readClaim(body), signal, readHold(body))) ?? null };
+          if (room !== undefined) return await dispatch.nextOrLooks(admitted, { claim, room }, signal);
+          return { order: (await dispatch.next(admitted, claim, signal, readHold(body))) ?? null };
         } catch (error) {
           if (error instanceof DrainedError) return { order: null, end: true };
           throw error;
         }
+      }),
+      post('/runner/leave', json(largestChunk), async ({ admitted, body }) => {
+        dispatch.leaveOff(admitted, readClaims(body));
+        return {};
       }),
       post('/runner/demand', json(short), ({ admitted }) => dispatch.demand(admitted)),
       post('/runner/log', chunk(buffers), async ({ admitted, head: { headers }, body }) => {

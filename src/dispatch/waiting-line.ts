@@ -1,50 +1,131 @@
 import type { Database } from '../db/open.ts';
-import { queueTopic, type ClaimedJob } from '../queue/queue.ts';
 
 /**
- * Of all who wait for work and are told that there may be some, one looks at a time: who comes while another looks for
- * the same news waits for what that one finds, and looks as well only if there is more. So one job costs one look,
- * however many executors wait for it.
+ * Those who wait for work, in the order in which they came. News wakes the first of them, and what that one finds
+ * decides whether the next is woken: so one job costs one look, however many executors wait for it.
+ *
+ * Who may take different work stands in a line of its own.
  */
-export interface WaitingLine {
-  /** `look` calls back with what it claims. Those who may take different work stand in different lines. */
-  look<T>(line: string, look: (onClaim: (job: ClaimedJob) => void) => Promise<T>): Promise<T | undefined>;
+export interface WaitingLines {
+  /**
+   * Joins a line before the first look for work, so that no news is missed after it. `isAny` tells whether the members
+   * of this line would find work.
+   */
+  join(line: string, isAny: () => Promise<boolean>): Place;
+  /** Wakes the first of each line that would find work: an announcement may have been lost. */
+  check(): Promise<void>;
   close(): void;
 }
 
-interface Look {
-  /** What had been announced when it began. */
-  news: number;
-  isMore: Promise<boolean>;
+export interface Place extends Disposable {
+  /**
+   * Waits for this one's turn, for at most `ms`, and then looks once; undefined when there was no turn. `look` calls
+   * back as soon as it knows whether there is more for the next one.
+   */
+  look<T>(
+    patience: { ms: number; signal: AbortSignal },
+    look: (isMore: (more: boolean) => void) => Promise<T>,
+  ): Promise<T | undefined>;
 }
 
-export function waitingLine(db: Pick<Database, 'listen' | 'listenEarly'>): WaitingLine {
-  const looks = new Map<string, Look>();
-  let news = 0;
-  const hear = (topic: string): void => {
-    if (topic === queueTopic) news += 1;
+export function waitingLines(db: Pick<Database, 'listen' | 'listenEarly'>, topic: string): WaitingLines {
+  const lines = new Map<string, Line>();
+  const tellAll = (): void => {
+    for (const line of lines.values()) line.tell();
   };
-  const missed = (): void => void (news += 1);
-  const stops = [db.listen(hear, missed), db.listenEarly(hear)];
+  const hear = (heard: string): void => {
+    if (heard === topic) tellAll();
+  };
+  const stops = [db.listen(hear, tellAll), db.listenEarly(hear)];
   return {
-    async look(line, look) {
-      for (let other = looks.get(line); other?.news === news; other = looks.get(line))
-        if (!(await other.isMore)) return undefined;
-      const { promise: isMore, resolve } = Promise.withResolvers<boolean>();
-      const mine = { news, isMore };
-      const end = (found: boolean): void => {
-        if (looks.get(line) === mine) looks.delete(line);
-        resolve(found);
+    join(name, isAny) {
+      const line = lines.get(name) ?? new Line(isAny);
+      lines.set(name, line);
+      line.members += 1;
+      return {
+        look: (patience, look) => line.look(patience, look),
+        [Symbol.dispose]() {
+          line.members -= 1;
+          if (line.members === 0) lines.delete(name);
+        },
       };
-      looks.set(line, mine);
-      try {
-        return await look(({ isLast = false }) => end(!isLast));
-      } finally {
-        end(false);
-      }
+    },
+    async check() {
+      for (const line of lines.values()) if (line.isWaiting && (await line.isAny())) line.tell();
     },
     close() {
       for (const stop of stops) stop();
     },
   };
+}
+
+class Line {
+  readonly isAny: () => Promise<boolean>;
+  members = 0;
+  /** Each is called when its turn has come. */
+  readonly #waiting = new Set<() => void>();
+  /** There may be work that nobody looks for yet. */
+  #isNews = false;
+  #isLooking = false;
+
+  constructor(isAny: () => Promise<boolean>) {
+    this.isAny = isAny;
+  }
+
+  get isWaiting(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  tell(): void {
+    this.#isNews = true;
+    this.#wakeNext();
+  }
+
+  async look<T>(
+    { ms, signal }: { ms: number; signal: AbortSignal },
+    look: (isMore: (more: boolean) => void) => Promise<T>,
+  ): Promise<T | undefined> {
+    if (!(await this.#turn(ms, signal))) return undefined;
+    let isOver = false;
+    const end = (more: boolean): void => {
+      if (isOver) return;
+      isOver = true;
+      this.#isLooking = false;
+      this.#isNews ||= more;
+      this.#wakeNext();
+    };
+    try {
+      if (!signal.aborted) return await look(end);
+      end(true); // whoever is next looks instead
+      return undefined;
+    } finally {
+      end(false);
+    }
+  }
+
+  /** False when the time is over, or nobody waits for the answer any more. */
+  async #turn(ms: number, signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted) return false;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const wake = (): void => resolve(true);
+    const leave = (): void => void (this.#waiting.delete(wake) && resolve(false));
+    const timer = setTimeout(leave, ms);
+    signal.addEventListener('abort', leave, { once: true });
+    this.#waiting.add(wake);
+    this.#wakeNext();
+    const isTurn = await promise;
+    clearTimeout(timer);
+    signal.removeEventListener('abort', leave);
+    return isTurn;
+  }
+
+  #wakeNext(): void {
+    if (!this.#isNews || this.#isLooking) return;
+    const [first] = this.#waiting;
+    if (!first) return; // who comes next looks
+    this.#waiting.delete(first);
+    this.#isNews = false;
+    this.#isLooking = true;
+    first();
+  }
 }

@@ -229,6 +229,30 @@ export function words({ most, max, pattern, description }: WordRules): Field<str
   });
 }
 
+export interface LineRules {
+  most: number;
+  max: number;
+  description: string;
+}
+
+/**
+ * A list of texts of one line each, in the order sent, without blanks around them. Line breaks separate texts as well, so
+ * that a form with one text area for all of them needs no script; blank texts do not count.
+ */
+export function lines({ most, max, description }: LineRules): Field<string[]> {
+  const items: JsonSchema = { type: 'string', maxLength: max };
+  const isFit = (line: string): boolean => line.length <= max && line.isWellFormed() && !/\p{Cc}/u.test(line);
+  return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const texts = raw.filter((item) => typeof item === 'string');
+    if (texts.length !== raw.length) throw invalid();
+    const named = texts.flatMap((item) => item.split(/\r?\n/)).map((line) => line.trim());
+    const kept = named.filter((line) => line !== '');
+    if (kept.length > most || !kept.every(isFit)) throw invalid();
+    return kept;
+  });
+}
+
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
   return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
     if (typeof raw !== 'string' || !/^[0-9]{1,15}$/.test(raw)) throw invalid();
@@ -244,6 +268,11 @@ export function required<T>(field: Field<T>): Field<T> {
 
 export function withDefault<T>(field: Field<T>, fallback: T): Field<T> {
   return { ...field, fallback, schema: { ...field.schema, default: fallback } };
+}
+
+/** The same field, whose values are stored in another form. */
+export function storedAs<T, Stored>(field: Field<T>, toStored: (value: T) => Stored): Field<Stored> {
+  return { ...field, fallback: toStored(field.fallback), parse: (raw) => toStored(field.parse(raw)) };
 }
 
 /** Keeps white space and the empty text as they were sent. */

@@ -14,7 +14,16 @@ import {
   type ProjectState,
 } from './states.ts';
 
-type CountedBuild = Pick<BuildRow, 'suite_id' | 'attempt' | 'failure_reason'> & { state: string };
+const countedColumns = [
+  'suite_id',
+  'variant',
+  'attempt',
+  'failure_reason',
+  'allow_failure',
+  'retry',
+  'series',
+] as const satisfies (keyof BuildRow)[];
+type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]> & { state: string };
 type NoBuild = Record<keyof CountedBuild, null>;
 
 /** The state of a commit or a request, with one row for each build that counts, or one row without builds. */
@@ -22,58 +31,48 @@ type CommitFacts = Pick<CommitRow, 'project_id' | 'build_state'> & (CountedBuild
 type RequestFacts = CommitFacts & Pick<BuildRequestRow, 'fetch'>;
 
 /**
- * The newest attempt of each suite and the one before it. The query jumps through the index from suite to suite, so a
- * commit that was built a thousand times costs no more than one that was built twice.
+ * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to the
+ * next, so a commit that was built a thousand times costs no more than one that was built twice.
  */
-const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) =>
-  db
-    .withRecursive('built(suite)', (cte) =>
-      cte
-        .selectFrom('builds')
-        .select((of) => of.fn.min('suite_id').as('suite'))
-        .where('commit_id', '=', value('commit'))
-        .unionAll(
-          cte
-            .selectFrom('built')
-            .select((of) =>
-              of
-                .selectFrom('builds')
-                .select((within) => within.fn.min('suite_id').as('suite'))
-                .where('commit_id', '=', value('commit'))
-                .whereRef('builds.suite_id', '>', 'built.suite')
-                .as('suite'),
+const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) => {
+  const next = (column: string, isAfter = sql`true`) => sql`(
+    select ${sql.ref(`next.${column}`)} from builds as next where next.commit_id = ${value('commit')} and ${isAfter}
+    order by next.suite_id, next.variant limit 1
+  )`;
+  const isAfter = sql`(next.suite_id, next.variant) > (built.suite, built.variant)`;
+  const columns = countedColumns.map((column) => sql.ref(`counted.${column}`));
+  return {
+    compile: () =>
+      sql<CommitFacts>`
+        with recursive built(suite, variant) as (
+          select ${next('suite_id')}, ${next('variant')}
+          union all
+          select ${next('suite_id', isAfter)}, ${next('variant', isAfter)} from built where built.suite is not null
+        ),
+        counted as (
+          -- SQLite keeps this order of tables, and would choose the wrong one for an inner join.
+          select builds.* from built cross join builds
+          where builds.commit_id = ${value('commit')}
+            and builds.suite_id = built.suite and builds.variant = built.variant
+            and builds.attempt >= (
+              select max(newer.attempt) - 1 from builds as newer
+              where newer.commit_id = ${value('commit')}
+                and newer.suite_id = built.suite and newer.variant = built.variant
             )
-            .where('built.suite', 'is not', null) as never,
-        ),
-    )
-    .with('counted', (cte) =>
-      cte
-        .selectFrom('built')
-        .crossJoin('builds') // SQLite keeps this order of tables, and would choose the wrong one for an inner join
-        .select(['builds.suite_id', 'builds.attempt', 'builds.build_state as state', 'builds.failure_reason'])
-        .whereRef('builds.suite_id', '=', 'built.suite')
-        .where('builds.commit_id', '=', value('commit'))
-        .where('builds.attempt', '>=', (of) =>
-          of
-            .selectFrom('builds as newer')
-            .select(sql<number>`max(newer.attempt) - 1`.as('attempt'))
-            .where('newer.commit_id', '=', value('commit'))
-            .whereRef('newer.suite_id', '=', 'built.suite'),
-        ),
-    )
-    .selectFrom('commits')
-    .leftJoin('counted', (join) => join.onTrue())
-    .select(['commits.project_id', 'commits.build_state'])
-    .select(['counted.suite_id', 'counted.attempt', 'counted.state', 'counted.failure_reason'])
-    .where('commits.id', '=', value('commit'))
-    .$castTo<CommitFacts>(),
-);
+        )
+        select commits.project_id, commits.build_state, counted.build_state as state, ${sql.join(columns)}
+        from commits left join counted on true
+        where commits.id = ${value('commit')}
+      `.compile(db),
+  };
+});
 const factsOfRequest = prepared<{ request: bigint }, RequestFacts>((db, value) =>
   db
     .selectFrom('build_requests')
     .leftJoin('builds', 'builds.build_request_id', 'build_requests.id')
     .select(['build_requests.project_id', 'build_requests.build_state', 'build_requests.fetch'])
-    .select(['builds.suite_id', 'builds.attempt', 'builds.build_state as state', 'builds.failure_reason'])
+    .select(countedColumns.map((column) => `builds.${column}` as const))
+    .select('builds.build_state as state')
     .where('build_requests.id', '=', value('request'))
     .$castTo<RequestFacts>(),
 );
@@ -222,9 +221,13 @@ function toFacts(rows: readonly (CountedBuild | NoBuild)[]): BuildFact[] {
       : [
           {
             suiteId: build.suite_id,
+            variant: build.variant,
             attempt: build.attempt,
             state: build.state as BuildState,
             failureReason: build.failure_reason,
+            isAllowedToFail: build.allow_failure === 1,
+            isRetry: build.retry > 0,
+            series: build.series,
           },
         ],
   );

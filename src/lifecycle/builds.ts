@@ -2,7 +2,7 @@ import { sql, type SqlBool } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
-import { cancel, enqueue, retag } from '../queue/queue.ts';
+import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { beginLogs, completeLog } from '../streams/logs.ts';
 import { noteEnding } from './endings.ts';
 import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
@@ -61,7 +61,11 @@ const movedColumns = [
   'id',
   'project_id',
   'commit_id',
+  'suite_id',
+  'variant',
   'build_request_id',
+  'retry',
+  'retries_left',
   'created_at',
   'started_at',
   'finished_at',
@@ -124,53 +128,80 @@ export interface BuildPlace {
   requestId: bigint;
 }
 
-interface LastAttempt {
-  last: number | null;
-  tags: string | null;
-}
+type LastAttempt = Pick<BuildRow, 'attempt' | 'series'> & {
+  [Name in 'tags' | 'allow_failure' | 'retries']: SuiteRow[Name] | null;
+};
 
-const findLastAttempt = prepared<{ commit: bigint; suite: bigint }, LastAttempt>((db, value) =>
-  db.selectNoFrom((of) => [
-    of
-      .selectFrom('builds')
-      .select('attempt')
-      .where('commit_id', '=', value('commit'))
-      .where('suite_id', '=', value('suite'))
-      .orderBy('attempt', 'desc')
-      .limit(sql.lit(1))
-      .as('last'),
-    of.selectFrom('suites').select('tags').where('id', '=', value('suite')).as('tags'),
-  ]),
+const findLastAttempt = prepared<{ commit: bigint; suite: bigint; variant: string }, LastAttempt>((db, value) =>
+  db
+    .selectFrom('builds')
+    .leftJoin('suites', 'suites.id', 'builds.suite_id')
+    .select(['builds.attempt', 'builds.series', 'suites.tags', 'suites.allow_failure', 'suites.retries'])
+    .where('builds.commit_id', '=', value('commit'))
+    .where('builds.suite_id', '=', value('suite'))
+    .where('builds.variant', '=', value('variant'))
+    .orderBy('builds.attempt', 'desc')
+    .limit(sql.lit(1)),
 );
 const insertBuilds = preparedInsert('builds');
 
-/** A suite that is to be tried, which attempt at the commit was the last, and the tags that it needs. */
+/** What is tried: attempts at the same suite and variant follow each other. */
+export type Subject = Pick<BuildRow, 'suite_id' | 'variant'>;
+
+/** A suite and variant that is to be tried, and its last attempt at the commit. */
 export interface Tried {
   suiteId: bigint;
+  variant: string;
   last: number;
+  /** The series to which the next attempt belongs; undefined where the suite is started anew. */
+  series?: bigint;
+  isDeleted?: boolean;
+  /** From here on, the settings of the suite. */
   tags: string;
+  allowFailure: number;
+  retries: number;
 }
 
-/** The last attempt of each suite. The commit is locked, so nobody else makes the same next attempt. */
-export async function triedBefore({ trx }: WriteContext, commitId: bigint, suiteIds: bigint[]): Promise<Tried[]> {
-  const tried = suiteIds.map(async (suiteId) => {
-    const [last] = await findLastAttempt(trx, { commit: commitId, suite: suiteId });
-    return { suiteId, last: last?.last ?? 0, tags: last?.tags ?? '' };
+/** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
+export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
+  const tried = subjects.map(async ({ suite_id: suiteId, variant }) => {
+    const [last] = await findLastAttempt(trx, { commit: commitId, suite: suiteId, variant });
+    if (!last) throw new Error(`suite ${suiteId} was never tried on commit ${commitId}`);
+    const { attempt, series, tags, allow_failure: allowFailure, retries } = last;
+    return {
+      suiteId,
+      variant,
+      last: attempt,
+      series,
+      isDeleted: tags === null,
+      tags: tags ?? '',
+      allowFailure: allowFailure ?? 0,
+      retries: retries ?? 0,
+    };
   });
   return Promise.all(tried);
 }
 
-/** Makes the next attempt of each suite and puts it into the queue. The caller does the roll-ups. */
+/** How an attempt goes on with the work of the last one. */
+interface Continued {
+  /** How often a runner was lost with it. */
+  tries?: number;
+  retry?: number;
+  retriesLeft?: number;
+}
+
+/** Makes the next attempt at each and puts it into the queue. The caller does the roll-ups. */
 export async function addBuilds(
   context: WriteContext,
   place: BuildPlace,
   suites: Tried[],
-  tries = 0,
+  { tries = 0, retry = 0, retriesLeft }: Continued = {},
 ): Promise<BuildRow[]> {
   const { db, trx, ids } = context;
   if (suites.length === 0) return [];
   const { projectId, accountId, commitId, requestId } = place;
-  const builds = suites.map(({ suiteId, last }): BuildRow => ({
+  const newSeries = ids.next();
+  const builds = suites.map(({ suiteId, variant, last, series = newSeries, allowFailure, retries }): BuildRow => ({
     id: ids.next(),
     project_id: projectId,
     build_request_id: requestId,
@@ -183,6 +214,11 @@ export async function addBuilds(
     created_at: BigInt(Date.now()),
     started_at: null,
     finished_at: null,
+    variant,
+    allow_failure: allowFailure,
+    retry,
+    retries_left: retriesLeft ?? retries,
+    series,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertBuilds(trx, ...builds);
@@ -206,26 +242,42 @@ export async function loseBuild(
   tries: number,
 ): Promise<void> {
   if (!(await moveBuild(context, build, 'errored', { failure_reason: 'runner_lost' }))) return;
-  const place = {
-    projectId: build.project_id,
-    accountId,
-    commitId: build.commit_id,
-    requestId: build.build_request_id,
-  };
-  if (tries < mostTries && (await suiteExists(context, build.suite_id))) {
-    await holdForBuilds(context, build.build_request_id, build.commit_id);
-    await addBuilds(context, place, await triedBefore(context, build.commit_id, [build.suite_id]), tries);
-  }
+  const { retry, retries_left: retriesLeft } = build;
+  if (tries < mostTries) await continueBuild(context, build, accountId, { tries, retry, retriesLeft });
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
-async function suiteExists({ trx }: WriteContext, id: bigint): Promise<boolean> {
-  const suite: Pick<SuiteRow, 'id'> | undefined = await trx
-    .selectFrom('suites')
-    .select('id')
-    .where('id', '=', id)
-    .executeTakeFirst();
-  return suite !== undefined;
+/**
+ * The command of a build has ended. Where it failed and may be retried, the next attempt is made in the same transaction:
+ * so its commit and its request have not failed yet. What was cancelled is not retried.
+ */
+export async function endBuild(
+  context: WriteContext,
+  { id, accountId, isCancelled }: { id: bigint; accountId: bigint; isCancelled: boolean },
+  state: BuildState,
+  ending: Ending,
+): Promise<void> {
+  const build = await moveBuild(context, { id }, state, ending);
+  if (!build) return;
+  const isFailed = state === 'failed' || state === 'timed_out';
+  const { retry, retries_left: left } = build;
+  if (isFailed && left > 0 && !isCancelled)
+    await continueBuild(context, build, accountId, { retry: retry + 1, retriesLeft: left - 1 });
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
+}
+
+/** Makes the next attempt after a build that is over, unless its suite was deleted. */
+async function continueBuild(
+  context: WriteContext,
+  build: Moved,
+  accountId: bigint,
+  continued: Continued,
+): Promise<void> {
+  const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
+  await holdForBuilds(context, requestId, commitId);
+  const tried = await triedBefore(context, commitId, [build]);
+  const next = tried.filter(({ isDeleted }) => !isDeleted);
+  await addBuilds(context, { projectId, accountId, commitId, requestId }, next, continued);
 }
 
 /** The suite needs other tags now: so do its builds that wait. Its account's waiting jobs are few compared to builds. */
@@ -239,13 +291,25 @@ export async function retagBuilds(
   await retag(db, trx, { accountId, which, tags });
 }
 
-/** Ends builds that wait, and tells the runners of those that run; those that are over stay as they are. */
-export async function cancelBuilds(context: WriteContext, builds: BuildRow[]): Promise<void> {
-  const open = builds.filter(({ build_state: state }) => !isFinal(buildMachine, state as BuildState));
-  const outcomes = await cancel(
-    context.db,
-    context.trx,
-    open.map(({ id }) => id),
-  );
+/**
+ * Ends builds that wait, and tells the runners of those that run; those that are over stay as they are. One that ended
+ * since it was read may be followed by another attempt: `reread` finds it, before any build is locked.
+ */
+export async function cancelBuilds(
+  context: WriteContext,
+  builds: BuildRow[],
+  reread: () => Promise<BuildRow[]> = async () => [],
+): Promise<void> {
+  const open: BuildRow[] = [];
+  const outcomes = new Map<bigint, Cancelled>();
+  for (let found = builds; found.length > 0;) {
+    const isNew = ({ id, build_state: state }: BuildRow): boolean =>
+      !outcomes.has(id) && !isFinal(buildMachine, state as BuildState);
+    const more = found.filter(isNew);
+    const ids = more.map(({ id }) => id);
+    for (const [id, outcome] of await cancel(context.db, context.trx, ids)) outcomes.set(id, outcome);
+    open.push(...more);
+    found = ids.some((id) => outcomes.get(id) === 'none') ? await reread() : [];
+  }
   for (const build of open) if (outcomes.get(build.id) !== 'signalled') await advanceBuild(context, build, 'cancelled');
 }

@@ -1,5 +1,7 @@
+import { sql } from 'kysely';
 import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
-import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
+import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRow } from '../db/schema.ts';
+import { variantsOf } from '../lib/matrix.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
@@ -54,6 +56,8 @@ export interface Asked {
   isHeld?: boolean;
   /** The header with which it was asked for, if there was one: the trace that it belongs to. */
   traceparent?: unknown;
+  /** The suites that are to run, if they apply; by default all. */
+  suites?: readonly bigint[];
 }
 
 /**
@@ -81,6 +85,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     fetch_ref: trigger?.fetchRef ?? '',
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
+    suites: JSON.stringify(asked.suites?.map(String) ?? []),
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, request);
@@ -142,7 +147,8 @@ async function knownCommit(context: WriteContext, request: BuildRequestRow): Pro
   ]);
   if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
   isOurs(context, commit.id);
-  return { commit, suites: applying(suites, commit, { ...request, ...fetchedAs(request, commit, commit.branch) }) };
+  const fetched = { ...request, ...fetchedAs(request, commit, commit.branch) };
+  return { commit, suites: await applying(context, suites, commit, fetched) };
 }
 
 /** Whether a known commit is on the branch, or has the tag, that it was sent with. */
@@ -183,10 +189,8 @@ export async function startSuites(
   await recordFetch(trx, { id: request.id, ...fetched });
   await completeLog(context.db, trx, request.id);
   await holdForBuilds(context, request.id, commit.id);
-  const suites = applying(await findSuites(trx, { project: project.id, ref: commit.ref }), commit, {
-    ...request,
-    ...fetched,
-  });
+  const facts = await findSuites(trx, { project: project.id, ref: commit.ref });
+  const suites = await applying(context, facts, commit, { ...request, ...fetched });
   await startKnown(context, project, request, { commit, suites });
 }
 
@@ -227,9 +231,8 @@ const recordFetch = preparedChange<Fetched & { id: bigint }>((db, value) =>
 );
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
-interface SuiteFacts {
-  id: bigint;
-  tags: string;
+interface SuiteFacts extends Pick<SuiteRow, 'id' | 'tags' | 'allow_failure' | 'retries' | 'matrix'> {
+  /** Of the builds without a variant. */
   last: bigint | number | null;
   subject: string | null;
   operator: string | null;
@@ -240,7 +243,8 @@ const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>((db, v
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(['suites.id', 'suites.tags', 'suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
+    .select(['suites.id', 'suites.tags', 'suites.allow_failure', 'suites.retries', 'suites.matrix'])
+    .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
         .selectFrom('builds')
@@ -253,17 +257,54 @@ const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>((db, v
             .where('commits.ref', '=', value('ref')),
         )
         .whereRef('builds.suite_id', '=', 'suites.id')
+        .where('builds.variant', '=', sql.lit(''))
         .as('last'),
     )
     .where('suites.project_id', '=', value('project'))
     .orderBy('suites.id'),
 );
 
-function applying(rows: readonly Readonly<SuiteFacts>[], commit: CommitRow, request: BuildRequestRow): Tried[] {
+/** The suites and variants to run. Naming suites in a request leaves out the others; the rules hold in any case. */
+async function applying(
+  context: WriteContext,
+  rows: readonly Readonly<SuiteFacts>[],
+  commit: CommitRow,
+  request: BuildRequestRow,
+): Promise<Tried[]> {
   const facts = factsOf(commit, request);
-  return Array.from(Map.groupBy(rows, ({ id }) => id))
-    .filter(([, rules]) => applies(rules.filter(({ subject }) => subject !== null) as unknown as Rule[], facts))
-    .map(([suiteId, [suite]]) => ({ suiteId, last: Number(suite?.last ?? 0), tags: suite?.tags ?? '' }));
+  const named = new Set(suitesOf(request));
+  const suites = Array.from(Map.groupBy(rows, ({ id }) => id).values())
+    .filter(([suite]) => suite && (named.size === 0 || named.has(suite.id)))
+    .filter((rules) => applies(rules.filter(({ subject }) => subject !== null) as unknown as Rule[], facts))
+    .flatMap(([suite]) => suite ?? []);
+  const tried = await Promise.all(suites.map((suite) => triedAnew(context, suite, commit.id)));
+  return tried.flat();
+}
+
+/** The suites that a request names; none where it is about all. */
+export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] {
+  return (JSON.parse(suites) as string[]).map(BigInt);
+}
+
+const findAttempts = prepared<{ commit: bigint; suite: bigint }, Pick<BuildRow, 'variant'> & { last: number }>(
+  (db, value) =>
+    db
+      .selectFrom('builds')
+      .select((of) => ['variant', of.fn.max('attempt').as('last')])
+      .where('commit_id', '=', value('commit'))
+      .where('suite_id', '=', value('suite'))
+      .groupBy('variant'),
+);
+
+/** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
+async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
+  const { id: suiteId, tags, allow_failure: allowFailure, retries, last } = suite;
+  const settings = { suiteId, tags, allowFailure, retries };
+  const matrix = JSON.parse(suite.matrix) as string[];
+  if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
+  const attempts = await findAttempts(trx, { commit, suite: suiteId });
+  const lastOf = new Map(attempts.map((one) => [one.variant, one.last]));
+  return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
 }
 
 /** The facts about a commit that rules compare. */
@@ -296,12 +337,14 @@ export async function cancelRequest(context: WriteContext, request: BuildRequest
 export async function callOff(context: WriteContext, requests: readonly BuildRequestRow[]): Promise<void> {
   const open = requests.filter(({ fetch }) => !isFinal(fetchMachine, fetch as FetchState)).map(({ id }) => id);
   const fetches = await cancel(context.db, context.trx, open);
-  const builds: BuildRow[] = [];
-  for (const request of requests) {
-    // Builds exist once the fetch is over, and it may have ended since the request was read.
-    if ((fetches.get(request.id) ?? 'none') === 'none') builds.push(...(await buildsOf(context, request)));
-  }
-  await cancelBuilds(context, builds);
+  // Builds exist once the fetch is over, and it may have ended since the request was read.
+  const fetched = requests.filter(({ id }) => (fetches.get(id) ?? 'none') === 'none');
+  const read = async (): Promise<BuildRow[]> => {
+    const builds: BuildRow[] = [];
+    for (const request of fetched) builds.push(...(await buildsOf(context, request)));
+    return builds;
+  };
+  await cancelBuilds(context, await read(), read);
   for (const id of open) if (fetches.get(id) !== 'signalled') await moveFetch(context, id, 'cancelled');
 }
 
@@ -344,7 +387,7 @@ async function startAgain(
     await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
     return;
   }
-  const newest = new Map(earlier.map((build) => [build.suite_id, build]));
+  const newest = new Map(earlier.map((build) => [`${build.suite_id} ${build.variant}`, build]));
   const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
   const place = {
     projectId: project.id,
@@ -352,13 +395,12 @@ async function startAgain(
     commitId: request.commit_id,
     requestId: request.id,
   };
-  const suites = wanted.map(({ suite_id: suiteId }) => suiteId);
   await holdForBuilds(context, request.id, request.commit_id);
-  await addBuilds(context, place, await triedBefore(context, request.commit_id, suites));
+  await addBuilds(context, place, await triedBefore(context, request.commit_id, wanted));
   rollUp(context, { commit: request.commit_id, request: request.id });
 }
 
-/** Makes another attempt at one build's suite; undefined while one is under way. */
+/** Makes another attempt at one build's suite and variant; undefined while one is under way. */
 export async function restartBuild(
   context: WriteContext,
   project: Owned,
@@ -371,6 +413,7 @@ export async function restartBuild(
     .select('id')
     .where('commit_id', '=', build.commit_id)
     .where('suite_id', '=', build.suite_id)
+    .where('variant', '=', build.variant)
     .where(
       'build_state',
       'in',
@@ -389,7 +432,7 @@ export async function restartBuild(
     commitId: build.commit_id,
     requestId: build.build_request_id,
   };
-  const [next] = await addBuilds(context, place, await triedBefore(context, build.commit_id, [build.suite_id]));
+  const [next] = await addBuilds(context, place, await triedBefore(context, build.commit_id, [build]));
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   return next;
 }

@@ -1,8 +1,13 @@
 /*
  * The states of a commit, of a build request and of a project, calculated from their builds by pure functions.
  *
- * Only the newest attempt of each suite counts. So a rerun can repair a failure, and a build that was lost with its
- * runner does not show as an error while its next attempt is enqueued.
+ * Only the newest attempt of each suite counts, and of each of its variants where it has a matrix. So a rerun can repair a
+ * failure, and a build that was lost with its runner, or failed and is retried, does not show as an error while its next
+ * attempt is enqueued.
+ *
+ * A matrix may have changed since an earlier request for the commit. Then the variants count that the suite was last
+ * started with: they are of one series. Later attempts at one of them stay in its series. In the state of a request all
+ * its builds count.
  *
  * While any build is unfinished there is no result, even if one has failed: the end is announced once. When all are
  * over, the first of these that occurs is the result:
@@ -13,6 +18,9 @@
  *                       nobody wanted it.
  *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed.
  *   passed              Every suite passed.
+ *
+ * A build that is allowed to fail counts as passed when it failed, timed out or errored: whoever allows that does not
+ * want the commit to depend on it. That it was cancelled still counts, because then nobody tried.
  */
 
 import {
@@ -25,12 +33,18 @@ import {
   type ProjectState,
 } from './states.ts';
 
-/** The facts about a build that a roll-up needs. No two have the same suite and attempt. */
+/** The facts about a build that a roll-up needs. No two have the same suite, variant and attempt. */
 export interface BuildFact {
   suiteId: bigint;
+  variant?: string;
   attempt: number;
   state: BuildState;
   failureReason?: string | null;
+  /** Its failure does not fail the commit. */
+  isAllowedToFail?: boolean;
+  /** It follows an attempt that failed, without anybody having asked for it. */
+  isRetry?: boolean;
+  series?: bigint;
 }
 
 type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
@@ -40,7 +54,7 @@ type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
  * that no suite applies.
  */
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
-  const newest = newestAttempts(builds);
+  const newest = ofLastSeries(newestAttempts(builds));
   if (newest.length === 0) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
   return verdict(newest) ?? (newest.some((build) => begun(build, builds)) ? 'building' : 'waiting_for_builds');
 }
@@ -68,33 +82,51 @@ export function projectState(decidingCommit: CommitState | null): ProjectState {
   return decidingCommit ?? 'new';
 }
 
-function newestAttempts(builds: readonly BuildFact[]): BuildFact[] {
-  const newest = new Map<bigint, BuildFact>();
+type Identified = Pick<BuildFact, 'suiteId' | 'variant' | 'attempt'>;
+
+/** The newest attempt of each suite and variant. */
+export function newestAttempts<Build extends Identified>(builds: readonly Build[]): Build[] {
+  const newest = new Map<string, Build>();
   for (const build of builds) {
-    const known = newest.get(build.suiteId);
-    if (!known || known.attempt < build.attempt) newest.set(build.suiteId, build);
+    const key = `${build.suiteId} ${build.variant ?? ''}`;
+    const known = newest.get(key);
+    if (!known || known.attempt < build.attempt) newest.set(key, build);
   }
   return [...newest.values()];
+}
+
+/** Without the variants that their suite had no more when it was last started on the commit. */
+export function ofLastSeries<Build extends Pick<BuildFact, 'suiteId' | 'series'>>(newest: readonly Build[]): Build[] {
+  const last = new Map<bigint, bigint>();
+  for (const { suiteId, series = 0n } of newest) if (series >= (last.get(suiteId) ?? 0n)) last.set(suiteId, series);
+  return newest.filter(({ suiteId, series = 0n }) => series === last.get(suiteId));
+}
+
+/** Whether a build ended in a way that does not count because it is allowed to. */
+export function isAllowedFailure(state: BuildState, isAllowedToFail = false): boolean {
+  return isAllowedToFail && (state === 'failed' || state === 'timed_out' || state === 'errored');
 }
 
 /** Undefined while a build is unfinished. */
 function verdict(newest: readonly BuildFact[]): Verdict | undefined {
   if (newest.some(({ state }) => !isFinal(buildMachine, state))) return undefined;
-  const any = (...states: BuildState[]) => newest.some(({ state }) => states.includes(state));
+  const any = (...states: BuildState[]) =>
+    newest.some(({ state, isAllowedToFail }) => states.includes(state) && !isAllowedFailure(state, isAllowedToFail));
   if (any('failed', 'timed_out')) return 'failed';
   if (any('errored')) return 'errored';
   return any('cancelled') ? 'cancelled' : 'passed';
 }
 
 /**
- * Whether work on the suite has begun. An attempt that follows a lost one continues the same work: a `building` commit
- * must not seem to wait again because a machine failed.
+ * Whether work on the suite has begun. A retry, and an attempt that follows a lost one, continue the same work: a
+ * `building` commit must not seem to wait again because a machine failed.
  */
 function begun(build: BuildFact, all: readonly BuildFact[]): boolean {
-  if (build.state !== 'enqueued') return true;
+  if (build.state !== 'enqueued' || build.isRetry) return true;
   return all.some(
-    ({ suiteId, attempt, state, failureReason }) =>
+    ({ suiteId, variant = '', attempt, state, failureReason }) =>
       suiteId === build.suiteId &&
+      variant === (build.variant ?? '') &&
       attempt === build.attempt - 1 &&
       (state === 'running' || (state === 'errored' && failureReason === 'runner_lost')),
   );

@@ -1,7 +1,9 @@
 import type { Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
+import { nameWithVariant } from '../lib/matrix.ts';
 import { reasonInWords } from './reasons.ts';
+import { isAllowedFailure } from './rollup.ts';
 import type { BuildState } from './states.ts';
 
 /** The status of a suite on a commit, in terms that fit every forge (webhooks/forges.ts). */
@@ -10,6 +12,7 @@ export interface StatusReport {
   ref: string;
   /** The name that the forge lists it under. */
   context: string;
+  /** A failure that is allowed is told as `passed`: forges would otherwise refuse to merge the commit. */
   build_state: string;
   /** One sentence. */
   description: string;
@@ -18,18 +21,19 @@ export interface StatusReport {
 }
 
 type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' | 'failure_reason'> &
-  Pick<BuildRow, 'started_at' | 'finished_at'> &
+  Pick<BuildRow, 'started_at' | 'finished_at' | 'allow_failure' | 'variant' | 'retry'> &
   Pick<CommitRow, 'ref'> &
   Pick<SuiteRow, 'name'>;
 
-/** A build, unless the same suite has a later attempt: then this one says nothing any more. */
+/** A build, unless the same suite and variant have a later attempt: then this one says nothing any more. */
 const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
   db
     .selectFrom('builds')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
     .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
-    .select(['builds.started_at', 'builds.finished_at', 'commits.ref', 'suites.name'])
+    .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure'])
+    .select(['builds.variant', 'builds.retry', 'commits.ref', 'suites.name'])
     .where('builds.id', '=', value('id'))
     .where((where) =>
       where.not(
@@ -39,6 +43,7 @@ const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
             .select('newer.id')
             .whereRef('newer.commit_id', '=', 'builds.commit_id')
             .whereRef('newer.suite_id', '=', 'builds.suite_id')
+            .whereRef('newer.variant', '=', 'builds.variant')
             .whereRef('newer.attempt', '>', 'builds.attempt'),
         ),
       ),
@@ -52,12 +57,14 @@ export async function statusReport(
 ): Promise<StatusReport | undefined> {
   const [build] = await findReported(trx, { id });
   if (!build) return undefined;
+  const isAllowed = isAllowedFailure(state as BuildState, build.allow_failure === 1);
+  const allowed = isAllowed ? ' It is allowed to fail.' : '';
   const attempt = build.attempt > 1 ? ` This is attempt ${build.attempt}.` : '';
   return {
     ref: build.ref,
-    context: `headrace/${build.name}`,
-    build_state: state,
-    description: `${sentence(build, state as BuildState)}${attempt}`,
+    context: `headrace/${nameWithVariant(build.name, build.variant)}`,
+    build_state: isAllowed ? 'passed' : state,
+    description: `${sentence(build, state as BuildState)}${allowed}${attempt}`,
     path: `/ui/projects/${build.project_id}/builds/${build.id}`,
   };
 }

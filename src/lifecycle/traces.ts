@@ -1,6 +1,7 @@
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, JobRow } from '../db/schema.ts';
 import { timeOfId } from '../lib/ids.ts';
+import { nameWithVariant } from '../lib/matrix.ts';
 import {
   formatTraceparent,
   newSpanId,
@@ -184,7 +185,7 @@ async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promi
   return [
     waitSpan(suite, 'build', { parentId: suite.spanId, startedAt, endedAt: begunAt }),
     {
-      name: `suite ${build.suite ?? ''}`.trim(),
+      name: `suite ${nameWithVariant(build.suite ?? '', build.variant)}`.trim(),
       context: suite,
       parentId: trace.spanId,
       startedAt,
@@ -196,6 +197,7 @@ async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promi
         'headrace.build.attempt': build.attempt,
         'headrace.suite.id': String(build.suite_id),
         'headrace.suite.name': build.suite ?? '',
+        ...(build.variant === '' ? {} : { 'headrace.build.variant': build.variant }),
         'headrace.project.id': String(build.project_id),
         ...(build.failure_reason === '' ? {} : { 'headrace.build.failure_reason': build.failure_reason }),
         ...(build.exit_status === null ? {} : { 'headrace.build.exit_status': build.exit_status }),

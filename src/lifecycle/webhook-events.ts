@@ -122,8 +122,8 @@ function webhook(type: string, what: object, projectState?: string): Payload {
 
 async function statusesOf(trx: Transaction, builds: readonly News[]): Promise<Payload[]> {
   const reports = await Promise.all(builds.map((news) => statusReport(trx, news)));
-  return reports.flatMap((report): Payload[] =>
-    report ? [{ type: `build.${report.build_state}`, say: () => report }] : [],
+  return reports.flatMap((report, at): Payload[] =>
+    report ? [{ type: `build.${builds[at]?.state}`, say: () => report }] : [],
   );
 }
 

@@ -2,8 +2,8 @@ import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
-import { ApiError } from '../errors.ts';
-import { flag, required } from '../http/fields.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
+import { flag, identifiers, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
@@ -29,6 +29,7 @@ const answer = schema.record({
   target_branch: schema.string,
   from_fork: schema.boolean,
   sender: schema.string,
+  suites: schema.listOf(schema.record(idTwin)),
 });
 const shownAnswer = orWaiting(answer);
 
@@ -41,6 +42,17 @@ function requestsOf(db: Queries, projectId: bigint) {
 
 async function findRequest(db: Queries, projectId: bigint, id: bigint) {
   return orNotFound(await requestsOf(db, projectId).where('build_requests.id', '=', id).executeTakeFirst());
+}
+
+/** A request names at most this many suites. */
+const mostSuites = 1000;
+
+/** Each named suite must be one of the project's. */
+async function checkSuites(db: Queries, projectId: bigint, named: readonly bigint[] = []): Promise<FieldErrors> {
+  if (named.length === 0) return {};
+  const suites = db.selectFrom('suites').select('id').where('project_id', '=', projectId);
+  const found = await suites.where('id', 'in', named).execute();
+  return found.length === named.length ? {} : { suites: ['not_found'] };
 }
 
 export const logged: Logged = {
@@ -76,13 +88,15 @@ export const routes = [
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Ask for a commit to be built: a branch, a tag, a full or short SHA, or any ref by its full name',
-    body: { commit_ref: required(commitRef()) },
+    body: { commit_ref: required(commitRef()), 'suites[]': identifiers(mostSuites) },
     creates: true,
     answer,
+    verify: ({ db, project }, values) => checkSuites(db, project.id, values['suites[]']),
     audit: 'nothing',
     async handle(call) {
       const { project, caller, input } = call;
-      const asked = { commitRef: input.commit_ref, createdBy: caller.id, traceparent: call.headers.traceparent };
+      const { commit_ref: ref, 'suites[]': suites } = input;
+      const asked = { commitRef: ref, createdBy: caller.id, traceparent: call.headers.traceparent, suites };
       const request = await openRequest(writeContextOf(call), project, asked);
       return buildRequestView({ ...request, created_by_email: caller.email });
     },

@@ -6,6 +6,7 @@ import { flag, required, takingBlank, text, withDefault, type Field } from '../h
 import * as schema from '../http/schema.ts';
 import { isOrdinary } from '../lib/ordinary-words.ts';
 import { hasForms } from '../lib/secret-forms.ts';
+import { isReservedVariable, longestVariableName, variableNameForm } from '../lib/variable-names.ts';
 import type { Vault } from '../lib/vault.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -43,12 +44,12 @@ type VariableInPath = Parameters<typeof loadSuite>[0] & { params: { environment_
 
 /** A name that a shell can use. Names that the service sets itself are refused. */
 function variableName(): Field<string> {
-  const form = text({ max: 255, pattern: /^[A-Za-z_][A-Za-z0-9_]*$/ });
+  const form = text({ max: longestVariableName, pattern: variableNameForm });
   return {
     ...form,
     parse(raw) {
       const name = form.parse(raw);
-      if (name === 'CI' || name.startsWith('HEADRACE')) throw new ApiError('is_reserved');
+      if (isReservedVariable(name)) throw new ApiError('is_reserved');
       return name;
     },
   };

@@ -9,6 +9,7 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
 import { command, description, image, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
+import { checkTimeout, runAnswer, runColumns, runFields, runView } from './suite-fields.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -17,10 +18,13 @@ const answer = schema.record({
   command: schema.string,
   tags: schema.listOf(schema.string),
   image: schema.string,
+  ...runAnswer,
 });
 
-function view({ id, name: called, description: about, command: line, tags: needed, image: ground }: SuiteRow): object {
-  return { ...twin('id', id), name: called, description: about, command: line, tags: tagsIn(needed), image: ground };
+function view(suite: SuiteRow): object {
+  const { id, name: called, description: about, command: line, tags: needed, image: ground } = suite;
+  const described = { name: called, description: about, command: line, tags: tagsIn(needed), image: ground };
+  return { ...twin('id', id), ...described, ...runView(suite) };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -49,6 +53,7 @@ const fields = {
   description: description(),
   'tags[]': tags(),
   image: image(),
+  ...runFields,
 };
 
 export const routes = [
@@ -78,11 +83,13 @@ export const routes = [
     body: fields,
     creates: true,
     answer,
+    verify: checkTimeout,
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, ...described } = input;
-      const suite = { id: ids.next(), project_id: project.id, ...described, tags: textOfTags(needed) };
+      const { 'tags[]': needed, ...described } = runColumns(input);
+      const own = { ...described, tags: textOfTags(needed) };
+      const suite = { id: ids.next(), project_id: project.id, ...own };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -106,12 +113,13 @@ export const routes = [
     body: fields,
     answer,
     load: loadSuite,
+    verify: checkTimeout,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, ...described } = call.input;
+      const { 'tags[]': needed, ...described } = runColumns(call.input);
       const changed = sentColumns({ ...described, tags: needed && textOfTags(needed) });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());

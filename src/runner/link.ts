@@ -1,7 +1,17 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
-import type { ClaimSignal, Demand, Finished, Link, LookOrder, Order, Receipt, RegistryAccess } from '../protocol.ts';
+import type {
+  ClaimSignal,
+  Demand,
+  Finished,
+  Link,
+  LookOrder,
+  Order,
+  OrderOrLooks,
+  Receipt,
+  RegistryAccess,
+} from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 
@@ -70,6 +80,14 @@ export function openLink(
       const { order, end } = answer as { order: Order | null; end?: boolean };
       if (end) throw new DrainedError();
       return order ?? undefined;
+    },
+    async nextOrLooks(wanted, signal) {
+      const { end, ...answer } = (await postJson('/runner/next', wanted, signal)) as OrderOrLooks & { end?: boolean };
+      if (end) throw new DrainedError();
+      return answer;
+    },
+    async leave(claims, signal) {
+      await postJson('/runner/leave', { claims }, signal);
     },
     async demand(signal) {
       return (await postJson('/runner/demand', {}, signal)) as Demand;

@@ -1,13 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { orAborted } from '../lib/or-aborted.ts';
-import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport } from '../protocol.ts';
+import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport, type Order } from '../protocol.ts';
 import { RefusedError, RejectedError } from './failures.ts';
 import { FetchError } from './git/failures.ts';
 import type { Mirrors } from './git/mirrors.ts';
 
 /** Polls repositories beside the executors, without occupying one of them. */
 export interface LookingParts {
-  link: Pick<Link, 'looks' | 'looked'>;
+  link: Pick<Link, 'next' | 'nextOrLooks' | 'looks' | 'looked'>;
   mirrors: Pick<Mirrors, 'listRefs'>;
   /** Repeats a call until the server answers. */
   ask: <T>(call: () => Promise<T>) => Promise<T>;
@@ -27,19 +27,49 @@ const longestKeptMs = 5 * 60 * 1000;
 /** The most characters in one report. */
 const longestReport = 8 * 1024 * 1024;
 
-export async function lookAtRepositories(parts: LookingParts): Promise<void> {
+/** Looks at repositories until the signal. */
+export interface Looking {
+  /**
+   * The next order by this request, which asks for looks as well, unless another one does: then the server need not hold
+   * a request for looks beside it.
+   */
+  askBeside(claim: string): Promise<Order | undefined>;
+  /** Resolves when the last look is over. */
+  done: Promise<void>;
+}
+
+export function lookAtRepositories(parts: LookingParts): Looking {
   const { link, ask, signal, log } = parts;
   const underWay = new Set<Promise<void>>();
   const seen = new Gathered<LookReport>();
+  const beside = new Beside();
 
+  const begin = (orders: readonly LookOrder[]): void => {
+    for (const order of orders) {
+      const work = look(parts, order).then((report) => report && seen.add(report));
+      underWay.add(work);
+      void work.finally(() => underWay.delete(work));
+    }
+  };
+  const askBeside = async (claim: string): Promise<Order | undefined> => {
+    const room = mostLooks - underWay.size;
+    if (room === 0 || !beside.begin()) return link.next(claim, signal);
+    // Until they are gathered, or known by a server that is older, looks are asked for by a request of their own.
+    let pauseMs = 0;
+    try {
+      const { order, looks } = await link.nextOrLooks({ claim, room }, signal);
+      pauseMs = looks === undefined ? askAgainMs : looks.length > 0 ? gatherMs : 0;
+      begin(looks ?? []);
+      return order ?? undefined;
+    } finally {
+      beside.end(pauseMs);
+    }
+  };
   const taking = async (): Promise<void> => {
     while (!signal.aborted) {
+      await beside.over(signal);
       const room = mostLooks - underWay.size;
-      for (const order of room === 0 ? [] : await ask(() => link.looks(room, signal))) {
-        const work = look(parts, order).then((report) => report && seen.add(report));
-        underWay.add(work);
-        void work.finally(() => underWay.delete(work));
-      }
+      begin(room === 0 ? [] : await ask(() => link.looks(room, signal)));
       await pause(gatherMs, undefined, { signal });
     }
   };
@@ -50,8 +80,40 @@ export async function lookAtRepositories(parts: LookingParts): Promise<void> {
       for (const reports of batches(seen.take())) await ask(() => link.looked(reports, signal));
     }
   };
-  await Promise.all([taking, telling].map((work) => untilEnd(work, { signal, log })));
-  await Promise.all(underWay);
+  const done = (async () => {
+    await Promise.all([taking, telling].map((work) => untilEnd(work, { signal, log })));
+    await Promise.all(underWay);
+  })();
+  return { askBeside, done };
+}
+
+/** Whether a request for an order asks for looks at the moment. */
+class Beside {
+  #isUnderWay = false;
+  #notBefore = 0;
+  #over = Promise.withResolvers<void>();
+
+  begin(): boolean {
+    if (this.#isUnderWay || performance.now() < this.#notBefore) return false;
+    this.#isUnderWay = true;
+    this.#over = Promise.withResolvers<void>();
+    return true;
+  }
+
+  end(pauseMs: number): void {
+    this.#isUnderWay = false;
+    this.#notBefore = performance.now() + pauseMs;
+    this.#over.resolve();
+  }
+
+  /** Resolves when none does, and none begins at once. */
+  async over(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await pause(1, undefined, { signal });
+      if (!this.#isUnderWay) return;
+      await orAborted(this.#over.promise, signal);
+    }
+  }
 }
 
 /** A call that the server rejects means another version: polling continues when the server has changed. */

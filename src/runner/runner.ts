@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../lib/random-name.ts';
 import { DrainedError, type Link, type Order, type Outcome } from '../protocol.ts';
+import { Askers } from './askers.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
@@ -62,6 +63,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Claims();
+  const askers = new Askers();
+  /** The claims under which orders are asked for at the moment. */
+  const asked = new Set<string>();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
     untilAnswered(signal, async () => server.heard(await work()), server.away);
@@ -87,21 +91,27 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
+  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
+  const next = (claim: string): Promise<Order | undefined> =>
+    looking ? looking.askBeside(claim) : link.next(claim, signal);
+
   /** The first order, if one comes in time. A request is not broken off: it may have been given an order. */
   const onlyOrder = async (claim: string, idleMs: number): Promise<Order | undefined> => {
     const deadline = performance.now() + idleMs;
     const givingUp = new AbortController();
     const timer = setTimeout(() => givingUp.abort(new Error('no server answered in time')), idleMs + awayMs);
     const wanted = AbortSignal.any([signal, givingUp.signal]);
+    asked.add(claim);
     try {
       for (;;) {
         const left = Math.max(0, Math.ceil(deadline - performance.now()));
-        const asked = async (): Promise<Order | undefined> => server.heard(await link.next(claim, wanted, left));
-        const order = await untilAnswered(wanted, asked, server.away);
+        const one = async (): Promise<Order | undefined> => server.heard(await link.next(claim, wanted, left));
+        const order = await untilAnswered(wanted, one, server.away);
         if (order || left === 0 || isDraining) return order;
       }
     } finally {
       clearTimeout(timer);
+      asked.delete(claim);
     }
   };
 
@@ -115,7 +125,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     let claim = randomName();
     // A request that is held when it is drained may still bring an order, which is this runner's then.
     do {
-      order ??= await nextOrder(claim);
+      order ??= await askers.ask(() => nextOrder(claim), signal);
       if (!order) continue;
       claim = randomName();
       order = await performNext(order, claim);
@@ -123,18 +133,24 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   /** An idle runner that is drained does not wait for a server that is away. */
-  const nextOrder = (claim: string): Promise<Order | undefined> =>
-    untilAnswered(
-      signal,
-      async () => server.heard(await link.next(claim, signal)),
-      (error) => {
-        if (isDraining) throw stopped;
-        server.away(error);
-      },
-    ).catch((error: unknown) => {
+  const nextOrder = async (claim: string): Promise<Order | undefined> => {
+    asked.add(claim);
+    try {
+      return await untilAnswered(
+        signal,
+        async () => server.heard(await next(claim)),
+        (error) => {
+          if (isDraining) throw stopped;
+          server.away(error);
+        },
+      );
+    } catch (error) {
       if (error instanceof DrainedError) ending.abort(stopped); // none of the executors has anything to do
       throw error;
-    });
+    } finally {
+      asked.delete(claim);
+    }
+  };
 
   const attending = claims
     .attend((held) => ask(() => link.extend(held, signal)), signal)
@@ -142,7 +158,6 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
-  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const executors = options.once
     ? [doOne(options.once.idleMs)]
     : Array.from({ length: options.concurrency }, () => executor());
@@ -152,7 +167,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await forgetting;
-    await looking;
+    await looking?.done;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped && !(failure.reason instanceof DrainedError)) throw failure.reason;
@@ -161,7 +176,12 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     done,
     isBusy,
     heardAt: () => server.heardAt,
-    drain: () => void (isDraining = true),
+    drain() {
+      isDraining = true;
+      askers.end();
+      // A server that does not know of it answers in a while.
+      if (asked.size > 0) link.leave([...asked], signal).catch(() => {});
+    },
     async stop() {
       ending.abort(stopped);
       await done;

@@ -1,5 +1,5 @@
 import type { BuildRow } from '../db/schema.ts';
-import { buildsOfCommits, suiteName } from './build-rows.ts';
+import { buildName, buildsOfCommits } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { logPart, logScripts } from './log-viewer.ts';
@@ -8,7 +8,7 @@ import { ago, duration } from './moments.ts';
 import { shortSha, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
-import { isUnderWay, stateBadge, stateMark } from './states.ts';
+import { buildBadge, buildMark, isUnderWay } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
 /** One attempt at one suite on one commit. */
@@ -22,6 +22,9 @@ interface BuildRecord {
   attempt: number;
   exit_status: number | null;
   failure_reason: string;
+  allow_failure: boolean;
+  variant: string;
+  flaky: boolean;
   created_at: string;
   started_at: string | null;
   finished_at: string | null;
@@ -66,11 +69,11 @@ function attempts(all: readonly BuildRow[], current: bigint, path: string): Html
   if (all.length < 2) return false;
   return html`<p class="marks">
     <span class="aside">Attempts:</span>
-    ${all.map(({ id, attempt, build_state: state }) => {
-      const about = `Attempt ${attempt}`;
-      return id === current
-        ? html`<span class="here">${stateMark(state, about)}</span>`
-        : stateMark(state, about, `${path}/builds/${id}`);
+    ${all.map((build) => {
+      const about = `Attempt ${build.attempt}`;
+      return build.id === current
+        ? html`<span class="here">${buildMark(build, about)}</span>`
+        : buildMark(build, about, `${path}/builds/${build.id}`);
     })}
   </p>`;
 }
@@ -81,9 +84,11 @@ async function show(visit: ProjectVisit) {
   const params = { commit_id: build.commit_id };
   const commit = await api.get<CommitRecord>('/projects/:project_id/commits/:commit_id', { params });
   const all = (await buildsOfCommits(db.read, [build.commit_id])).get(build.commit_id) ?? [];
-  const same = all.filter(({ suite_id: suite }) => suite === build.suite_id).toReversed();
+  const isSame = ({ suite_id: suite, variant }: BuildRow): boolean =>
+    suite === build.suite_id && variant === build.variant;
+  const same = all.filter(isSame).toReversed();
   const own = same.find(({ id }) => id === build.id);
-  const name = own ? suiteName(own) : 'Build';
+  const name = own ? buildName(own) : 'Build';
   const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
   const isOpen = isUnderWay(build.build_state);
   const address = `/projects/${project.id_str}/builds/${build.id_str}`;
@@ -106,8 +111,9 @@ async function show(visit: ProjectVisit) {
       </div>
       <div id="build" data-live>
         <p>
-          ${stateBadge(build.build_state)}
+          ${buildBadge(build)}
           ${build.failure_reason !== '' && html`<span>${reasonInWords(build.failure_reason)}</span>`}
+          ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
         </p>
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
@@ -128,7 +134,7 @@ export const places: Place[] = projectPage({
     restart: {
       route: 'POST /projects/:project_id/builds/:build_id/restart',
       done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/builds/${id}` }),
-      refusals: { resource_temporary_unavailable: 'Another attempt at this suite is under way already.' },
+      refusals: { resource_temporary_unavailable: 'Another attempt at this is under way already.' },
     },
   },
 });

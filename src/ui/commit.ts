@@ -1,12 +1,14 @@
 import type { CommitRow } from '../db/schema.ts';
-import { buildsOfCommits, suiteName, type NamedBuild } from './build-rows.ts';
+import { groupedBuilds } from './build-groups.ts';
+import { buildName, buildsOfCommits, isFlaky, type NamedBuild } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
 import { empty, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
-import { stateBadge } from './states.ts';
+import { suiteChoice, type ChoosableSuite } from './suite-choice.ts';
+import { buildBadge, stateBadge } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
 /** More files are not listed. */
@@ -54,12 +56,13 @@ function filesPart({ files }: CommitRow): Html | false {
 }
 
 function buildItem(build: NamedBuild, path: string): Html {
-  const { id, build_state: state, started_at: started, finished_at: finished, failure_reason: reason } = build;
+  const { id, started_at: started, finished_at: finished, failure_reason: reason } = build;
   return html`<li id="build-${id}" class="build">
-    <span class="build-state">${stateBadge(state)}</span>
+    <span class="build-state">${buildBadge(build)}</span>
     <span class="build-name">
-      <a href="${path}/builds/${id}">${suiteName(build)}</a>
+      <a href="${path}/builds/${id}">${buildName(build)}</a>
       ${build.attempt > 1 && html`<span class="aside">attempt ${build.attempt}</span>`}
+      ${isFlaky(build) && html`<span class="aside">flaky</span>`}
     </span>
     <span class="build-said">${reason !== '' && reasonInWords(reason)}</span>
     <span class="build-took aside">${started !== null && duration(started, finished)}</span>
@@ -97,6 +100,7 @@ async function show(visit: ProjectVisit) {
     .executeTakeFirstOrThrow();
   const builds = (await buildsOfCommits(db.read, [commit.id])).get(commit.id) ?? [];
   const run = pageForm(visit, 'run');
+  const suites = await api.get<ChoosableSuite[]>('/projects/:project_id/suites');
   const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
   return {
     title: subjectOf(commit.message),
@@ -104,7 +108,11 @@ async function show(visit: ProjectVisit) {
     live: [`project:${project.id_str}`] as const,
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
-        <div class="actions">${run.wrap(run.hidden('commit_ref', commit.ref), { button: 'Run build' })}</div>
+        <div class="actions">
+          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${suiteChoice(run, suites, visit)}`, {
+            button: 'Run build',
+          })}
+        </div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
       ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit)} ${await deployForm(visit, commit)}
@@ -114,9 +122,7 @@ async function show(visit: ProjectVisit) {
         ${
           builds.length === 0
             ? empty('No builds', 'No suite was run on this commit.')
-            : html`<ul class="builds">
-                ${builds.map((build) => buildItem(build, projectPath))}
-              </ul>`
+            : groupedBuilds(builds, (build) => buildItem(build, projectPath))
         }
       </div>`,
   };

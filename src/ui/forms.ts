@@ -58,6 +58,8 @@ export interface PageForm {
   /** Several words in one line, sent as a list. */
   words(name: string, label: string, options?: FieldOptions): Html;
   area(name: string, label: string, options?: FieldOptions): Html;
+  /** Several texts, one in each line, sent as a list. */
+  lines(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
   /** Several values from a short list, sent as a list. */
@@ -139,21 +141,13 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     },
     area(name, label, options = {}) {
       known.add(name);
-      const { required, rows = 4, isCode, placeholder } = options;
-      return field(
-        name,
-        label,
-        options,
-        (attributes) =>
-          html`<textarea
-            ${attributes}
-            rows="${rows}"
-            ${required && html`required`}
-            ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
-            ${placeholder !== undefined && html`placeholder="${placeholder}"`}
-          >
-${typed(name, options.value ?? '')}</textarea>`,
-      );
+      const text = typed(name, options.value ?? '');
+      return field(name, label, options, (attributes) => textArea(attributes, text, options));
+    },
+    lines(name, label, options = {}) {
+      known.add(name);
+      const text = refused ? listTyped(refused.typed, name).join('\n') : (options.value ?? '');
+      return field(name, label, options, (attributes) => textArea(attributes, text, options), `${name}[]`);
     },
     select(name, label, choices, options = {}) {
       known.add(name);
@@ -193,6 +187,7 @@ ${typed(name, options.value ?? '')}</textarea>`,
     checks(name, legend, choices, checked) {
       known.add(name);
       const chosen = refused ? listTyped(refused.typed, name) : checked;
+      const codes = refused?.errors[name] ?? [];
       return html`<fieldset class="field">
         <legend>${legend}</legend>
         ${choices.map(([value, text]) => {
@@ -208,6 +203,7 @@ ${typed(name, options.value ?? '')}</textarea>`,
             <span>${text}</span>
           </label>`;
         })}
+        ${codes.length > 0 && html`<p class="mistake" role="alert">${mistake(legend, codes)}</p>`}
       </fieldset>`;
     },
     hidden: (name, value) => html`<input type="hidden" name="${name}" value="${value}" />`,
@@ -230,6 +226,18 @@ ${typed(name, options.value ?? '')}</textarea>`,
       </form>`;
     },
   };
+}
+
+function textArea(attributes: Html, text: string, options: FieldOptions): Html {
+  const { required, rows = 4, isCode, placeholder } = options;
+  return html`<textarea
+    ${attributes}
+    rows="${rows}"
+    ${required && html`required`}
+    ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
+    ${placeholder !== undefined && html`placeholder="${placeholder}"`}
+  >
+${text}</textarea>`;
 }
 
 function typedIn(typed: RawGroup, name: string): string {

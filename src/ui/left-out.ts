@@ -6,7 +6,10 @@ import { html, type Html } from './html.ts';
 
 /** Why suites were not run on a commit. */
 
-type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'>;
+type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> & {
+  /** The suites that were asked for; none where all were. */
+  named: readonly bigint[];
+};
 
 interface LeftOut {
   suite: SuiteRow;
@@ -35,6 +38,8 @@ export async function leftOut(
   return suites
     .filter(({ id }) => !built.has(id))
     .map((suite) => {
+      const isAsked = request.named.length === 0 || request.named.includes(suite.id);
+      if (!isAsked) return { suite, why: html`It was not asked for: the build is one of some suites only.` };
       const unmet = unmetRule((rulesOf.get(suite.id) ?? []) as unknown as Rule[], facts);
       if (unmet) return { suite, why: ruleInWords(unmet) };
       const isNew = suite.id > request.id;

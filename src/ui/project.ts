@@ -4,13 +4,14 @@ import type { Queries } from '../db/open.ts';
 import { pageFields, pageOf, type Page as ListPage } from '../http/paging.ts';
 import { readFields } from '../http/fields.ts';
 import { pageForm } from './forms.ts';
-import { buildsOfCommits, newestOfSuites, suiteName, type NamedBuild } from './build-rows.ts';
+import { buildName, buildsOfCommits, countedOfCommit, type NamedBuild } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { empty, pagination, shortSha, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
-import { isUnderWay, lookOf, stateBadge, stateMark, stateWord } from './states.ts';
+import { suiteChoice, type ChoosableSuite } from './suite-choice.ts';
+import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
 const commitsOnPage = 25;
 /** More suites would fill the list of commits. */
@@ -88,21 +89,21 @@ export async function withoutCommit(db: Queries, projectId: bigint) {
 }
 
 function marks(builds: readonly NamedBuild[], projectPath: string): Html {
-  const newest = newestOfSuites(builds);
+  const newest = countedOfCommit(builds);
   // Users look for suites that did not pass.
   const ordered = newest.length <= mostMarks ? newest : newest.toSorted((a, b) => weight(a) - weight(b));
   const shown = ordered.slice(0, mostMarks);
-  const others = Map.groupBy(ordered.slice(mostMarks), ({ build_state: state }) => stateWord(state));
+  const others = Map.groupBy(ordered.slice(mostMarks), buildWord);
   const words = Array.from(others, ([word, some]) => `${some.length} ${word}`).join(', ');
   return html`<span class="marks"
-    >${shown.map((build) => stateMark(build.build_state, suiteName(build), `${projectPath}/builds/${build.id}`))}${
+    >${shown.map((build) => buildMark(build, buildName(build), `${projectPath}/builds/${build.id}`))}${
       words !== '' && html`<span class="aside">and ${words}</span>`
     }</span
   >`;
 }
 
-function weight({ build_state: state }: NamedBuild): number {
-  return { bad: 0, warn: 1, busy: 2, wait: 3, held: 3, none: 4, good: 5 }[lookOf(state)];
+function weight(build: NamedBuild): number {
+  return { bad: 0, warn: 1, busy: 2, wait: 3, held: 3, none: 4, good: 5 }[lookOfBuild(build)];
 }
 
 function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { projectPath }: ProjectVisit): Html {
@@ -158,7 +159,7 @@ async function show(visit: ProjectVisit) {
   );
   const requests = await withoutCommit(db.read, project.id);
   const run = pageForm(visit, 'run');
-  const hasSuites = (await visit.api.get<unknown[]>('/projects/:project_id/suites')).length > 0;
+  const suites = await visit.api.get<ChoosableSuite[]>('/projects/:project_id/suites');
   const nothing =
     branch === ''
       ? empty(
@@ -179,11 +180,12 @@ async function show(visit: ProjectVisit) {
           required: true,
           isCode: true,
           wrong: 'This cannot be the name of a branch, a tag or a commit.',
-        })}`,
+        })}
+        ${suiteChoice(run, suites, visit)}`,
         { button: 'Run build', isInline: true, label: 'Run build' },
       )}
       ${
-        !hasSuites &&
+        suites.length === 0 &&
         html`<p class="card aside">
           The project has no suites: nothing is run on a commit.
           <a href="${projectPath}/setup">Set up the first one</a>.

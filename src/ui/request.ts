@@ -1,5 +1,6 @@
 import type { CommitRow } from '../db/schema.ts';
-import { buildsOfRequest, newestOfSuites, suiteName, type NamedBuild } from './build-rows.ts';
+import { groupedBuilds } from './build-groups.ts';
+import { buildName, buildsOfRequest, isFlaky, newestOfSuites, type NamedBuild } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
@@ -10,7 +11,7 @@ import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
-import { isUnderWay, stateBadge, stateMark } from './states.ts';
+import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 interface RequestRecord {
   id: bigint;
@@ -25,21 +26,23 @@ interface RequestRecord {
   sender: string;
   target_branch: string;
   from_fork: boolean;
+  suites: { id: bigint }[];
   waiting_reason?: string;
 }
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
 function buildItem(build: NamedBuild, earlier: readonly NamedBuild[], said: string, path: string): Html {
-  const { id, build_state: state, started_at: started, finished_at: finished } = build;
-  return html`<li id="suite-${build.suite_id}" class="build">
-    <span class="build-state">${stateBadge(state)}</span>
+  const { id, started_at: started, finished_at: finished } = build;
+  return html`<li id="${idOf(build)}" class="build">
+    <span class="build-state">${buildBadge(build)}</span>
     <span class="build-name">
-      <a href="${path}/builds/${id}">${suiteName(build)}</a>
+      <a href="${path}/builds/${id}">${buildName(build)}</a>
+      ${isFlaky(build) && html`<span class="aside">flaky</span>`}
       ${
         earlier.length > 0 &&
         html`<span class="marks"
-          >${earlier.map((one) => stateMark(one.build_state, `Attempt ${one.attempt}`, `${path}/builds/${one.id}`))}</span
+          >${earlier.map((one) => buildMark(one, `Attempt ${one.attempt}`, `${path}/builds/${one.id}`))}</span
         >`
       }
     </span>
@@ -50,14 +53,21 @@ function buildItem(build: NamedBuild, earlier: readonly NamedBuild[], said: stri
 
 async function buildList(visit: ProjectVisit, builds: readonly NamedBuild[]): Promise<Html> {
   const newest = newestOfSuites(builds);
-  const items = [];
-  for (const build of newest) {
-    const earlier = builds.filter((one) => one.suite_id === build.suite_id && one.id !== build.id).toReversed();
-    items.push(buildItem(build, earlier, await lastLine(visit, build.id), visit.projectPath));
-  }
-  return html`<ul class="builds">
-    ${items}
-  </ul>`;
+  const attempts = Map.groupBy(builds, idOf);
+  const said = new Map<bigint, string>();
+  for (const { id } of newest.slice(0, mostLastLines)) said.set(id, await lastLine(visit, id));
+  return groupedBuilds(newest, (build) => {
+    const earlier = (attempts.get(idOf(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
+    return buildItem(build, earlier, said.get(build.id) ?? '', visit.projectPath);
+  });
+}
+
+/** Of more builds, the last lines are not shown: each takes a look into a log. */
+const mostLastLines = 64;
+
+/** The same for all attempts at a suite and a variant. */
+function idOf({ suite_id: suite, variant }: NamedBuild): string {
+  return variant === '' ? `suite-${suite}` : `suite-${suite}-${encodeURIComponent(variant)}`;
 }
 
 async function leftOutList(
@@ -67,7 +77,8 @@ async function leftOutList(
   builds: readonly NamedBuild[],
 ) {
   const built = new Set(builds.map(({ suite_id: suite }) => suite));
-  const asked = { ...request, from_fork: Number(request.from_fork) };
+  const named = request.suites.map(({ id }) => id);
+  const asked = { ...request, from_fork: Number(request.from_fork), named };
   const about = { projectId: visit.project.id, request: asked, commit };
   const suites = await leftOut(visit.db.read, about, built);
   if (suites.length === 0) return false;

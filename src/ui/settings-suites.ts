@@ -6,10 +6,11 @@ import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
+import { runPart, type RunRecord } from './suite-run.ts';
 import { rulesPart, type RuleRecord } from './suite-rules.ts';
 import { variablesPart, type VariableRecord } from './suite-variables.ts';
 
-interface SuiteRecord {
+interface SuiteRecord extends RunRecord {
   id_str: string;
   name: string;
   description: string;
@@ -33,7 +34,7 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
     wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
   })}
-  ${imageField(form, suite?.image)}`;
+  ${imageField(form, suite?.image)} ${runPart(form, suite)}`;
 }
 
 /** With more suites than this, the list has a filter. */

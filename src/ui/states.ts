@@ -1,5 +1,7 @@
 import type { IconName } from './assets.ts';
 import { html, type Html } from './html.ts';
+import { isAllowedFailure } from '../lifecycle/rollup.ts';
+import type { BuildState } from '../lifecycle/states.ts';
 
 /** How states look: each has a shape and a word in addition to its colour. */
 
@@ -67,14 +69,48 @@ function shape(look: Look): Html {
 
 /** Shape and word. */
 export function stateBadge(state: string): Html {
-  const look = lookOf(state);
-  return html`<span class="state ${look}">${shape(look)}${stateWord(state)}</span>`;
+  return badge(lookOf(state), stateWord(state));
+}
+
+function badge(look: Look, word: string): Html {
+  return html`<span class="state ${look}">${shape(look)}${word}</span>`;
 }
 
 /** The shape alone, for rows of many states. Its accessible name says the state. */
 export function stateMark(state: string, about: string, href?: string): Html {
-  const look = lookOf(state);
-  const name = `${about}: ${stateWord(state)}`;
+  return mark(lookOf(state), `${about}: ${stateWord(state)}`, href);
+}
+
+/** The parts of a build that its looks depend on. */
+interface ShownBuild {
+  build_state: string;
+  /** The API has a boolean, the store 0 or 1. */
+  allow_failure: boolean | number;
+}
+
+/** A failure that is allowed does not look like one that fails the commit. */
+export function lookOfBuild(build: ShownBuild): Look {
+  const look = lookOf(build.build_state);
+  return isAllowed(build) && look === 'bad' ? 'warn' : look;
+}
+
+export function buildWord(build: ShownBuild): string {
+  return isAllowed(build) ? `${stateWord(build.build_state)}, allowed` : stateWord(build.build_state);
+}
+
+function isAllowed({ build_state: state, allow_failure: mayFail }: ShownBuild): boolean {
+  return isAllowedFailure(state as BuildState, Boolean(mayFail));
+}
+
+export function buildBadge(build: ShownBuild): Html {
+  return badge(lookOfBuild(build), buildWord(build));
+}
+
+export function buildMark(build: ShownBuild, about: string, href?: string): Html {
+  return mark(lookOfBuild(build), `${about}: ${buildWord(build)}`, href);
+}
+
+function mark(look: Look, name: string, href?: string): Html {
   return href === undefined
     ? html`<span class="mark ${look}" role="img" aria-label="${name}" title="${name}">${shape(look)}</span>`
     : html`<a class="mark ${look}" href="${href}" aria-label="${name}" title="${name}">${shape(look)}</a>`;

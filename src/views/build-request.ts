@@ -28,5 +28,6 @@ export function buildRequestView(request: Shown): { id: bigint } {
     target_branch: request.target_branch,
     from_fork: request.from_fork === 1,
     sender: request.sender,
+    suites: (JSON.parse(request.suites) as string[]).map((id) => twin('id', BigInt(id))),
   } as { id: bigint };
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { noteVisits, runnersNow, whyNobodyTakes } from '../../src/auth/runner-visits.ts';
+import { noteVisit, noteVisits, runnersNow, whyNobodyTakes } from '../../src/auth/runner-visits.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 
 const visit = { version: '1.0.0', trouble: '' };
@@ -11,7 +12,7 @@ describe('a runner that came', () => {
   onEveryDatabase((database) => {
     test('is there for a while, and not when the clock says that it came later than now', async () => {
       const db = await database.open();
-      await noteVisits(db)({ holder: 'local' }, visit);
+      await noteVisit(db, { holder: 'local' }, visit);
       const setSeen = async (ms: number): Promise<void> => {
         await db.transaction((trx) =>
           trx
@@ -39,8 +40,33 @@ describe('a runner that came', () => {
 
       // When it comes again it is there, whatever stood there before.
       await setSeen(3_600_000);
-      await noteVisits(db)({ holder: 'local' }, visit);
+      await noteVisit(db, { holder: 'local' }, visit);
       assert.deepEqual(await stateNow(), there);
+    });
+
+    test('is there as long as a request of it is held, and as long as it comes', async () => {
+      const db = await database.open();
+      const held = new Set<string>();
+      const visits = noteVisits(db, () => held, 10);
+      const past = async (): Promise<unknown> =>
+        db.transaction((trx) => trx.updateTable('runner_visits').set({ seen_at: 0n }).execute());
+      const until = async (state: string): Promise<void> => {
+        while ((await runnersNow(db))[0]?.state !== state) await pause(5);
+      };
+      await visits.note({ holder: 'local' }, visit);
+      held.add('local');
+      await past();
+      await until('idle');
+      held.clear();
+      await pause(50); // what is under way is recorded by then
+      await past();
+      await until('away');
+      for (const soon = setInterval(() => void visits.note({ holder: 'local' }, visit), 5); ;) {
+        await until('idle');
+        clearInterval(soon);
+        break;
+      }
+      await visits.close();
     });
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
-import { noteVisits } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { insertRunner } from '../../src/auth/runners.ts';
 import { digestOf, writeListing } from '../../src/lib/ref-listings.ts';
 import { claimLooks, type ClaimedLook } from '../../src/lifecycle/poll-claims.ts';
@@ -190,7 +190,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     assert.deepEqual([failed.outcome, failed.reason, failed.failures], ['failed', 'The host h does not answer.', 5]);
     assert.deepEqual(await due(), []);
     // A runner is there: one that was not seen for a while would not be waited for.
-    await noteVisits(service.store.db)({ holder: 'scripted' }, { version: '0.1.0', trouble: '' });
+    await noteVisit(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
     const checked = alice.post(`/projects/${project.id}/check_connection`);
     const jobs = service.store.db.read.selectFrom('jobs').select('id').where('kind', '=', 'check_connection');
     while ((await jobs.execute()).length === 0) await new Promise(setImmediate);

@@ -74,7 +74,7 @@ describe('jobs with tags', () => {
       if (db.kind === 'sqlite') return;
       await clear();
       const cost = async (own: string): Promise<number> => {
-        let most = 0;
+        let least = Infinity; // rows that are dead but not removed yet cost some looks more
         for (let time = 0; time < 10; time += 1) {
           await put(1n, '', own);
           const blocks = await db.transaction(async (trx) => {
@@ -83,9 +83,9 @@ describe('jobs with tags', () => {
             assert.equal(typeof (await claim(db, trx, claiming)), 'object');
             return (await looks(trx)) - start;
           });
-          most = Math.max(most, blocks);
+          least = Math.min(least, blocks);
         }
-        return most;
+        return least;
       };
       await put(1n, 'gpu', 'ssd');
       const [plain, tagged] = [await cost(''), await cost('zz')];

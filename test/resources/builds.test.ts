@@ -12,7 +12,7 @@ describeService('build requests', (service) => {
     await alice.invite(project, bob);
     const path = `/projects/${project.id}/build_requests`;
     const answer = await bob.post(path, { commit_ref: 'feature/x' });
-    const told = 'event pull_request target_branch from_fork sender';
+    const told = 'event pull_request target_branch from_fork sender suites';
     assertCreated(answer, `id id_str build_state commit_ref commit_id commit_id_str created_by created_at ${told}`);
     const { id, id_str, created_at, ...rest } = answer.record;
     assertRecent(created_at);
@@ -27,6 +27,7 @@ describeService('build requests', (service) => {
       target_branch: '',
       from_fork: false,
       sender: '',
+      suites: [],
     });
     const inVain = { waiting_reason: 'no runner is connected' };
     assert.deepEqual((await alice.get(`${path}/${id_str}`)).record, { ...answer.record, ...inVain });
@@ -106,7 +107,7 @@ describeService('builds', (service) => {
     for (const build of list) {
       assertFields(
         build,
-        'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason created_at started_at finished_at',
+        'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at',
       );
       assert.deepEqual((await alice.get(`/projects/${project.id}/builds/${build.id}`)).record, build);
       assertRecent(build.created_at);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { noteVisits } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { longestCheckMs } from '../../src/lifecycle/connection-checks.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { assertNotFound } from '../support/expect.ts';
@@ -18,7 +18,7 @@ async function untilQueued(service: Service): Promise<void> {
 
 /** From now on there seems to be a runner that takes work. */
 const noteRunner = (service: Service): Promise<void> =>
-  noteVisits(service.store.db)({ holder: 'scripted' }, { version: '0.1.0', trouble: '' });
+  noteVisit(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
 
 const pathOf = (project: { id: bigint }): string => `/projects/${project.id}/check_connection`;
 

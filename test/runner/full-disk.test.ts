@@ -25,6 +25,7 @@ describe('a runner on a disk without room above its reserve', () => {
       const work = orders.shift();
       return work && { claim, work, logOffset: 0, logLimit: 1_000_000 };
     },
+    nextOrLooks: async ({ claim }, signal) => ({ order: (await link.next(claim, signal)) ?? null }),
     log: async () => ({ taken: true }),
     extend: async (_, signal) => pause(100, {}, { signal }),
     async finish(report) {
@@ -37,6 +38,7 @@ describe('a runner on a disk without room above its reserve', () => {
       })(),
     store: async () => ({ gone: true }),
     key: async () => undefined,
+    leave: async () => {},
     registry: async () => undefined,
     gone: async () => [],
     looks: async () => [],

@@ -34,6 +34,8 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
       holds.push(holdMs);
       return next(claim, signal, holdMs);
     },
+    nextOrLooks: nothing,
+    leave: async () => {},
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     async finish(report) {
       reports.push(report);

@@ -31,12 +31,14 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
       await once(signal, 'abort');
       return undefined;
     },
+    nextOrLooks: async ({ claim }, signal) => ({ order: (await link.next(claim, signal)) ?? null }),
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     log: () => assert.fail('there is nothing to say'),
     finish,
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
+    leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
     looks: async () => [],

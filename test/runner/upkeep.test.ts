@@ -41,12 +41,14 @@ test('a runner without work removes the mirrors that nobody used for a month', a
   const said: string[] = [];
   const noWork: Link = {
     next: async (_, signal) => void (await once(signal, 'abort').catch(() => {})),
+    nextOrLooks: async (_, signal) => ({ order: (await noWork.next('', signal)) ?? null }),
     log: () => assert.fail('there is nothing to say'),
     extend: () => assert.fail('there is nothing to keep'),
     finish: () => assert.fail('there is nothing to finish'),
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
     key: () => assert.fail('there is nothing to open'),
+    leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
     looks: async () => [],

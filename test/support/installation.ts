@@ -227,8 +227,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
     fetchLog: ({ id_str: id }: Item) => api().text(`${path}/build_requests/${id}/log.txt`),
     cancel: ({ id_str: id }: Item) => api().post(`${path}/build_requests/${id}/cancel`),
     /** The suite is removed after the test that makes it. */
-    async suite(t: TestContext, name: string, command: string): Promise<string> {
-      const { id_str: id } = await api().post(`${path}/suites`, { name, command });
+    async suite(t: TestContext, name: string, command: string, more: Record<string, string> = {}): Promise<string> {
+      const { id_str: id } = await api().post(`${path}/suites`, { name, command, ...more });
       t.after(() => api().delete(`${path}/suites/${id}`));
       return id;
     },

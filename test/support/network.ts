@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { run } from '../../src/lib/processes.ts';
 
 /** A network of machines of its own, each a network namespace on one bridge; this machine is on it too. */
@@ -15,7 +17,6 @@ export interface Network {
 }
 
 export interface Machine {
-  name: string;
   address: string;
   /** What a command begins with that runs there. */
   within: string[];
@@ -27,11 +28,8 @@ export interface Machine {
 /** Why there cannot be one here, or false. */
 export async function noNetwork(): Promise<string | false> {
   if (process.getuid?.() !== 0) return 'only root can make network namespaces';
-  const name = `hrt${randomBytes(3).toString('hex')}`;
-  const made = await run('ip', ['netns', 'add', name]);
-  if (made.status !== 0) return `network namespaces cannot be made here: ${made.stderr.toString().trim()}`;
-  await run('ip', ['netns', 'del', name]);
-  return false;
+  const made = await run('unshare', ['--net', 'true']);
+  return made.status === 0 ? false : `network namespaces cannot be made here: ${made.stderr.toString().trim()}`;
 }
 
 export async function startNetwork(): Promise<Network> {
@@ -40,7 +38,7 @@ export async function startNetwork(): Promise<Network> {
   const subnet = `10.${randomInt(64, 128)}.${randomInt(256)}`;
   let last = 1;
   const free = (): string => `${subnet}.${(last += 1)}`;
-  const made: string[] = [];
+  const keepers: ChildProcess[] = [];
   const holders = new Map<string, Machine>();
   await ip('link', 'add', bridge, 'type', 'bridge');
   await ip('addr', 'add', `${subnet}.1/24`, 'dev', bridge);
@@ -49,38 +47,44 @@ export async function startNetwork(): Promise<Network> {
     address: `${subnet}.1`,
     free,
     async machine() {
-      const name = `hrt${id}${made.length}`;
-      const cable = `hrv${id}${made.length}`;
+      const cable = `hrv${id}${keepers.length}`;
       const address = free();
-      made.push(name);
-      await ip('netns', 'add', name);
-      await ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
+      // The namespace lives as long as this process, which ends with the test. One with a name would be a mount that all
+      // processes of this machine share, and that another test can take away.
+      const keeper = spawn('unshare', ['--net', 'sh', '-c', 'echo; exec cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
+      keepers.push(keeper);
+      await once(keeper.stdout, 'data');
+      const within = ['nsenter', `--net=/proc/${keeper.pid}/ns/net`];
+      await ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(keeper.pid));
       await ip('link', 'set', cable, 'master', bridge, 'up');
-      await ip('-n', name, 'addr', 'add', `${address}/24`, 'dev', 'eth0');
-      for (const device of ['lo', 'eth0']) await ip('-n', name, 'link', 'set', device, 'up');
+      await must(...within, 'ip', 'addr', 'add', `${address}/24`, 'dev', 'eth0');
+      for (const device of ['lo', 'eth0']) await must(...within, 'ip', 'link', 'set', device, 'up');
       return {
-        name,
         address,
-        within: ['ip', 'netns', 'exec', name],
+        within,
         unplug: () => ip('link', 'set', cable, 'down'),
         plug: () => ip('link', 'set', cable, 'up'),
       };
     },
     async move(address, to) {
       const from = holders.get(address);
-      if (from) await ip('-n', from.name, 'addr', 'del', `${address}/32`, 'dev', 'eth0');
-      await ip('-n', to.name, 'addr', 'add', `${address}/32`, 'dev', 'eth0');
+      if (from) await must(...from.within, 'ip', 'addr', 'del', `${address}/32`, 'dev', 'eth0');
+      await must(...to.within, 'ip', 'addr', 'add', `${address}/32`, 'dev', 'eth0');
       holders.set(address, to);
       await ip('neigh', 'flush', 'dev', bridge); // as who takes an address over tells the others
     },
     async close() {
-      for (const name of made) await run('ip', ['netns', 'del', name]);
+      for (const keeper of keepers) keeper.stdin?.end();
       await run('ip', ['link', 'del', bridge]);
     },
   };
 }
 
 async function ip(...args: string[]): Promise<void> {
-  const { status, stderr } = await run('ip', args);
-  assert.equal(status, 0, `ip ${args.join(' ')}: ${stderr.toString()}`);
+  await must('ip', ...args);
+}
+
+async function must(...[program = '', ...args]: string[]): Promise<void> {
+  const { status, stderr } = await run(program, args);
+  assert.equal(status, 0, `${program} ${args.join(' ')}: ${stderr.toString()}`);
 }

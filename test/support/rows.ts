@@ -57,6 +57,11 @@ export async function addBuild(
     created_at: BigInt(Date.now()),
     started_at: null,
     finished_at: null,
+    variant: '',
+    allow_failure: 0,
+    retry: 0,
+    retries_left: 0,
+    series: 0n,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

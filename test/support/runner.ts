@@ -14,6 +14,7 @@ const patient = new AbortController().signal;
 export interface ScriptedLimits {
   logBytes?: number;
   accountConcurrency?: number;
+  timeoutSeconds?: number;
 }
 
 /**
@@ -37,9 +38,9 @@ export class ScriptedRunner {
 
   async begin(
     store: Store,
-    { logBytes = 512 * 1024 * 1024, accountConcurrency = 0 }: ScriptedLimits = {},
+    { logBytes = 512 * 1024 * 1024, accountConcurrency = 0, timeoutSeconds = 1 }: ScriptedLimits = {},
   ): Promise<void> {
-    const limits = { memoryBytes: 1, processes: 1, timeoutSeconds: 1 };
+    const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
     this.#dispatch = await createDispatch({ ...store, limits, unpacked, logBytes, accountConcurrency, log });

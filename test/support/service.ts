@@ -21,7 +21,10 @@ interface Parts {
 }
 
 /** Options that differ from the usual ones. */
-export interface ServiceOptions extends Pick<ServerParts, 'webhooks' | 'streamPauseMs' | 'connectionTimes' | 'tracer'> {
+export interface ServiceOptions extends Pick<
+  ServerParts,
+  'webhooks' | 'streamPauseMs' | 'idleHoldMs' | 'connectionTimes' | 'tracer'
+> {
   settings?: Record<string, string>;
   checkMs?: number;
 }
@@ -53,7 +56,7 @@ export class Service {
     const log = pino({ level: 'trace' }, this.#logStream());
     const { checkMs, ...options } = this.#options;
     const services = checkMs === undefined ? store : { ...store, checkMs };
-    const server = await startServer({ config, store: services, log, ...options });
+    const server = await startServer({ config, store: services, log, idleHoldMs: 5000, ...options });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
     this.#database.afterwards(() => this.stop());
     this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };

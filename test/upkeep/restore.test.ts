@@ -80,7 +80,19 @@ for (const kind of kinds) {
       const { db: plain } = await preparedInstallation(t, kind);
       const db = await openTables(t, installation);
       assert.deepEqual(await definitions(db), await definitions(plain));
-      const orphan = { id: 5n, project_id: 404n, name: 'n', description: '', command: 'c', tags: '', image: '' };
+      const orphan = {
+        id: 5n,
+        project_id: 404n,
+        name: 'n',
+        description: '',
+        command: 'c',
+        tags: '',
+        image: '',
+        timeout: 0,
+        allow_failure: 0,
+        retries: 0,
+        matrix: '[]',
+      };
       await assert.rejects(
         db.transaction((trx) => trx.insertInto('suites').values(orphan).execute()),
         isForeignKeyViolation,

@@ -32,6 +32,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     fetch_ref: awkward,
     concurrency_group: awkward,
     trace: awkward,
+    suites: '["9223372036854775807"]',
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -70,7 +71,17 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       public_badge: 1,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
-    await put('suites', { id: suite, project_id: project, ...named, tags: 'arm,gpu', image: awkward });
+    await put('suites', {
+      id: suite,
+      project_id: project,
+      ...named,
+      tags: 'arm,gpu',
+      image: awkward,
+      timeout: 60,
+      allow_failure: 1,
+      retries: 3,
+      matrix: '["A=1,2"]',
+    });
     await put('suite_rules', {
       id: 1n,
       suite_id: suite,
@@ -147,6 +158,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       created_at: 1n,
       started_at: null,
       finished_at: 2n,
+      variant: 'A=1',
+      allow_failure: 1,
+      retry: 1,
+      retries_left: 2,
+      series: largestId,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = { lane: null, claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };

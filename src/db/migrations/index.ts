@@ -25,6 +25,7 @@ import { tags } from './0023-tags.ts';
 import { drainedRunners } from './0024-drained-runners.ts';
 import { traces } from './0025-traces.ts';
 import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
+import { suiteFields } from './0027-suite-fields.ts';
 import { images } from './0028-images.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
@@ -55,5 +56,6 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0024-drained-runners', apply: drainedRunners },
   { name: '0025-traces', apply: traces },
   { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
+  { name: '0027-suite-fields', apply: suiteFields },
   { name: '0028-images', apply: images },
 ];

@@ -41,6 +41,14 @@ export interface SuiteRow {
   command: string;
   /** The tags that a runner needs for it, as one text. */
   tags: string;
+  /** The longest time that it may take, in seconds; 0 for the server's. */
+  timeout: number;
+  /** 1 where its failure does not fail its commit. */
+  allow_failure: number;
+  /** How often it is tried again by itself after a failure. */
+  retries: number;
+  /** Variables and their values, as a JSON list of `NAME=a,b`. */
+  matrix: string;
   /** The image that it runs in; blank for the machine's programs. */
   image: string;
 }

@@ -27,6 +27,8 @@ export interface BuildRequestRow {
   concurrency_group: string;
   /** Its place in a trace, as JSON (lifecycle/traces.ts); blank where it is not traced. */
   trace: string;
+  /** The suites that were asked for, as a JSON list of texts; empty where all were. */
+  suites: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
@@ -64,6 +66,16 @@ export interface BuildRow {
   created_at: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
+  /** The combination of its suite's matrix, `NAME=a OTHER=x`; blank without a matrix. */
+  variant: string;
+  /** 1 where its failure does not fail its commit. */
+  allow_failure: number;
+  /** Which automatic retry it is, after a failure; 0 for none. */
+  retry: number;
+  /** How many retries may follow. */
+  retries_left: number;
+  /** Builds that were started together have the same; later starts have higher ones. See lifecycle/rollup.ts. */
+  series: bigint;
 }
 
 /** The commit of a branch or tag when it was last built. */

@@ -1,0 +1,19 @@
+/** Repeats work with a pause, one run at a time; stopping waits for the current run. */
+export function repeatedly(
+  everyMs: number,
+  work: () => Promise<unknown>,
+  onTrouble: (error: unknown) => void,
+): { stop(): Promise<void> } {
+  let working: Promise<unknown> | undefined;
+  const timer = setInterval(() => {
+    working ??= work()
+      .catch(onTrouble)
+      .finally(() => (working = undefined));
+  }, everyMs);
+  return {
+    async stop(): Promise<void> {
+      clearInterval(timer);
+      await working;
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import type { SuiteRow } from '../db/schema.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
+import { flag, lines, storedAs, wholeNumber, type Field } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { readMatrix, textOfAxis } from '../lib/matrix.ts';
+import { isReservedVariable } from '../lib/variable-names.ts';
+
+/**
+ * How a suite is run: how long it may take, whether it may fail, how often it is retried, and its matrix. The values are
+ * those of its columns.
+ */
+
+const longestTimeout = 30 * 24 * 3600;
+export const mostRetries = 3;
+
+export const runFields = {
+  timeout: wholeNumber({ min: 0, max: longestTimeout, fallback: 0 }),
+  allow_failure: storedAs(flag(), Number),
+  retries: wholeNumber({ min: 0, max: mostRetries, fallback: 0 }),
+  'matrix[]': storedAs(matrix(), (entries) => JSON.stringify(entries)),
+};
+
+export const runAnswer = {
+  timeout: schema.integer,
+  allow_failure: schema.boolean,
+  retries: schema.integer,
+  matrix: schema.listOf(schema.string),
+};
+
+export function runView(suite: SuiteRow) {
+  return {
+    timeout: suite.timeout,
+    allow_failure: suite.allow_failure === 1,
+    retries: suite.retries,
+    matrix: JSON.parse(suite.matrix) as string[],
+  };
+}
+
+/** The columns, without the brackets in their names. */
+export function runColumns<Sent extends { 'matrix[]'?: string | undefined }>({ 'matrix[]': entries, ...rest }: Sent) {
+  return { ...rest, matrix: entries as Sent['matrix[]'] };
+}
+
+function matrix(): Field<string[]> {
+  const field = lines({ most: 16, max: 10_000, description: 'NAME=a,b,c: one build for every combination' });
+  return {
+    ...field,
+    parse(raw) {
+      const axes = readMatrix(field.parse(raw));
+      if (!axes) throw new ApiError('invalid_format');
+      if (axes.some(({ name }) => isReservedVariable(name))) throw new ApiError('is_reserved');
+      return axes.map(textOfAxis);
+    },
+  };
+}
+
+/** No suite may take longer than the server allows. */
+export async function checkTimeout(
+  { buildTimeout }: { buildTimeout: number },
+  { timeout = 0 }: { timeout?: number },
+): Promise<FieldErrors> {
+  return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
+}
