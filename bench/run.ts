@@ -2,6 +2,7 @@ import { openDatabases } from './support/databases.ts';
 import { holds, line, type Benchmark } from './support/report.ts';
 import { fetches } from './fetches.ts';
 import { builds } from './builds.ts';
+import { outputs } from './outputs.ts';
 import { reads } from './reads.ts';
 import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
@@ -28,6 +29,7 @@ const benchmarks: Benchmark[] = [
   workspaces,
   uploads,
   software,
+  outputs,
   web,
   webhooks,
   triggers,

@@ -205,7 +205,8 @@ my %for_run = (
     image     => sub {
         my ( $image, $run ) = ( $_[0], $inside );
         opendir my $place, $root or return 0;
-        return enter('-') && clear_root($place) && enter($run) && show_image($image);
+        my %covered = covered_by($image);
+        return enter('-') && clear_root( $place, %covered ) && enter($run) && show_image($image);
     },
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );

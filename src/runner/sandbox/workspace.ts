@@ -39,8 +39,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   async function image(tree: string): Promise<void> {
     const changes = directories.make('image-changes');
     directories.make('image-work');
-    await Promise.all([directories.settled(), sandbox.process.settled()]);
+    if (mounts.length > 0) await directories.settled();
     for (const { at } of mounts) makeWay(changes, at);
+    await sandbox.process.settled();
     const upper = { directory: directories.mapped('image-changes'), work: directories.mapped('image-work') };
     mounting(namespaces.overlay(imagePlace, { lower: [layer(tree), layer(machine.overImages)], upper }));
     mounting(namespaces.image(imagePlace));
