@@ -95,6 +95,8 @@ const settings = {
   build_timeout: whole(3600, 1, 30 * 24 * 3600),
   log_size: whole(512, 1, megabyte),
   log_days: whole(0, 0, 36_500),
+  artifact_size: whole(1024, 0, 16 * megabyte),
+  artifact_days: whole(30, 0, 36_500),
   disk_reserve: optionalWhole(0, 1024 * megabyte),
   fetch_timeout: whole(900, 1, 30 * 24 * 3600),
   checkout_size: whole(20 * 1024, 1, 16 * megabyte),

@@ -35,10 +35,17 @@ import packageJson from '../package.json' with { type: 'json' };
  * 307 and an address that opens this blob for some minutes. It fetches the bytes there, without its token. Where it cannot
  * get there, it asks the server again, without saying so.
  *
+ * The files that a suite keeps of its build are *kept* before the outcome is reported: under its claim, many files go in
+ * one request, as frames (lib/frames.ts, the letter F with size and path). The server stores them and notes them with the
+ * build. A file that is there already under its path is passed over, so a request that broke off can be repeated. The
+ * order says how much may be kept, and the server holds to that too: it answers `refused` with the reason, and what it
+ * took before stays. The files of a build that is lost are removed.
+ *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
  * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
- * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced is answered 401 at once, also where its request is held, and has
- * lost its claims. A malformed message is refused with the reason; repeating it would not help.
+ * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced is
+ * answered 401 at once, also where its request is held, and has lost its claims. A malformed message is refused with
+ * the reason; repeating it would not help.
  *
  * Both sides send their version with every message, in `headrace-version`. Versions that are one minor version apart
  * are compatible, so that runners need not be upgraded together with their server; others are refused, with both
@@ -170,6 +177,8 @@ export interface SuiteOrder {
   /** Whether the report is to say when its steps began and ended. */
   isTraced?: boolean;
   image?: ImageOrder;
+  /** The files to keep, and how much of them. */
+  artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
 }
 
 /** Compiled software: a packed directory, and its prefix. */
@@ -389,6 +398,8 @@ export interface Link {
   /** A blob from an offset on, as a stream; undefined when the server has no such blob. */
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
+  /** Keeps files of the build; `content` is a stream of frames. */
+  keep(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Kept>;
   /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
   key(claim: string, signal: AbortSignal): Promise<string | undefined>;
   /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
@@ -399,6 +410,9 @@ export interface Link {
   /** Which of these projects, of which the runner has data, are gone. */
   gone(projects: string[], signal: AbortSignal): Promise<string[]>;
 }
+
+/** The answer to files of a build: all are kept, they are not wanted any more, or there is no room for more. */
+export type Kept = { kept: true } | { gone: true } | { refused: 'disk_full' | 'too_large' };
 
 /** The answer to a stored blob: its digest, not wanted any more, or no room. */
 export type Stored = { digest: string } | { gone: true } | { refused: 'disk_full' };

@@ -38,6 +38,7 @@ import { hookEndpoint } from './hooks/endpoint.ts';
 import { countRefusals } from './hooks/refusals.ts';
 import { forgetOldHookDeliveries } from './hooks/retention.ts';
 import { isNoSpace } from './lib/disk-reserve.ts';
+import { forgetOldArtifacts, mostArtifacts } from './lifecycle/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
 import { watchEndings } from './lifecycle/endings.ts';
 import { startScheduleClock } from './lifecycle/schedule-clock.ts';
@@ -184,6 +185,7 @@ export async function startServer({
     log,
     limits: limitsOf(config),
     unpacked: unpackLimitsOf(config),
+    artifacts: { mostFiles: mostArtifacts, mostBytes: config.artifact_size * 1024 * 1024 },
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
     idleHoldMs,
@@ -222,7 +224,7 @@ export async function startServer({
   });
   opened.defer(() => schedules.close());
   const sweep = setInterval(() => {
-    tidy(store, config.log_days).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
+    tidy(store, config).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
   }, hour);
   opened.defer(() => clearInterval(sweep));
   const removing = repeatedly(
@@ -294,7 +296,7 @@ function localHolder({ data_dir: dataDir }: Config): string {
 }
 
 /** Removes expired records. Other servers do the same, which is harmless. */
-async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
+async function tidy({ db, blobs }: Services, config: Config): Promise<void> {
   await forgetOldKeys(db);
   await forgetOldCodes(db);
   await forgetOldSessions(db);
@@ -303,7 +305,8 @@ async function tidy({ db, blobs }: Services, logDays: number): Promise<void> {
   await forgetTurns(db);
   await forgetOldDeliveries(db);
   await forgetOldHookDeliveries(db, keptDays);
-  await forgetOldLogs(db, logDays);
+  await forgetOldLogs(db, config.log_days);
+  await forgetOldArtifacts(db, config.artifact_days);
   await collectBlobs(db, blobs);
 }
 

@@ -90,6 +90,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     description: '',
     tags: '',
     image: '',
+    artifacts: '[]',
     command: 'true',
     timeout: 0,
     allow_failure: 0,

@@ -14,6 +14,7 @@ import type {
 } from './rows/access.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
+import type { ArtifactRow } from './rows/outputs.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   CollaboratorRow,
@@ -49,6 +50,7 @@ export type * from './rows/access.ts';
 export type * from './rows/hooks.ts';
 export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
+export type * from './rows/outputs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
 export type * from './rows/work.ts';
@@ -84,6 +86,7 @@ export interface Schema {
   jobs: JobRow;
   queue_turns: QueueTurnRow;
   events: EventRow;
+  artifacts: ArtifactRow;
   logs: LogRow;
   doomed_blobs: DoomedBlobRow;
   log_chunks: LogChunkRow;
@@ -132,6 +135,7 @@ export const sealedColumns = [
  */
 export const blobColumns = [
   { table: 'logs', column: 'blob' },
+  { table: 'artifacts', column: 'sha256' },
   { table: 'dependencies', column: 'archive' },
   { table: 'dependencies', column: 'result' },
   { table: 'dependency_pins', column: 'digest' },

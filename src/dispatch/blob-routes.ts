@@ -7,6 +7,7 @@ import { arriving } from '../http/uploads.ts';
 import { frugally } from '../lib/passing-bytes.ts';
 import { followsHeader } from '../protocol.ts';
 import { readClaimHeader, readDigest, readOffset } from './messages.ts';
+import type { ArtifactIntake } from './artifact-intake.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
@@ -14,7 +15,7 @@ const pieceSize = 1024 * 1024;
 const directFrom = 1024 * 1024;
 
 /** Routes for data that is too large for an order or an outcome. */
-export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
+export function blobRoutes(blobs: RunnerBlobs & ArtifactIntake): BareRoute<Runner>[] {
   return [
     {
       method: 'GET',
@@ -48,6 +49,14 @@ export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
       async handle({ admitted, head }) {
         const claim = readClaimHeader(head.headers);
         return { content: await blobs.store(admitted, claim, arriving(head.raw)) };
+      },
+    },
+    {
+      method: 'POST',
+      path: '/runner/artifacts',
+      async handle({ admitted, head }) {
+        const claim = readClaimHeader(head.headers);
+        return { content: await blobs.keep(admitted, claim, arriving(head.raw)) };
       },
     },
   ];

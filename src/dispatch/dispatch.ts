@@ -34,7 +34,8 @@ import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { goneProjects } from './gone-projects.ts';
 import { heldRequests } from './held-requests.ts';
-import type { JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
+import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
+import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
 import { createLooks, type Looks } from './looks.ts';
 import { createOrdering, longestPutOff, type Attempt } from './ordering.ts';
@@ -59,6 +60,7 @@ export interface DispatchParts extends Services {
   blobs: Blobs;
   limits: BuildLimits;
   unpacked: UnpackLimits;
+  artifacts: ArtifactLimits;
   /** So long may a log become. */
   logBytes: number;
   /** How many jobs of one account run at once, over all runners; 0 for as many as there is room for. */
@@ -74,7 +76,7 @@ export interface DispatchParts extends Services {
  * The server's half of the conversation with runners. What it does is in the store when it answers; it keeps nothing of
  * its own, so any server can answer any runner. A runner whose token stops working is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
+export interface Dispatch extends RunnerBlobs, ArtifactIntake, Pick<Looks, 'looks' | 'looked'> {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   demand(runner: Runner): Promise<Demand>;
@@ -118,10 +120,11 @@ const answered = new Error('the request is answered');
 const packSeconds = 600;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, logBytes, accountConcurrency, log } = parts;
+  const { db, ids, vault, subscriptions, blobs, disk, limits, unpacked, artifacts, logBytes, accountConcurrency, log } =
+    parts;
   const { idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
-  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked });
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, limits, unpacked, artifacts });
   const packing = new Set<Promise<void>>();
   const held = heldRequests(db);
 
@@ -257,6 +260,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   return {
     ...runnerBlobs(db, blobs),
+    ...artifactIntake({ db, ids, blobs, limits: artifacts }),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),
 

@@ -16,9 +16,16 @@ export interface UnpackLimits {
   entries: number;
 }
 
+/** How much is kept of the files of one build. */
+export interface ArtifactLimits {
+  mostFiles: number;
+  mostBytes: number;
+}
+
 export interface JobContext extends WriteContext {
   vault: Vault;
   limits: BuildLimits;
+  artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
 }
 

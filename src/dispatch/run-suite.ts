@@ -8,6 +8,7 @@ import {
   type ProjectRow,
   type SuiteRow,
 } from '../db/schema.ts';
+import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { advanceBuild, advanceHeldBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
@@ -43,6 +44,7 @@ export const runSuite: JobHandler = {
       fetch_ref: fetchRef,
       trace,
       image,
+      artifacts,
       ...rest
     } = parts;
     const { has_software: hasSoftware, has_variables: hasVariables, timeout, ...build } = rest;
@@ -98,6 +100,7 @@ export const runSuite: JobHandler = {
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
+      ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...software,
       ...imageOrder(image, job.account_id),
     };
@@ -106,12 +109,14 @@ export const runSuite: JobHandler = {
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
   async settle(context, job, outcome) {
+    if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     await endBuild(context, ended, ...endingOf(outcome));
   },
 
   async lose(context, job) {
     const build = await buildOf(context, job.subject_id);
+    await dropArtifacts(context.trx, job.subject_id); // the next attempt keeps its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
     else if (build) await loseBuild(context, build, job.account_id, job.tries);
     return { retry: false }; // the next attempt is a build and a job of its own
@@ -176,7 +181,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'image'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'image'> &
   Pick<ProjectRow, 'repository_url'> &
   Pick<
     BuildRequestRow,
@@ -197,7 +202,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.image'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.image'])
     .select('projects.repository_url')
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])

@@ -232,22 +232,29 @@ export function words({ most, max, pattern, description }: WordRules): Field<str
 export interface LineRules {
   most: number;
   max: number;
+  /** Whether a line is one of those that the field takes, if not every line is. */
+  check?: (line: string) => boolean;
+  /** Whether a line that was sent twice counts once. */
+  isSet?: boolean;
   description: string;
 }
 
 /**
+/**
  * A list of texts of one line each, in the order sent, without blanks around them. Line breaks separate texts as well, so
  * that a form with one text area for all of them needs no script; blank texts do not count.
  */
-export function lines({ most, max, description }: LineRules): Field<string[]> {
+export function lines({ most, max, check = () => true, isSet = false, description }: LineRules): Field<string[]> {
   const items: JsonSchema = { type: 'string', maxLength: max };
-  const isFit = (line: string): boolean => line.length <= max && line.isWellFormed() && !/\p{Cc}/u.test(line);
+  const isFit = (line: string): boolean =>
+    line.length <= max && line.isWellFormed() && !/\p{Cc}/u.test(line) && check(line);
   return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const texts = raw.filter((item) => typeof item === 'string');
     if (texts.length !== raw.length) throw invalid();
     const named = texts.flatMap((item) => item.split(/\r?\n/)).map((line) => line.trim());
-    const kept = named.filter((line) => line !== '');
+    const filled = named.filter((line) => line !== '');
+    const kept = isSet ? [...new Set(filled)] : filled;
     if (kept.length > most || !kept.every(isFit)) throw invalid();
     return kept;
   });

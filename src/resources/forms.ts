@@ -1,4 +1,5 @@
-import { text, words, type Field } from '../http/fields.ts';
+import { lines, text, words, type Field } from '../http/fields.ts';
+import { compileGlob, longestGlob } from '../lib/globs.ts';
 import { longestReference, parseImageReference } from '../lib/image-reference.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
@@ -14,6 +15,9 @@ export const image = (): Field<string> =>
     check: (value) => parseImageReference(value) !== undefined,
     description: "an OCI reference, such as registry/name:tag; blank for the machine's programs",
   });
+/** Files in the workspace. */
+export const globs = (description: string): Field<string[]> =>
+  lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

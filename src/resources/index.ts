@@ -1,4 +1,5 @@
 import type { Route } from '../api/route.ts';
+import * as artifacts from './artifacts.ts';
 import * as audit from './audit.ts';
 import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
@@ -47,6 +48,7 @@ export const routes: readonly Route[] = [
   buildRequests,
   commits,
   builds,
+  artifacts,
   suites,
   suiteRules,
   suiteDependencies,

@@ -13,11 +13,13 @@ import { isReservedVariable } from '../lib/variable-names.ts';
 const longestTimeout = 30 * 24 * 3600;
 export const mostRetries = 3;
 
+export const asJson = (list: string[]): string => JSON.stringify(list);
+
 export const runFields = {
   timeout: wholeNumber({ min: 0, max: longestTimeout, fallback: 0 }),
   allow_failure: storedAs(flag(), Number),
   retries: wholeNumber({ min: 0, max: mostRetries, fallback: 0 }),
-  'matrix[]': storedAs(matrix(), (entries) => JSON.stringify(entries)),
+  'matrix[]': storedAs(matrix(), asJson),
 };
 
 export const runAnswer = {
@@ -36,9 +38,12 @@ export function runView(suite: SuiteRow) {
   };
 }
 
-/** The columns, without the brackets in their names. */
-export function runColumns<Sent extends { 'matrix[]'?: string | undefined }>({ 'matrix[]': entries, ...rest }: Sent) {
-  return { ...rest, matrix: entries as Sent['matrix[]'] };
+type Columns<Sent> = { [Name in keyof Sent as Name extends `${infer Column}[]` ? Column : Name]: Sent[Name] };
+
+/** The columns of a suite: lists have brackets in the names of their fields. */
+export function columnsOf<Sent extends object>(sent: Sent): Columns<Sent> {
+  const columns = Object.entries(sent).map(([name, value]) => [name.replace(/\[\]$/, ''), value as unknown]);
+  return Object.fromEntries(columns) as Columns<Sent>;
 }
 
 function matrix(): Field<string[]> {

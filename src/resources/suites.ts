@@ -2,14 +2,14 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
-import { required } from '../http/fields.ts';
+import { required, storedAs } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { command, description, image, name, tags } from './forms.ts';
+import { command, description, globs, image, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
-import { checkTimeout, runAnswer, runColumns, runFields, runView } from './suite-fields.ts';
+import { asJson, checkTimeout, columnsOf, runAnswer, runFields, runView } from './suite-fields.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -19,12 +19,20 @@ const answer = schema.record({
   tags: schema.listOf(schema.string),
   image: schema.string,
   ...runAnswer,
+  artifacts: schema.listOf(schema.string),
 });
 
 function view(suite: SuiteRow): object {
-  const { id, name: called, description: about, command: line, tags: needed, image: ground } = suite;
-  const described = { name: called, description: about, command: line, tags: tagsIn(needed), image: ground };
-  return { ...twin('id', id), ...described, ...runView(suite) };
+  return {
+    ...twin('id', suite.id),
+    name: suite.name,
+    description: suite.description,
+    command: suite.command,
+    tags: tagsIn(suite.tags),
+    image: suite.image,
+    ...runView(suite),
+    artifacts: JSON.parse(suite.artifacts) as string[],
+  };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -51,9 +59,10 @@ const fields = {
   name: required(name()),
   command: required(command()),
   description: description(),
-  'tags[]': tags(),
+  'tags[]': storedAs(tags(), textOfTags),
   image: image(),
   ...runFields,
+  'artifacts[]': storedAs(globs('files in the workspace that are kept after a build, whatever its result'), asJson),
 };
 
 export const routes = [
@@ -87,9 +96,7 @@ export const routes = [
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const { 'tags[]': needed, ...described } = runColumns(input);
-      const own = { ...described, tags: textOfTags(needed) };
-      const suite = { id: ids.next(), project_id: project.id, ...own };
+      const suite = { id: ids.next(), project_id: project.id, ...columnsOf(input) };
       await insertSuite(db, suite);
       return view(suite);
     },
@@ -119,8 +126,7 @@ export const routes = [
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const { 'tags[]': needed, ...described } = runColumns(call.input);
-      const changed = sentColumns({ ...described, tags: needed && textOfTags(needed) });
+      const changed = sentColumns(columnsOf(call.input));
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { json, text } from 'node:stream/consumers';
-import { followsHeader, type Link, type Stored } from '../protocol.ts';
+import { followsHeader, type Kept, type Link, type Stored } from '../protocol.ts';
 import { fetchDirectly } from './direct-fetch.ts';
 import { failureOf } from './failures.ts';
 
@@ -17,13 +17,28 @@ const pieceSize = 1024 * 1024;
 const avoidMs = 5 * 60_000;
 
 /** The calls of the link whose bodies are streams. */
-export function blobCalls(open: Open, note: (message: string) => void): Pick<Link, 'read' | 'store'> {
+export function blobCalls(open: Open, note: (message: string) => void): Pick<Link, 'read' | 'store' | 'keep'> {
   let direct = { isAvoidedUntil: -Infinity };
   const ask = async (path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> => {
     const request = open('GET', path, headers, signal);
     const answered = answerTo(request);
     request.end();
     return answered;
+  };
+  const send = async (
+    path: string,
+    claim: string,
+    content: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<unknown> => {
+    const headers = { 'content-type': 'application/octet-stream', 'headrace-claim': claim };
+    const request = open('POST', path, headers, signal);
+    const answered = answerTo(request);
+    // When sending fails, the request fails with it, and the caller that awaits the answer gets the error.
+    pipeline(Readable.from(content, { objectMode: false, highWaterMark: pieceSize }), request, () => {});
+    const response = await answered;
+    if (response.statusCode === 200) return json(response);
+    throw failureOf(path, response.statusCode, await text(response));
   };
   return {
     async read(digest, offset, signal) {
@@ -46,17 +61,8 @@ export function blobCalls(open: Open, note: (message: string) => void): Pick<Lin
       if (response.statusCode === 404) return undefined;
       throw failure;
     },
-    async store(claim, content, signal) {
-      const path = '/runner/blobs';
-      const headers = { 'content-type': 'application/octet-stream', 'headrace-claim': claim };
-      const request = open('POST', path, headers, signal);
-      const answered = answerTo(request);
-      // When sending fails, the request fails with it, and the caller that awaits the answer gets the error.
-      pipeline(Readable.from(content, { objectMode: false, highWaterMark: pieceSize }), request, () => {});
-      const response = await answered;
-      if (response.statusCode === 200) return (await json(response)) as Stored;
-      throw failureOf(path, response.statusCode, await text(response));
-    },
+    store: async (claim, content, signal) => (await send('/runner/blobs', claim, content, signal)) as Stored,
+    keep: async (claim, content, signal) => (await send('/runner/artifacts', claim, content, signal)) as Kept,
   };
 }
 

@@ -16,7 +16,7 @@ export interface RunnerServices {
   close(): Promise<void>;
   dependencyCache: DependencyCache;
   /** For data that orders and outcomes do not carry. */
-  link: Pick<Link, 'read' | 'store' | 'key'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'key'>;
   images: Images;
   /** A folder for temporary files of a job. */
   scratch: string;

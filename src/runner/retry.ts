@@ -6,6 +6,11 @@ import { RefusedError, RejectedError } from './failures.ts';
 const longestPause = 2000;
 const final = [RefusedError, RejectedError, DiskFullError, DrainedError];
 
+/** Whether a call that failed would fail again. */
+export function isFinal(error: unknown): boolean {
+  return final.some((kind) => error instanceof kind);
+}
+
 /**
  * Repeats a call until it succeeds, because an unreachable server returns. It ends only by the signal, by a final
  * refusal, or when there is no room for the answer.
@@ -21,7 +26,7 @@ export async function untilAnswered<T>(
       return await call();
     } catch (error) {
       signal.throwIfAborted();
-      if (final.some((kind) => error instanceof kind)) throw error;
+      if (isFinal(error)) throw error;
       onAway?.(error);
     }
     await pause(wait, undefined, { signal }).catch(() => {}); // the caller gets the signal's own reason

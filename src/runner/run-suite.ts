@@ -4,6 +4,7 @@ import type { Link, Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
+import { keepArtifacts } from './keep-artifacts.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
 import type { JobRunner } from './job-runner.ts';
@@ -14,10 +15,10 @@ const mostHeard = 64 * 1024;
 export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal, steps }) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const mask = createMask(order.secrets);
-  const tell = (text: string): void | Promise<void> => say(mask.push(Buffer.from(text)));
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
   // failure.
   const heard = keepTail(mostHeard);
+  const tell = (text: string) => say(mask.push(Buffer.from(text)));
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     const { sha, fetchRef } = order;
@@ -41,6 +42,13 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => say(mask.push(chunk)),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
+      onLeft: async (left, { reason }) => {
+        if (!order.artifacts || reason === 'cancelled') return;
+        steps.begin('artifacts');
+        if (reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
+        else await keepArtifacts(services, left, order.artifacts, { claim: id, tell, signal });
+        steps.end();
+      },
       signal,
     });
     const launch = order.launches.find((_, at) => stepName(at) === ended.step);

@@ -136,6 +136,7 @@ function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
       return content && whileThereIsRoom(content);
     },
     store: (claim, content, signal) => link.store(claim, content, signal),
+    keep: (claim, content, signal) => link.keep(claim, content, signal),
     key: (claim, signal) => link.key(claim, signal),
   };
 }

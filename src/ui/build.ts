@@ -1,6 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { buildName, buildsOfCommits } from './build-rows.ts';
 import { pageForm } from './forms.ts';
+import { artifactsPart } from './artifacts.ts';
 import { html, type Html } from './html.ts';
 import { logPart, logScripts } from './log-viewer.ts';
 import { notice } from './layout.ts';
@@ -118,6 +119,7 @@ async function show(visit: ProjectVisit) {
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>
+      <div id="artifacts" data-live>${await artifactsPart(db.read, build.id, address)}</div>
       ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,
   };
 }

@@ -17,6 +17,7 @@ interface SuiteRecord extends RunRecord {
   command: string;
   tags: string[];
   image: string;
+  artifacts: string[];
 }
 
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
@@ -34,7 +35,16 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
     wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
   })}
-  ${imageField(form, suite?.image)} ${runPart(form, suite)}`;
+  ${imageField(form, suite?.image)}
+  ${form.lines('artifacts', 'Artifacts', {
+    value: suite?.artifacts.join('\n'),
+    rows: Math.min(10, Math.max(2, suite?.artifacts.length ?? 0)),
+    isCode: true,
+    hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as <code>dist</code>,
+      <code>*.log</code> or <code>coverage/**/*.html</code>.`,
+    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
+  })}
+  ${runPart(form, suite)}`;
 }
 
 /** With more suites than this, the list has a filter. */

@@ -31,7 +31,17 @@ describe('the routes', () => {
 
   test('page the lists that grow without end', () => {
     const paged = routes.filter((route) => route.paged).map(({ path }) => path.split('/').at(-1));
-    const endless = ['audit', 'build_requests', 'builds', 'commits', 'deliveries', 'deploys', 'marketplace', 'users'];
+    const endless = [
+      'artifacts',
+      'audit',
+      'build_requests',
+      'builds',
+      'commits',
+      'deliveries',
+      'deploys',
+      'marketplace',
+      'users',
+    ];
     assert.deepEqual(new Set(paged), new Set(endless));
   });
 });

@@ -60,6 +60,9 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/log/search                          both          commits
   GET    /projects/ID/builds/ID/log.txt                             both          commits
   GET    /projects/ID/builds/ID/firehose                            both          commits
+  GET    /projects/ID/builds/ID/artifacts                           both          commits
+  GET    /projects/ID/builds/ID/artifacts/ID                        both          commits
+  GET    /projects/ID/builds/ID/artifacts.zip                       both          commits
   GET    /projects/ID/firehose                                      both          projects
   GET    /projects/ID/suites                                        both          suites
   POST   /projects/ID/suites                                        both          suites

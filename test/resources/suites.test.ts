@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
-const fields = 'id id_str name description command tags image timeout allow_failure retries matrix';
+const fields = 'id id_str name description command tags image timeout allow_failure retries matrix artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {

@@ -36,6 +36,7 @@ describe('compiling', () => {
         for await (const piece of content) pieces.push(piece);
         return { digest: keep(Buffer.concat(pieces)) };
       },
+      keep: () => assert.fail('a compile leaves no artifacts'),
       key: () => assert.fail('a compile needs no key'),
     };
     const log = (): void => {};

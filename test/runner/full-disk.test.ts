@@ -37,6 +37,7 @@ describe('a runner on a disk without room above its reserve', () => {
         yield bytes;
       })(),
     store: async () => ({ gone: true }),
+    keep: async () => ({ gone: true }),
     key: async () => undefined,
     leave: async () => {},
     registry: async () => undefined,

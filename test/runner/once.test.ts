@@ -44,6 +44,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     log: nothing,
     read: nothing,
     store: nothing,
+    keep: nothing,
     key: nothing,
     registry: nothing,
     gone: async () => [],

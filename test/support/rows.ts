@@ -1,6 +1,8 @@
+import { crc32 } from 'node:zlib';
 import type { Services } from '../../src/api/call.ts';
-import type { BuildRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/db/schema.ts';
+import type { ArtifactRow, BuildRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/db/schema.ts';
 import { receive } from '../../src/hooks/deliveries.ts';
+import { contentTypeOf } from '../../src/lib/file-types.ts';
 import { tell } from '../../src/hooks/reading.ts';
 
 /** Records that only the service's own work creates, inserted directly in the same form. */
@@ -66,6 +68,33 @@ export async function addBuild(
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());
   return build;
+}
+
+/** A file of a build, with this content. */
+export async function addArtifact(
+  { db, ids, blobs }: Services,
+  build: Named,
+  path: string,
+  content = 'kept',
+): Promise<ArtifactRow> {
+  const bytes = Buffer.from(content);
+  const { digest } = await blobs.put(
+    (async function* whole() {
+      yield bytes;
+    })(),
+  );
+  const row = {
+    id: ids.next(),
+    build_id: build.id,
+    path,
+    size: BigInt(bytes.length),
+    sha256: digest,
+    crc32: BigInt(crc32(bytes)),
+    content_type: contentTypeOf(path),
+    created_at: BigInt(Date.now()),
+  };
+  await db.transaction((trx) => trx.insertInto('artifacts').values(row).execute());
+  return row;
 }
 
 export async function addDelivery(

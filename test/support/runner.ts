@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { after, before } from 'node:test';
 import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
-import type { CommitReport, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol.ts';
+import type { ArtifactLimits } from '../../src/dispatch/job-handler.ts';
+import type { CommitReport, Kept, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol.ts';
 import type { Store } from '../../src/cli/store.ts';
 import type { Runner } from '../../src/auth/runners.ts';
 import type { TestDatabase } from './databases.ts';
@@ -15,6 +16,7 @@ export interface ScriptedLimits {
   logBytes?: number;
   accountConcurrency?: number;
   timeoutSeconds?: number;
+  artifacts?: ArtifactLimits;
 }
 
 /**
@@ -38,12 +40,17 @@ export class ScriptedRunner {
 
   async begin(
     store: Store,
-    { logBytes = 512 * 1024 * 1024, accountConcurrency = 0, timeoutSeconds = 1 }: ScriptedLimits = {},
+    {
+      logBytes = 512 * 1024 * 1024,
+      accountConcurrency = 0,
+      timeoutSeconds = 1,
+      artifacts = { mostFiles: 10_000, mostBytes: 1024 ** 3 },
+    }: ScriptedLimits = {},
   ): Promise<void> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
-    this.#dispatch = await createDispatch({ ...store, limits, unpacked, logBytes, accountConcurrency, log });
+    this.#dispatch = await createDispatch({ ...store, limits, unpacked, artifacts, logBytes, accountConcurrency, log });
   }
 
   get dispatch(): Dispatch {
@@ -105,6 +112,11 @@ export class Task<W extends Work = Work> {
 
   send(offset: number, bytes: Uint8Array): Promise<Receipt> {
     return this.#runner.dispatch.log(this.#runner.self, { claim: this.order.claim, offset, bytes });
+  }
+
+  /** Sends files, as frames. */
+  keep(content: AsyncIterable<Buffer>): Promise<Kept> {
+    return this.#runner.dispatch.keep(this.#runner.self, this.order.claim, content);
   }
 
   async hears(): Promise<ClaimSignal | undefined> {

@@ -14,9 +14,13 @@ export interface RunningBuild {
 }
 
 /** A project with one suite, whose build a runner has just begun. */
-export async function runningBuild(user: User, runner: ScriptedRunner): Promise<RunningBuild> {
+export async function runningBuild(
+  user: User,
+  runner: ScriptedRunner,
+  suite: Record<string, string> = {},
+): Promise<RunningBuild> {
   const project = await user.createProject();
-  await user.createSuite(project);
+  await user.createSuite(project, suite);
   const request = await user.requestBuild(project);
   await (await runner.take('fetch_commit')).fetched();
   const task = await runner.take('run_suite');

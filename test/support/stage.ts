@@ -105,7 +105,7 @@ export class Stage {
       },
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
       images: { take: unused },
-      link: { read: unused, store: unused, key: unused },
+      link: { read: unused, store: unused, keep: unused, key: unused },
       scratch: '/nowhere',
       disk: keepReserve({ folders: [] }),
       log: () => {},

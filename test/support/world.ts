@@ -1,6 +1,6 @@
 import { insertUser } from '../../src/auth/users.ts';
 import type { Record_ } from './client.ts';
-import { addBuild, addCommit, addDelivery, addHookDelivery } from './rows.ts';
+import { addArtifact, addBuild, addCommit, addDelivery, addHookDelivery } from './rows.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
 
@@ -25,6 +25,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const commit = await addCommit(store, project);
   const buildRequest = await owner.requestBuild(project);
   const build = await addBuild(store, project, { commit, buildRequest, suite });
+  const artifact = await addArtifact(store, build, 'dist/app.js');
   const deploys = `/projects/${project.id}/deploys`;
   const deploy = (await owner.post(deploys, { deploy_strategy_id: strategy.id, commit_id: commit.id })).record;
   const notification = await owner.createNotification(project);
@@ -47,6 +48,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     commit_id: commit.id,
     build_request_id: buildRequest.id,
     build_id: build.id,
+    artifact_id: artifact.id,
     deploy_id: deploy.id,
     notification_id: notification.id,
     delivery_id: delivery.id,

@@ -92,6 +92,7 @@ for (const kind of kinds) {
         allow_failure: 0,
         retries: 0,
         matrix: '[]',
+        artifacts: '[]',
       };
       await assert.rejects(
         db.transaction((trx) => trx.insertInto('suites').values(orphan).execute()),

@@ -81,6 +81,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       allow_failure: 1,
       retries: 3,
       matrix: '["A=1,2"]',
+      artifacts: JSON.stringify([awkward]),
     });
     await put('suite_rules', {
       id: 1n,
@@ -184,6 +185,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_marks', { log_id: 1n, line_breaks: 1n, start: 256n, at: 1n, line_state: '' });
     await put('log_indexes', { log_id: 2n, bytes: everyByte });
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
+    const file = { size: largestId, sha256: 'c'.repeat(64), crc32: 4_294_967_295n, content_type: 'text/plain' };
+    await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });
     await put('doomed_blobs', { digest: 'd'.repeat(64) });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
     await put('polls', {

@@ -27,6 +27,7 @@ import { traces } from './0025-traces.ts';
 import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
 import { suiteFields } from './0027-suite-fields.ts';
 import { images } from './0028-images.ts';
+import { artifacts } from './0030-artifacts.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -58,4 +59,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
   { name: '0027-suite-fields', apply: suiteFields },
   { name: '0028-images', apply: images },
+  { name: '0030-artifacts', apply: artifacts },
 ];

@@ -51,6 +51,8 @@ export interface SuiteRow {
   matrix: string;
   /** The image that it runs in; blank for the machine's programs. */
   image: string;
+  /** The globs of the files that its builds keep, as a JSON list. */
+  artifacts: string;
 }
 
 export interface SuiteRuleRow {

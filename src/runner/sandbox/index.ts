@@ -4,6 +4,7 @@ import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
+import { leftIn } from './left.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
 import { openOutside } from './network.ts';
@@ -19,7 +20,9 @@ import { CannotMountError, type Ended, type Identity, type Job, type SandboxOpti
 export type {
   Ended,
   Identity,
+  Inspection,
   Job,
+  Left,
   Limits,
   Mount,
   Network,
@@ -77,7 +80,12 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
         owner: root ? machine.users.files : ourselves(),
         whyNoImages: machine.overlay ? null : `an overlay is not possible in ${machine.stateDir}`,
       },
-      (job) => pool.use(job.limits, (sandbox) => runInSandbox(machine, sandbox, job, disk)),
+      (job) =>
+        pool.use(job.limits, async (sandbox) => {
+          const ended = await runInSandbox(machine, sandbox, job, disk);
+          await job.onLeft?.(leftIn(machine, sandbox, job, disk), ended);
+          return ended;
+        }),
       async () => {
         await takeDown();
         await state.close();

@@ -12,6 +12,7 @@ import type { Cgroup } from './cgroups.ts';
 import { descendants, signalAll } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import { graceMs, watchForEnd } from './ending.ts';
+import { inspectionJob } from './left.ts';
 import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
 import { deliver, writtenBy } from './run.ts';
@@ -32,7 +33,7 @@ export function plainRunner(options: {
   disk: DiskWatch;
 }): (job: Job) => Promise<Ended> {
   const { stateDir, makeCgroup, disk } = options;
-  return async (job) => {
+  const start = async (job: Job): Promise<Ended> => {
     if ((job.mounts ?? []).length > 0)
       throw new CannotMountError(
         'without isolation nothing can be mounted, so dependencies cannot be used (HEADRACE_SANDBOX=off)',
@@ -42,17 +43,25 @@ export function plainRunner(options: {
     for (const directory of ['tmp', 'home', 'workspace']) await mkdir(join(folder, directory), { recursive: true });
     const cgroup = makeCgroup(name);
     try {
-      return await runPlainly(job, folder, cgroup, disk);
+      const ended = await runPlainly(job, folder, cgroup, disk);
+      const workspace = { directory: workspaceOf(job, folder) };
+      await job.onLeft?.({ inspect: (inspection) => start({ ...inspectionJob(inspection), workspace }) }, ended);
+      return ended;
     } finally {
       await cgroup?.empty();
       await cgroup?.remove();
       await removeTree(folder);
     }
   };
+  return start;
+}
+
+function workspaceOf(job: Job, folder: string): string {
+  return 'directory' in job.workspace ? job.workspace.directory : join(folder, 'workspace');
 }
 
 async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk: DiskWatch): Promise<Ended> {
-  const workspace = 'directory' in job.workspace ? job.workspace.directory : join(folder, 'workspace');
+  const workspace = workspaceOf(job, folder);
   if ('checkout' in job.workspace) await copyTree(job.workspace.checkout, workspace);
   cgroup?.limit(job.limits);
   const steps = join(folder, 'steps');

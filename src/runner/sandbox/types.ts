@@ -33,6 +33,8 @@ export type Workspace =
   | { checkout: string }
   /** A directory that the run changes in place. */
   | { directory: string }
+  /** Directories that the run only reads, as layers, later ones on top. */
+  | { layers: string[] }
   | { empty: true };
 
 export interface Mount {
@@ -69,7 +71,25 @@ export interface Job {
   output: (chunk: Buffer) => void | Promise<void>;
   /** Hears when a step begins and ends, by its place in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
+  /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
+  onLeft?: ((left: Left, ended: Ended) => Promise<void>) | undefined;
   signal: AbortSignal;
+}
+
+/** The files that a run left. The runner itself opens none of them: a build made them. */
+export interface Left {
+  /**
+   * Runs a command of ours in another sandbox, which has no network, serves this once, and sees what the run left at the
+   * same places, read-only: its workspace, and its home if that is asked for. The reason is `out_of_disk` if the files
+   * have to go because others need the room.
+   */
+  inspect(inspection: Inspection): Promise<Ended>;
+}
+
+export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
+  command: string;
+  /** Whether it sees the run's home too. */
+  home?: boolean;
 }
 
 export type Reason = 'timed_out' | 'cancelled' | 'out_of_memory' | 'out_of_disk';

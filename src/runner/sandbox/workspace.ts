@@ -59,6 +59,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   async function workspace(target: string): Promise<void> {
     if ('directory' in job.workspace) return writable(job.workspace.directory, target);
+    if ('layers' in job.workspace) return layers({ at: places.workspace, ...job.workspace }, target, 0, null);
     if ('checkout' in job.workspace && machine.overlay) {
       const upper = { directory: directories.mapped('changes'), work: directories.mapped('work') };
       return mounting(namespaces.overlay(target, { lower: [layer(job.workspace.checkout)], upper }));

@@ -1,0 +1,165 @@
+import { crc32 } from 'node:zlib';
+import { checkRunner, type Runner } from '../auth/runners.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Database } from '../db/open.ts';
+import type { ArtifactRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import { DiskFullError } from '../lib/disk-reserve.ts';
+import { contentTypeOf, isPlainPath } from '../lib/file-types.ts';
+import { frameReader, type Frame } from '../lib/frames.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Kept } from '../protocol.ts';
+import { holdJob, jobOf, type ClaimedJob } from '../queue/queue.ts';
+import type { ArtifactLimits } from './job-handler.ts';
+
+/** Takes the files that builds leave: each becomes a blob, and then a row of its build. */
+export interface ArtifactIntake {
+  keep(runner: Runner, claim: string, content: AsyncIterable<Buffer>): Promise<Kept>;
+}
+
+/** Files up to this size are gathered in memory, so that several can be stored at once: a flush of the disk takes long. */
+const small = 256 * 1024;
+const atOnce = 16;
+/** So many rows are written together, and at the latest after so long: a blob without a row is removed some day. */
+const mostRows = 200;
+const longestMs = 2000;
+
+const isHeld = (job: ClaimedJob | undefined, { holder }: Runner): job is ClaimedJob =>
+  job?.holder === holder && job.kind === 'run_suite';
+
+type NewRow = Omit<ArtifactRow, 'id' | 'created_at'>;
+
+export function artifactIntake(parts: {
+  db: Database;
+  ids: IdSource;
+  blobs: Blobs;
+  limits: ArtifactLimits;
+}): ArtifactIntake {
+  const { db, blobs, limits } = parts;
+
+  const note = (runner: Runner, claim: string, rows: readonly NewRow[]): Promise<void> =>
+    db.transaction(async (trx) => {
+      const job = await holdJob(db, trx, claim);
+      if (!isHeld(job, runner)) throw new Ended({ gone: true });
+      const created = { created_at: BigInt(Date.now()) };
+      await trx
+        .insertInto('artifacts')
+        .values(rows.map((row) => ({ id: parts.ids.next(), ...row, ...created })))
+        .onConflict((conflict) => conflict.columns(['build_id', 'path']).doNothing())
+        .execute();
+      // Whatever was sent beside: what is kept stays within the limits.
+      const all = trx
+        .selectFrom('artifacts')
+        .select((of) => [of.fn.countAll().as('files'), of.fn.sum('size').as('bytes')]);
+      const { files, bytes } = await all.where('build_id', '=', job.subject_id).executeTakeFirstOrThrow();
+      if (Number(files) > limits.mostFiles || Number(bytes) > limits.mostBytes)
+        throw new Ended({ refused: 'too_large' });
+    });
+
+  return {
+    async keep(runner, claim, content) {
+      const job = await jobOf(db.read, claim);
+      if (!isHeld(job, runner)) return { gone: true };
+      const before = db.read.selectFrom('artifacts').select(['path', 'size']).where('build_id', '=', job.subject_id);
+      const known = new Map((await before.execute()).map(({ path, size }) => [path, Number(size)]));
+      let bytes = [...known.values()].reduce((sum, size) => sum + size, 0);
+      const stored: NewRow[] = [];
+      let notedAt = performance.now();
+      const noteStored = async (): Promise<void> => {
+        notedAt = performance.now();
+        const rows = stored.splice(0);
+        if (rows.length > 0) await note(runner, claim, rows);
+        else if (!isHeld(await jobOf(db.read, claim), runner)) throw new Ended({ gone: true });
+        await checkRunner(db.read, runner);
+      };
+      const noteNowAndThen = async (): Promise<void> => {
+        if (stored.length >= mostRows || performance.now() - notedAt > longestMs) await noteStored();
+      };
+      async function* noting(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+        for await (const piece of pieces) {
+          await noteNowAndThen();
+          yield piece;
+        }
+      }
+      const store = async (path: string, pieces: AsyncIterable<Buffer>): Promise<void> => {
+        let sum = 0;
+        async function* counted(): AsyncGenerator<Buffer> {
+          for await (const piece of pieces) {
+            sum = crc32(piece, sum);
+            yield piece;
+          }
+        }
+        const { digest, size } = await blobs.put(counted());
+        const facts = { size: BigInt(size), sha256: digest, crc32: BigInt(sum), content_type: contentTypeOf(path) };
+        stored.push({ build_id: job.subject_id, path, ...facts });
+      };
+      const several = inParallel(atOnce);
+      const take = async ({ letter, number: size, text: path, content: pieces }: Frame): Promise<void> => {
+        if (letter !== 'F' || !isPlainPath(path)) throw new ApiError('invalid_format', 'path');
+        if (known.has(path)) return;
+        if (known.size >= limits.mostFiles || bytes + size > limits.mostBytes)
+          throw new Ended({ refused: 'too_large' });
+        known.set(path, size);
+        bytes += size;
+        if (size > small) return store(path, noting(pieces));
+        const whole = await gathered(pieces);
+        await several.start(() => store(path, whole));
+        await noteNowAndThen();
+      };
+      try {
+        const frames = frameReader(content);
+        for (let frame = await frames.next(); frame; frame = await frames.next()) await take(frame);
+        await several.ended();
+        await noteStored();
+        return { kept: true };
+      } catch (error) {
+        await several.ended().catch(() => {}); // the first error is the one to answer
+        if (error instanceof Ended && 'gone' in error.answer) return error.answer;
+        await noteStored();
+        if (error instanceof Ended) return error.answer;
+        if (error instanceof DiskFullError) return { refused: 'disk_full' };
+        throw error;
+      }
+    },
+  };
+}
+
+/** The request is answered before its end. */
+class Ended extends Error {
+  readonly answer: Kept;
+
+  constructor(answer: Kept) {
+    super('the files are not taken');
+    this.answer = answer;
+  }
+}
+
+async function gathered(pieces: AsyncIterable<Buffer>): Promise<AsyncIterable<Buffer>> {
+  const all: Buffer[] = [];
+  for await (const piece of pieces) all.push(piece);
+  // A copy, because the pieces are parts of larger memory.
+  const whole = Buffer.concat(all);
+  return (async function* one() {
+    yield whole;
+  })();
+}
+
+/** Does some things at the same time. An error is thrown by the next call. */
+function inParallel(most: number): { start(work: () => Promise<void>): Promise<void>; ended(): Promise<void> } {
+  const running = new Set<Promise<void>>();
+  let failed: { error: unknown } | undefined;
+  return {
+    async start(work) {
+      while (running.size >= most) await Promise.race(running);
+      if (failed) throw failed.error;
+      const one = work()
+        .catch((error: unknown) => void (failed ??= { error }))
+        .finally(() => running.delete(one));
+      running.add(one);
+    },
+    async ended() {
+      await Promise.all(running);
+      if (failed) throw failed.error;
+    },
+  };
+}

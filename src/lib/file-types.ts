@@ -1,0 +1,43 @@
+/**
+ * What a file is, by its name, as an answer may say it. The bytes are a stranger's, so nothing is named that a browser
+ * would run: pages, scripts, style sheets and drawings with scripts in them are plain text.
+ */
+export function contentTypeOf(path: string): string {
+  const [, ending = ''] = /\.([A-Za-z0-9]+)$/.exec(path) ?? [];
+  return types[ending.toLowerCase()] ?? 'application/octet-stream';
+}
+
+const plainText = 'text/plain; charset=utf-8';
+const textEndings =
+  'txt log md csv tsv html htm xhtml svg xml js mjs cjs ts tsx jsx css map yml yaml toml ini conf diff patch sh py rb go rs c h cc cpp java kt php pl sql out err rst tap';
+
+const types: Readonly<Record<string, string>> = {
+  __proto__: null as never,
+  ...Object.fromEntries(textEndings.split(' ').map((ending) => [ending, plainText])),
+  json: 'application/json',
+  pdf: 'application/pdf',
+  zip: 'application/zip',
+  gz: 'application/gzip',
+  tgz: 'application/gzip',
+  zst: 'application/zstd',
+  tar: 'application/x-tar',
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+  mp4: 'video/mp4',
+  webm: 'video/webm',
+};
+
+/** All of them, without their parameters. */
+export const contentTypes: readonly string[] = [
+  ...new Set([...Object.values(types), 'application/octet-stream'].map((type) => type.split(';', 1)[0] ?? '')),
+];
+
+/** Whether a text is the path of a file below a directory, without anything that a terminal or a reader could mistake. */
+export function isPlainPath(path: string): boolean {
+  if (Buffer.byteLength(path) > 1024 || !path.isWellFormed()) return false;
+  if (/[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/u.test(path)) return false;
+  return path.split('/').every((name) => name !== '' && name !== '.' && name !== '..');
+}

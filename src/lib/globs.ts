@@ -1,0 +1,134 @@
+/**
+ * Patterns for the names of files below a directory.
+ *
+ * - `*` is any part of a name, `?` one character, `[a-z]` one of these and `[!a-z]` one of the others.
+ * - `**` is any number of directories, also none. At the end it is everything below.
+ * - `{a,b}` is one of the alternatives, which may contain everything else.
+ * - A backslash takes away the meaning of the next character.
+ * - A pattern that matches a directory stands for all files in it.
+ * - A name that begins with a dot matches only where the pattern has that dot.
+ *
+ * A pattern leads down from the directory: it has no `..` and does not begin with a slash.
+ */
+
+export const longestGlob = 255;
+/** One pattern stands for at most this many, after its alternatives are written out. */
+const mostAlternatives = 100;
+
+/**
+ * The patterns that a glob stands for; undefined if it is none. Each is a list: a regular expression for the name of each
+ * directory and of the file, or `**`. The expressions are for names as bytes and mean the same in JavaScript and in Perl;
+ * none contains a slash.
+ */
+export function compileGlob(glob: string): string[][] | undefined {
+  if (glob.length > longestGlob || /^[!/]|[\p{Cc}\p{Cs}]/u.test(glob)) return undefined;
+  const expanded = alternatives(glob);
+  const compiled = expanded?.map(compilePath);
+  return compiled?.every((path) => path !== undefined) ? compiled : undefined;
+}
+
+/** Writes out the braces. */
+function alternatives(glob: string): string[] | undefined {
+  const open = next(glob, 0, '{');
+  if (open === undefined) return [glob];
+  const parts: string[] = [];
+  let depth = 0;
+  let from = open + 1;
+  for (let at = next(glob, from, '{,}'); at !== undefined; at = next(glob, at + 1, '{,}')) {
+    if (glob[at] === '{') depth += 1;
+    else if (depth > 0) depth -= glob[at] === '}' ? 1 : 0;
+    else {
+      parts.push(glob.slice(from, at));
+      from = at + 1;
+      if (glob[at] === '}') return combine(glob.slice(0, open), parts, glob.slice(at + 1));
+    }
+  }
+  return undefined;
+}
+
+function combine(before: string, parts: string[], after: string): string[] | undefined {
+  const all: string[] = [];
+  const ends = alternatives(after);
+  for (const part of parts) {
+    const inner = alternatives(part);
+    if (!inner || !ends || all.length + inner.length * ends.length > mostAlternatives) return undefined;
+    all.push(...inner.flatMap((middle) => ends.map((end) => before + middle + end)));
+  }
+  return all;
+}
+
+/** Where one of the characters is next, outside of brackets and not after a backslash. */
+function next(glob: string, from: number, characters: string): number | undefined {
+  for (let at = from; at < glob.length; at += 1) {
+    if (characters.includes(glob[at] ?? '')) return at;
+    if (glob[at] === '\\') at += 1;
+    else if (glob[at] === '[') at = endOfClass(glob, at) ?? at;
+  }
+  return undefined;
+}
+
+/** The place of the bracket that closes the class; as the first of its characters it does not. */
+function endOfClass(glob: string, open: number): number | undefined {
+  const first = /^[!^]?/.exec(glob.slice(open + 1))?.[0].length ?? 0;
+  for (let at = open + 1 + first; at < glob.length && glob[at] !== '/'; at += 1) {
+    if (glob[at] === '\\') at += 1;
+    else if (glob[at] === ']' && at > open + 1 + first) return at;
+  }
+  return undefined;
+}
+
+function compilePath(path: string): string[] | undefined {
+  const names = path.split('/').filter((name) => name !== '' && name !== '.');
+  if (names.length === 0 || path.startsWith('/') || names.includes('..')) return undefined;
+  if (names.at(-1) === '**') names.push('*');
+  const kept = names.filter((name, at) => name !== '**' || names[at - 1] !== '**');
+  const compiled = kept.map((name) => (name === '**' ? name : compileName(name)));
+  return compiled.every((name) => name !== undefined) ? compiled : undefined;
+}
+
+/** One character in UTF-8, as bytes. */
+const anyCharacter = String.raw`(?:[\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)`;
+const noDot = String.raw`(?!\.)`;
+
+function compileName(name: string): string | undefined {
+  let expression = /^[*?[]/.test(name) ? noDot : '';
+  for (let at = 0; at < name.length; at += 1) {
+    const character = String.fromCodePoint(name.codePointAt(at) ?? 0);
+    if (character === '*') expression += expression.endsWith('.*') ? '' : '.*';
+    else if (character === '?') expression += anyCharacter;
+    else if (character === '[') {
+      const end = endOfClass(name, at);
+      const members = end === undefined ? undefined : compileClass(name.slice(at + 1, end));
+      if (end === undefined || members === undefined) return undefined;
+      expression += members;
+      at = end;
+    } else if (character === '\\') {
+      if (++at >= name.length) return undefined;
+      expression += literal(name[at] ?? '');
+    } else {
+      expression += literal(character);
+      at += character.length - 1;
+    }
+  }
+  return expression;
+}
+
+/** Ranges are for letters and digits of ASCII: others have no order that everybody expects. */
+function compileClass(content: string): string | undefined {
+  const isNegated = /^[!^]/.test(content);
+  const members = [...(isNegated ? content.slice(1) : content).matchAll(/\\?(.)(?:-\\?([^\]]))?/gsu)].map(
+    ([, first = '', last]) => (last === undefined ? literal(first) : range(first, last)),
+  );
+  if (members.length === 0 || members.includes('')) return undefined;
+  const one = `(?:${members.join('|')})`;
+  return isNegated ? `(?!${one})${anyCharacter}` : one;
+}
+
+function range(first: string, last: string): string {
+  return /^[A-Za-z0-9]{2}$/.test(first + last) && first <= last ? `[${first}-${last}]` : '';
+}
+
+const literal = (character: string): string =>
+  /^[A-Za-z0-9_]$|^\P{ASCII}/u.test(character)
+    ? character
+    : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`;

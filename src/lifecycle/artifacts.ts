@@ -1,0 +1,29 @@
+import type { Database, Transaction } from '../db/open.ts';
+import { firstIdAt } from '../lib/ids.ts';
+
+/** One build keeps at most this many files. */
+export const mostArtifacts = 10_000;
+
+const day = 24 * 60 * 60 * 1000;
+/** Small transactions, so that others get their turn in between. */
+const atOnce = 500;
+
+/** Nothing is kept of a build that was lost or cancelled. Blobs are removed when nothing refers to them (collect.ts). */
+export async function dropArtifacts(trx: Transaction, buildId: bigint): Promise<void> {
+  await trx.deleteFrom('artifacts').where('build_id', '=', buildId).execute();
+}
+
+/** Removes what was kept this many days ago; 0 keeps all. Identifiers grow with time, so the old ones come first. */
+export async function forgetOldArtifacts(db: Database, days: number, now = Date.now()): Promise<number> {
+  if (days === 0) return 0;
+  const before = firstIdAt(now - days * day);
+  for (let forgotten = 0; ;) {
+    const old = db.read.selectFrom('artifacts').select('id').where('id', '<', before).orderBy('id').limit(atOnce);
+    const last = (await old.execute()).at(-1);
+    if (!last) return forgotten;
+    const removed = await db.transaction((trx) =>
+      trx.deleteFrom('artifacts').where('id', '<=', last.id).executeTakeFirst(),
+    );
+    forgotten += Number(removed.numDeletedRows);
+  }
+}

@@ -1,0 +1,173 @@
+import { onPage } from '../api/pages.ts';
+import { projectRoute } from '../api/route.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Queries } from '../db/open.ts';
+import type { ArtifactRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import { pageOf } from '../http/paging.ts';
+import { readRange } from '../http/ranges.ts';
+import type { Incoming, StreamAnswer } from '../http/route.ts';
+import * as schema from '../http/schema.ts';
+import { attachment } from '../lib/attachments.ts';
+import { contentTypes } from '../lib/file-types.ts';
+import { frugally } from '../lib/passing-bytes.ts';
+import { zip, zipLength, zipNames } from '../lib/zip.ts';
+import { logged } from './builds.ts';
+import { idTwin, orNotFound, twin } from './common.ts';
+import { loggedId } from './logs.ts';
+
+const answer = schema.record({
+  ...idTwin,
+  path: schema.string,
+  size: schema.integer,
+  sha256: schema.string,
+  content_type: schema.string,
+});
+
+function view({ id, path, size, sha256, content_type: contentType }: ArtifactRow) {
+  return { ...twin('id', id), path, size: Number(size), sha256, content_type: contentType };
+}
+
+const ofBuild = '/projects/:project_id/builds/:build_id';
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: `${ofBuild}/artifacts`,
+    access: 'both',
+    scope: 'commits',
+    summary: 'List the files that were kept of a build',
+    paged: true,
+    answer: schema.listOf(answer),
+    async handle(call) {
+      const kept = call.db
+        .selectFrom('artifacts')
+        .selectAll()
+        .where('build_id', '=', await loggedId(call, logged));
+      const rows = await onPage(kept, 'id', call.page).execute();
+      return pageOf(call.page, rows.map(view));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: `${ofBuild}/artifacts/:artifact_id`,
+    access: 'both',
+    scope: 'commits',
+    summary: 'Download a file that was kept of a build; a range of it where one is asked for',
+    streams: contentTypes,
+    answer: schema.string,
+    async handle(call) {
+      const build = await loggedId(call, logged);
+      const kept = call.db.selectFrom('artifacts').selectAll().where('build_id', '=', build);
+      return fileOf(call, orNotFound(await kept.where('id', '=', call.params.artifact_id).executeTakeFirst()));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: `${ofBuild}/artifacts.zip`,
+    access: 'both',
+    scope: 'commits',
+    summary: 'Download all files that were kept of a build, as a ZIP archive',
+    streams: ['application/zip'],
+    answer: schema.string,
+    async handle(call) {
+      const build = await loggedId(call, logged);
+      return archiveOf(call, build);
+    },
+  }),
+];
+
+interface Storage {
+  db: Queries;
+  blobs: Blobs;
+}
+
+/**
+ * The bytes are a stranger's. So they are to be saved and not shown, by the type that they are said to have and no other;
+ * and where a browser shows them all the same, they may do nothing and belong to no site.
+ */
+function asDownload(fileName: string): Record<string, string> {
+  return {
+    'content-disposition': attachment(fileName),
+    'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
+    'x-content-type-options': 'nosniff',
+    'cross-origin-resource-policy': 'same-origin',
+    'cache-control': 'private, no-cache',
+  };
+}
+
+async function fileOf(
+  { blobs, headers }: Storage & Pick<Incoming, 'headers'>,
+  row: ArtifactRow,
+): Promise<StreamAnswer> {
+  const { path, size, sha256, content_type: contentType } = row;
+  const etag = `"${sha256}"`;
+  const told = { ...asDownload(path.split('/').at(-1) ?? ''), 'accept-ranges': 'bytes', etag };
+  if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: told, body: nothing() };
+  // A range of these bytes: a name that is given for them is theirs, or the whole is sent.
+  const { 'if-range': ifRange, ...others } = headers;
+  const range = ifRange === undefined || ifRange === etag ? readRange(others, size) : undefined;
+  if (range === 'unsatisfiable')
+    throw ApiError.ofHttp(416, 'invalid_format', 'range', { 'content-range': `bytes */${size}` });
+  const { from, to } = range ?? { from: 0n, to: size };
+  const part = range ? { 'content-range': `bytes ${from}-${to - 1n}/${size}` } : {};
+  return {
+    contentType,
+    status: range ? 206 : 200,
+    headers: { ...told, ...part, 'content-length': String(to - from) },
+    body: await begun(bytesOf(blobs, sha256, Number(from), Number(to))),
+  };
+}
+
+/** Whether the header of a condition names this version. */
+function names(header: string | string[] | undefined, etag: string): boolean {
+  const named = String(header ?? '').split(',');
+  return named.some((one) => [etag, `W/${etag}`, '*'].includes(one.trim()));
+}
+
+async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamAnswer> {
+  const rows = await db.selectFrom('artifacts').selectAll().where('build_id', '=', build).orderBy('path').execute();
+  const paths = zipNames(rows.map(({ path }) => path));
+  const entries = rows.map((row, at) => ({
+    name: paths[at] ?? '',
+    size: Number(row.size),
+    crc32: Number(row.crc32),
+    modifiedAt: new Date(Number(row.created_at)),
+    sha256: row.sha256,
+  }));
+  const content = zip(entries, ({ sha256, size }) => bytesOf(blobs, sha256, 0, size));
+  return {
+    contentType: 'application/zip',
+    headers: { ...asDownload(`artifacts-${build}.zip`), 'content-length': String(zipLength(entries)) },
+    body: frugally(content),
+  };
+}
+
+const pieceSize = 1024 * 1024;
+
+async function* bytesOf(blobs: Blobs, digest: string, from: number, to: number): AsyncGenerator<Buffer> {
+  await using blob = await blobs.open(digest);
+  for (let at = from; at < to;) {
+    const piece = await blob.read(at, Math.min(pieceSize, to - at));
+    if (piece.length === 0) throw new Error(`blob ${digest} is shorter than it was`);
+    yield piece;
+    at += piece.length;
+  }
+}
+
+/** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */
+async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
+  const first = await pieces.next();
+  return frugally(
+    (async function* all() {
+      try {
+        if (first.done !== true) yield first.value;
+        yield* pieces;
+      } finally {
+        await pieces.return(undefined);
+      }
+    })(),
+  );
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {}

@@ -1,0 +1,131 @@
+import { readFileSync } from 'node:fs';
+import { frameReader } from '../lib/frames.ts';
+import { compileGlob } from '../lib/globs.ts';
+import { handOver } from './hand-over.ts';
+import { quote } from './sandbox/steps.ts';
+import type { Ended, Left } from './sandbox/types.ts';
+
+/**
+ * Collects files that a build left, by globs. A program in a sandbox of its own finds and reads them
+ * (collect-files.pl); what comes out is a stream, which is passed on as it comes: no file is kept in memory or on disk
+ * here, and the runner itself opens none of them.
+ */
+export interface Wanted {
+  globs: readonly string[];
+  mostFiles: number;
+  /** What does not fit any more is left out whole. */
+  mostBytes: number;
+  /** Files that an earlier collection of the same run has passed on already, from the first on. */
+  skip?: number;
+  /** The most entries of directories to look at. */
+  mostEntries?: number;
+  timeoutMs?: number;
+  signal: AbortSignal;
+}
+
+export interface CollectedFile {
+  /** Below the workspace; without control characters, `.` and `..`. */
+  path: string;
+  size: number;
+  /** Exactly as many bytes as the size says; to be read before the next file. */
+  content: AsyncIterable<Buffer>;
+}
+
+/** Why something that matches a glob is left out. */
+export const leftOutReasons = ['name', 'deep', 'many', 'large', 'link', 'special', 'unreadable'] as const;
+export type LeftOutReason = (typeof leftOutReasons)[number];
+
+export interface Collection {
+  /** With those that were skipped. */
+  files: number;
+  /** The globs that matched nothing. */
+  unmatched: string[];
+  /** Some of what was left out, as text that can be shown, and how many there are in all. */
+  leftOut: { path: string; reason: LeftOutReason }[];
+  leftOutCounts: Partial<Record<LeftOutReason, number>>;
+  /** There are too many entries to look at all. */
+  isPartial: boolean;
+  /** Why the collection did not come to its end; null if it did. */
+  failure: NonNullable<Ended['reason']> | 'failed' | null;
+}
+
+const program = readFileSync(new URL('collect-files.pl', import.meta.url), 'utf8');
+const limits = { memoryBytes: 512 * 1024 * 1024, processes: 16 };
+
+/** What `take` throws ends the collection, and is thrown. */
+export async function collectFiles(
+  left: Left,
+  wanted: Wanted,
+  take: (file: CollectedFile) => Promise<void>,
+): Promise<Collection> {
+  const { globs, mostFiles, mostBytes, skip = 0, mostEntries = 1_000_000, timeoutMs = 3_600_000 } = wanted;
+  const patterns = globs.flatMap((glob, at) => (compileGlob(glob) ?? []).map((parts) => [at, ...parts].join('/')));
+  const values = [skip, mostFiles, mostBytes, mostEntries, ...patterns];
+  const over = new AbortController();
+  const passage = handOver();
+  const running = left
+    .inspect({
+      // Nothing but frames may get into the stream.
+      command: `exec perl -e ${quote(program)} -- ${values.map((value) => quote(`${value}`)).join(' ')} 2>/dev/null`,
+      limits: { ...limits, timeoutMs },
+      output: passage.give,
+      signal: AbortSignal.any([wanted.signal, over.signal]),
+    })
+    .finally(passage.end);
+  running.catch(() => {}); // thrown below
+  const found: Collection = {
+    files: skip,
+    unmatched: [],
+    leftOut: [],
+    leftOutCounts: {},
+    isPartial: false,
+    failure: 'failed',
+  };
+  try {
+    const frames = frameReader(passage.chunks());
+    for (let frame = await frames.next(); frame; frame = await frames.next()) {
+      switch (frame.letter) {
+        case 'F':
+          await take({ path: frame.text, size: frame.number, content: frame.content });
+          break;
+        case 'L': {
+          const [, reason, path = ''] = /^(\w+) (.*)$/s.exec(frame.text) ?? [];
+          if (isReason(reason)) found.leftOut.push({ path: printable(path), reason });
+          break;
+        }
+        case 'C':
+          if (isReason(frame.text)) found.leftOutCounts[frame.text] = frame.number;
+          break;
+        case 'N':
+          found.unmatched.push(globs[frame.number] ?? '');
+          break;
+        case 'S':
+          found.isPartial = true;
+          break;
+        case 'D':
+          found.files = frame.number;
+          found.failure = null;
+          break;
+        default:
+          throw new Error('the stream of collected files has an unknown frame');
+      }
+    }
+    const ended = await running;
+    if (found.failure !== null) found.failure = ended.reason ?? 'failed';
+    return found;
+  } finally {
+    over.abort();
+    passage.discard();
+    await running.catch(() => {});
+  }
+}
+
+function isReason(text: string | undefined): text is LeftOutReason {
+  return (leftOutReasons as readonly (string | undefined)[]).includes(text);
+}
+
+/** A name as a log can show it. */
+function printable(path: string): string {
+  const shown = path.replaceAll(/[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffd]/gu, '?');
+  return shown.length > 200 ? `${shown.slice(0, 200)}…` : shown;
+}

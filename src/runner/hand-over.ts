@@ -1,0 +1,50 @@
+/** Hands chunks from a writer that can be made to wait to a reader that takes them one by one. None is kept. */
+export interface HandOver {
+  /** Settles when the reader has come for the next one. */
+  give: (chunk: Buffer) => Promise<void>;
+  /** No more follows. */
+  end: () => void;
+  /** The reader takes no more: what is still given is thrown away. */
+  discard: () => void;
+  chunks: () => AsyncGenerator<Buffer>;
+}
+
+export function handOver(): HandOver {
+  let given: Buffer | undefined;
+  let taken = Promise.withResolvers<void>();
+  let news = Promise.withResolvers<void>();
+  let isOver = false;
+  let isDiscarded = false;
+  const tell = (): void => {
+    news.resolve();
+    news = Promise.withResolvers<void>();
+  };
+  return {
+    give: async (chunk) => {
+      if (isDiscarded) return;
+      given = chunk;
+      taken = Promise.withResolvers<void>();
+      tell();
+      await taken.promise;
+    },
+    end: () => {
+      isOver = true;
+      tell();
+    },
+    discard: () => {
+      isDiscarded = true;
+      taken.resolve();
+    },
+    async *chunks() {
+      for (;;) {
+        if (given) {
+          const chunk = given;
+          given = undefined;
+          yield chunk;
+          taken.resolve();
+        } else if (isOver) return;
+        else await news.promise;
+      }
+    },
+  };
+}
