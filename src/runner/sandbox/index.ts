@@ -78,7 +78,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     return assemble(
       {
         owner: root ? machine.users.files : ourselves(),
-        whyNoImages: machine.overlay ? null : `an overlay is not possible in ${machine.stateDir}`,
+        whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
       },
       (job) =>
         pool.use(job.limits, async (sandbox) => {
