@@ -58,7 +58,7 @@ export const uploads: Benchmark = {
 };
 
 /** What one has left to be written, the other must not wait for. */
-async function settleDisk(): Promise<void> {
+export async function settleDisk(): Promise<void> {
   await once(spawn('sync', { stdio: 'ignore' }), 'exit');
 }
 
@@ -66,7 +66,7 @@ async function settleDisk(): Promise<void> {
 const noise = randomBytes(megabyte);
 const head = tarHeader();
 
-async function send(url: string, headers: Record<string, string>): Promise<number> {
+export async function send(url: string, headers: Record<string, string>): Promise<number> {
   const startedAt = performance.now();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const length = { 'content-length': String(size + head.length) };

@@ -8,6 +8,7 @@ import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
 import { refListings } from './ref-listings.ts';
 import type { Target } from './target.ts';
+import { testReports } from './test-reports.ts';
 import { commits, keys, progress, publicUrls, rules, urls } from './texts.ts';
 
 /** Everything that is tried. A new one is a file with its property, and a name here. */
@@ -33,5 +34,6 @@ export const targets: readonly Target[] = [
   refListings,
   rules,
   seekable,
+  testReports,
   urls,
 ];

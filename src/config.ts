@@ -105,6 +105,7 @@ const settings = {
   dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),
   image_size: whole(20 * 1024, 1, 1024 * megabyte),
   image_cache: whole(40 * 1024, 0, 1024 * megabyte),
+  cache_size: whole(10 * 1024, 0, 1024 * megabyte),
   concurrency: whole(cpus().length, 1, 1024),
   account_concurrency: whole(0, 0, 1_000_000),
   tags: setting('', 'a list of tags', (value) => value),

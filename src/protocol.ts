@@ -41,6 +41,10 @@ import packageJson from '../package.json' with { type: 'json' };
  * order says how much may be kept, and the server holds to that too: it answers `refused` with the reason, and what it
  * took before stays. The files of a build that is lost are removed.
  *
+ * A suite's order may name reports. The runner reads the tests in them, and sends these under its claim, some at a time
+ * and each batch with the position of its first test, before it reports the outcome. So a repeated batch changes nothing,
+ * as with the log. The last one says that it is the last; only then do the tests count.
+ *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
  * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
  * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced is
@@ -65,6 +69,11 @@ import packageJson from '../package.json' with { type: 'json' };
  *
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
+ *
+ * A suite's cache is restored from layers that its order names, each a blob; a runner that has a layer from earlier mounts
+ * it at once. What a passed build changed becomes one more layer, or takes the place of all of them; it is stored under
+ * the claim like a compiled result, and the outcome names the layers that the cache has from then on. Now and then a
+ * runner asks which of the layers that it keeps are *stale*, because no cache has them any more.
  *
  * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
  * work of the queue: one request for *looks* is held and answered with all that are due, as many as the runner has room
@@ -179,7 +188,34 @@ export interface SuiteOrder {
   image?: ImageOrder;
   /** The files to keep, and how much of them. */
   artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
+  /** What the suite keeps from build to build, if it keeps anything. */
+  cache?: CacheOrder;
+  /** The patterns of the files in the workspace that are reports of tests. */
+  reports?: string[];
 }
+
+export interface CacheOrder {
+  /** The paths that are kept, in the workspace or under `~`. */
+  paths: string[];
+  /** What is there to begin with: layers, the lowest first, and the branch whose builds made them. */
+  found?: { branch: string; layers: CacheLayer[] };
+  /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
+  savesAs?: string;
+  /** A cache that is larger is not kept. */
+  mostBytes: number;
+}
+
+/** What one build changed in a cache, as a packed blob. */
+export interface CacheLayer {
+  /** The name of the build that made it. */
+  name: string;
+  digest: string;
+  /** The size of its files. */
+  bytes: number;
+}
+
+/** A cache has at most this many layers. */
+export const mostLayers = 8;
 
 /** Compiled software: a packed directory, and its prefix. */
 export interface Software {
@@ -272,6 +308,8 @@ export interface CommitReport extends CommitMetadata {
   files: string[];
   /** The full name of the requested branch or tag. */
   ref: string | null;
+  /** The repository's default branch, where the commit is on it. */
+  defaultBranch?: string | null;
   /** The requested branch, or the likeliest one. */
   branch: string | null;
   /** The ref was built before at a commit that this one does not descend from. */
@@ -293,7 +331,8 @@ export type Outcome =
   | { kind: 'looked'; defaultBranch: string | null; branches: string[]; files: string[] }
   /** This runner cannot run it with the required isolation; the log says why. */
   | { kind: 'unrunnable'; reason: string }
-  | { kind: 'exited'; status: number }
+  /** `cache` has the layers of the cache that the build leaves, the new one last, if it saved one. */
+  | { kind: 'exited'; status: number; cache?: CacheLayer[] }
   /** A command that has to run before the suite's command failed; the log says which and how. */
   | { kind: 'launch_failed' }
   | { kind: 'compiled'; digest: string }
@@ -333,6 +372,43 @@ export interface LogChunk {
  * stored size.
  */
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
+
+/** A build has at most this many tests, sent in batches. */
+export const mostTests = 100_000;
+export const mostTestsAtOnce = 500;
+/** The longest texts of a test, in bytes of UTF-8, and the most of all texts of a build. */
+export const longestTestText = { name: 1024, class: 1024, suite: 1024, file: 1024, message: 8192 } as const;
+export const mostTestBytes = 64 * 1024 * 1024;
+
+export const testStates = ['passed', 'failed', 'skipped'] as const;
+export type TestState = (typeof testStates)[number];
+
+/** A test in a report. */
+export interface TestReport {
+  name: string;
+  class: string;
+  /** The report's own suite. */
+  suite: string;
+  file: string;
+  state: TestState;
+  durationMs: number;
+  /** Why it failed or was skipped. */
+  message: string;
+  /** How often it failed before it passed, where it was run again at once. */
+  failures?: number;
+}
+
+export interface TestBatch {
+  claim: string;
+  /** How many tests of the build come before it. */
+  start: number;
+  tests: TestReport[];
+  isLast: boolean;
+}
+
+/** The answer to a batch: taken, not wanted any more, at a wrong position, or that no more is stored. */
+export type TestReceipt = { taken: true } | { gone: true } | { expected: number } | { refused: TestRefusal };
+export type TestRefusal = 'too_many' | 'disk_full';
 
 /** A report tells of at most this many steps. */
 export const mostSteps = 1000;
@@ -392,6 +468,7 @@ export interface Link {
   /** Has the requests for orders under these claims answered at once: the runner takes no more. */
   leave(claims: string[], signal: AbortSignal): Promise<void>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
+  tests(batch: TestBatch, signal: AbortSignal): Promise<TestReceipt>;
   /** Extends the claims; returns signals about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
@@ -409,6 +486,14 @@ export interface Link {
   looked(reports: LookReport[], signal: AbortSignal): Promise<void>;
   /** Which of these projects, of which the runner has data, are gone. */
   gone(projects: string[], signal: AbortSignal): Promise<string[]>;
+  /** Which of these layers, that the runner keeps, no cache has any more. */
+  stale(layers: KeptLayer[], signal: AbortSignal): Promise<KeptLayer[]>;
+}
+
+/** A layer of a cache of a project. */
+export interface KeptLayer {
+  project: string;
+  name: string;
 }
 
 /** The answer to files of a build: all are kept, they are not wanted any more, or there is no room for more. */

@@ -52,6 +52,7 @@ import { forgetTurns } from './queue/turns.ts';
 import { pageRoutes, routes } from './resources/index.ts';
 import { publicAddress } from './lib/public-address.ts';
 import { addressJudge } from './lib/public-addresses.ts';
+import { forgetOldTests } from './lifecycle/test-results.ts';
 import { forgetOldLogs } from './streams/retention.ts';
 import { startSender } from './webhooks/sender.ts';
 import { forgetOldDeliveries, keptDays } from './webhooks/retention.ts';
@@ -186,6 +187,7 @@ export async function startServer({
     limits: limitsOf(config),
     unpacked: unpackLimitsOf(config),
     artifacts: { mostFiles: mostArtifacts, mostBytes: config.artifact_size * 1024 * 1024 },
+    cacheBytes: config.cache_size * 1024 * 1024,
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
     idleHoldMs,
@@ -306,6 +308,7 @@ async function tidy({ db, blobs }: Services, config: Config): Promise<void> {
   await forgetOldDeliveries(db);
   await forgetOldHookDeliveries(db, keptDays);
   await forgetOldLogs(db, config.log_days);
+  await forgetOldTests(db, config.log_days);
   await forgetOldArtifacts(db, config.artifact_days);
   await collectBlobs(db, blobs);
 }

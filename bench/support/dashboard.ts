@@ -90,7 +90,9 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     description: '',
     tags: '',
     image: '',
+    cache: '[]',
     artifacts: '[]',
+    reports: '[]',
     command: 'true',
     timeout: 0,
     allow_failure: 0,
@@ -121,8 +123,9 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     for (const { id: suite } of suites) {
       const times = { created_at: at, started_at: at, finished_at: at + 61_000n };
       const result = { attempt: 1, exit_status: 0, failure_reason: '', ...plain };
+      const counts = { tests_passed: 0, tests_failed: 0, tests_skipped: 0 };
       const parts = { build_request_id: request, commit_id: commit, suite_id: suite };
-      builds.push({ ...common, id: next(), ...parts, ...result, ...times });
+      builds.push({ ...common, id: next(), ...parts, ...result, ...times, ...counts });
     }
     const asked = { commit_ref: 'main', created_by: owner.id, created_at: at, fetch: 'done', branch: 'main' };
     return { ...common, id: request, commit_id: commit, ...asked, ...byAPerson };

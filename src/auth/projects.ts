@@ -6,7 +6,10 @@ import type { Access } from '../http/route.ts';
 import { isPaying, type Caller } from './callers.ts';
 
 /** A project that the caller may see. Its private key is only for the jobs that need it. */
-export interface VisibleProject extends Omit<ProjectRow, 'ssh_private_key' | 'last_event' | 'trunk_commit_id'> {
+export interface VisibleProject extends Omit<
+  ProjectRow,
+  'ssh_private_key' | 'last_event' | 'trunk_commit_id' | 'default_branch'
+> {
   owned: boolean;
 }
 

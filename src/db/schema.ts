@@ -12,6 +12,7 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
+import type { CacheLayerRow, CacheRow } from './rows/caches.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { ArtifactRow } from './rows/outputs.ts';
@@ -31,6 +32,7 @@ import type {
   SuiteRow,
   SuiteRuleRow,
 } from './rows/settings.ts';
+import type { TestFlakeRow, TestResultRow, TestRunRow } from './rows/tests.ts';
 import type { AppliedMigrationRow, IdNodeRow, MasterKeyCanaryRow } from './rows/store.ts';
 import type {
   BuildRequestRow,
@@ -47,12 +49,14 @@ import type {
 } from './rows/work.ts';
 
 export type * from './rows/access.ts';
+export type * from './rows/caches.ts';
 export type * from './rows/hooks.ts';
 export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
 export type * from './rows/outputs.ts';
 export type * from './rows/settings.ts';
 export type * from './rows/store.ts';
+export type * from './rows/tests.ts';
 export type * from './rows/work.ts';
 
 /**
@@ -65,6 +69,8 @@ export interface Schema {
   projects: ProjectRow;
   collaborators: CollaboratorRow;
   suites: SuiteRow;
+  caches: CacheRow;
+  cache_layers: CacheLayerRow;
   suite_rules: SuiteRuleRow;
   suite_dependencies: SuiteDependencyRow;
   environment_variables: EnvironmentVariableRow;
@@ -92,6 +98,9 @@ export interface Schema {
   log_chunks: LogChunkRow;
   log_marks: LogMarkRow;
   log_indexes: LogIndexRow;
+  test_runs: TestRunRow;
+  test_results: TestResultRow;
+  test_flakes: TestFlakeRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
   polls: PollRow;
@@ -139,6 +148,7 @@ export const blobColumns = [
   { table: 'dependencies', column: 'archive' },
   { table: 'dependencies', column: 'result' },
   { table: 'dependency_pins', column: 'digest' },
+  { table: 'cache_layers', column: 'digest' },
 ] as const;
 
 /** The place that a sealed value is bound to. */

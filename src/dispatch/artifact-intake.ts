@@ -33,9 +33,9 @@ export function artifactIntake(parts: {
   db: Database;
   ids: IdSource;
   blobs: Blobs;
-  limits: ArtifactLimits;
+  artifacts: ArtifactLimits;
 }): ArtifactIntake {
-  const { db, blobs, limits } = parts;
+  const { db, blobs, artifacts: limits } = parts;
 
   const note = (runner: Runner, claim: string, rows: readonly NewRow[]): Promise<void> =>
     db.transaction(async (trx) => {

@@ -7,7 +7,6 @@ import { arriving } from '../http/uploads.ts';
 import { frugally } from '../lib/passing-bytes.ts';
 import { followsHeader } from '../protocol.ts';
 import { readClaimHeader, readDigest, readOffset } from './messages.ts';
-import type { ArtifactIntake } from './artifact-intake.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
@@ -15,7 +14,7 @@ const pieceSize = 1024 * 1024;
 const directFrom = 1024 * 1024;
 
 /** Routes for data that is too large for an order or an outcome. */
-export function blobRoutes(blobs: RunnerBlobs & ArtifactIntake): BareRoute<Runner>[] {
+export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
   return [
     {
       method: 'GET',

@@ -4,46 +4,46 @@ import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { holdSeconds } from '../protocol.ts';
 
-/** The requests of runners that are being answered, and who gets no more work from this server. */
+/** The requests of runners that are being answered, and the runners that get no more work from this server. */
 export interface HeldRequests {
-  /** `name` is the claim that a request for work asks under. */
+  /** `name` is the claim of a request for work; other requests have none. */
   hold(runner: Runner, caller?: AbortSignal, name?: string): Held;
-  /** Ends all of a holder that is known to be gone: what it had must not be given to it again. */
+  /** Ends all requests of a holder that is known to have ended: it must not get its lost jobs again. */
   end(holder: string): void;
-  /** Ends a holder's requests for work under these names: it takes no more. */
+  /** Ends a holder's requests for work under these claims: it takes no more. */
   leave(holder: string, names: readonly string[]): void;
   /**
-   * Refuses requests whose token became invalid, and ends requests for work of runners that are drained. One query asks for all of
-   * them, however many are held.
+   * Refuses requests whose token became invalid, and ends requests for work of drained runners. One query serves all
+   * held requests.
    */
   check(): Promise<void>;
-  /** Who has a request here. */
+  /** The holders of the requests. */
   holders(): Iterable<string>;
   /**
-   * From now on this holder gets no more work here; without a holder, nobody does. Resolves when the requests that were
-   * being answered have been: what they were given is in the store by then.
+   * From now on this holder gets no more work here; without a holder, no runner does. Resolves when the requests that
+   * were being answered are answered: the orders that they got are in the store by then.
    */
   quiet(holder?: string): Promise<void>;
-  /** Another runner of this name has come in its place. */
+  /** A new runner has this name now. */
   resume(holder: string): void;
   isQuiet(holder: string): boolean;
-  /** Keeps a request for work that is not given out, for a while. */
+  /** Holds a request for a while, without giving it work. */
   whileQuiet(signal: AbortSignal): Promise<void>;
-  /** The server closes: whoever is held is let go. */
+  /** The server closes: all held requests end. */
   letGo(): void;
 }
 
 type End = 'over' | 'refused' | 'drained';
 
 export interface Held extends Disposable {
-  /** Aborted when the caller has hung up, and when the request is ended. */
+  /** Aborted when the caller has hung up, and when the request was ended here. */
   readonly signal: AbortSignal;
-  /** Nothing may be given to it any more. */
+  /** Whether it was ended here: it must not be given an order any more. */
   readonly isOver: boolean;
-  /** Because its runner gets no more work. */
+  /** Whether it was ended because its runner is drained. */
   readonly isDrained: boolean;
   end(why: End): void;
-  /** Throws for a runner that was refused meanwhile. */
+  /** Throws if the runner was refused meanwhile. */
   throwIfRefused(): void;
 }
 
@@ -51,7 +51,7 @@ const hungUp = new Error('the caller hung up');
 const never = new AbortController().signal;
 const lookEveryMs = 10;
 const cached = 'standings of runners';
-/** An older runner does not know that it is to end, and asks again at once. */
+/** An older runner does not know that it is to end, and asks again at once: this long it is held first. */
 const drainedAfterMs = 1000;
 
 export function heldRequests(db: Pick<Database, 'read' | 'cache'>): HeldRequests {
@@ -148,7 +148,7 @@ class HeldRequest implements Held {
 
   end(why: End): void {
     this.#end ??= why;
-    this.#ending.abort(hungUp); // an error of its own for each would cost more than all the rest
+    this.#ending.abort(hungUp); // a new error for each request would cost more than all the rest
   }
 
   throwIfRefused(): void {

@@ -27,6 +27,8 @@ export interface JobContext extends WriteContext {
   limits: BuildLimits;
   artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
+  /** How much a project's caches may have together; 0 for none. */
+  cacheBytes: number;
 }
 
 /** The job has to wait for the compiles of these dependencies. */

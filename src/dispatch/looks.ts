@@ -12,12 +12,12 @@ import type { HeldRequests } from './held-requests.ts';
 import { sourceOf } from './sources.ts';
 import { waitingLines } from './waiting-line.ts';
 
-/** The server's half of looks at repositories that are polled. */
+/** The server's side of polling: gives runners the polls that are due, and stores the results. */
 export interface Looks {
-  /** Those that are due, as soon as some are; none when there were none for a while. */
+  /** The polls that are due, as soon as there are some; none when there were none while the request was held. */
   looks(runner: Runner, room: number, signal: AbortSignal): Promise<LookOrder[]>;
   looked(runner: Runner, reports: readonly LookReport[]): Promise<void>;
-  /** Wakes somebody who waits, where a look is due. */
+  /** Wakes a held request if a poll is due. */
   check(): Promise<void>;
   close(): void;
 }
@@ -44,7 +44,7 @@ export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): 
     });
   };
 
-  /** One whose key cannot be opened keeps nobody else from being looked at. */
+  /** A project whose key cannot be opened must not stop the polls of others. */
   const orderOf = (look: ClaimedLook): LookOrder[] => {
     try {
       const againAfterMs = waitAfter(look.failures, look.poll_interval * 1000);
@@ -63,7 +63,7 @@ export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): 
         else if ('failed' in seen) await noteFailure(trx, told, seen.message);
       });
     } catch (error) {
-      if (isUnavailable(error)) throw error; // it is told again
+      if (isUnavailable(error)) throw error; // the runner reports it again
       if (!(error instanceof LookLostError))
         log.error({ err: error, project: projectId }, 'recording the result of a poll failed');
     }
@@ -86,7 +86,7 @@ export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): 
         if (patience.ms <= 0) break;
         const look = async (isMore: (more: boolean) => void): Promise<ClaimedLook[]> => {
           const found = (await isAny()) ? await take(runner, room) : [];
-          isMore(found.length > 0 && found.length === room); // it has no room for what is left
+          isMore(found.length > 0 && found.length === room); // there may be more than this runner has room for
           return found;
         };
         taken = (await place.look(patience, look)) ?? [];

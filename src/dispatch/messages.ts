@@ -3,12 +3,15 @@ import { longestListing } from '../lib/ref-listings.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
 import {
   idleHoldSeconds,
+  mostLayers,
   mostLooks,
   mostProjects,
   mostSteps,
+  type CacheLayer,
   type CommitReport,
   type CutReason,
   type FinishReport,
+  type KeptLayer,
   type LookReport,
   type Outcome,
   type StepReport,
@@ -186,6 +189,28 @@ const readStep: Read<StepReport> = (value, name) => {
   };
 };
 
+const buildName = matching(/^[0-9]{1,18}$/);
+
+const readLayer: Read<CacheLayer> = (value, name) => {
+  const layer = group(value, name);
+  return {
+    name: buildName(layer.name, `${name}[name]`),
+    digest: digest(layer.digest, `${name}[digest]`),
+    bytes: size(layer.bytes, `${name}[bytes]`),
+  };
+};
+
+/** The layers of caches that a runner keeps. */
+export function readKeptLayers(body: unknown): KeptLayer[] {
+  return list(mostProjects, (value, name) => {
+    const layer = group(value, name);
+    return {
+      project: buildName(layer.project, `${name}[project]`),
+      name: buildName(layer.name, `${name}[name]`),
+    };
+  })(group(body, 'generic').layers, 'layers');
+}
+
 type Details = {
   [JobHandler in Outcome['kind']]: (outcome: Record<string, unknown>) => Extract<Outcome, { kind: JobHandler }>;
 };
@@ -204,7 +229,11 @@ const details: Details = {
     files: list(mostSeen, text(longestName))(files, 'outcome[files]'),
   }),
   unrunnable: (outcome) => ({ kind: 'unrunnable', reason: reason(outcome.reason, 'outcome[reason]') }),
-  exited: ({ status }) => ({ kind: 'exited', status: whole(255)(status, 'outcome[status]') }),
+  exited: ({ status, cache }) => ({
+    kind: 'exited',
+    status: whole(255)(status, 'outcome[status]'),
+    ...(cache === undefined ? {} : { cache: list(mostLayers, readLayer)(cache, 'outcome[cache]') }),
+  }),
   launch_failed: () => ({ kind: 'launch_failed' }),
   compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),
   uncompilable: () => ({ kind: 'uncompilable' }),
@@ -247,5 +276,6 @@ function readCommit(value: unknown): CommitReport {
     ...read('branch', orNull(name)),
     ...read('overwritten', flag),
     ...read('trunk', trunkNews),
+    ...read('defaultBranch', (value = null, of) => orNull(name)(value, of)),
   };
 }

@@ -17,6 +17,7 @@ import { variablesIn } from '../lib/matrix.ts';
 import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
+import { cacheOrder, keepCache } from './caches.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
@@ -35,6 +36,7 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
+      reports,
       commit_ref: commitRef,
       branch,
       event,
@@ -47,7 +49,14 @@ export const runSuite: JobHandler = {
       artifacts,
       ...rest
     } = parts;
-    const { has_software: hasSoftware, has_variables: hasVariables, timeout, ...build } = rest;
+    const {
+      has_software: hasSoftware,
+      has_variables: hasVariables,
+      timeout,
+      default_branch: _default,
+      cache: _cache,
+      ...build
+    } = rest;
     const [found, variables] = await Promise.all([
       hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
       // Variables may be secrets, and the author of a fork's code could send them anywhere.
@@ -72,6 +81,7 @@ export const runSuite: JobHandler = {
     }
     // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceHeldBuild(context, build, 'running'))) return undefined;
+    const cache = await cacheOrder(context, parts);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -101,6 +111,8 @@ export const runSuite: JobHandler = {
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
+      ...(cache && { cache }),
+      ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),
     };
@@ -110,6 +122,10 @@ export const runSuite: JobHandler = {
 
   async settle(context, job, outcome) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
+    if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache && job.cancelled === 0) {
+      const [parts] = await findParts(context.trx, { build: job.subject_id });
+      if (parts) await keepCache(context, parts, job, outcome.cache);
+    }
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     await endBuild(context, ended, ...endingOf(outcome));
   },
@@ -181,8 +197,8 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'image'> &
-  Pick<ProjectRow, 'repository_url'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'reports' | 'image'> &
+  Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
     'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
@@ -202,8 +218,8 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.image'])
-    .select('projects.repository_url')
+    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
+    .select(['suites.reports', 'suites.image', 'projects.repository_url', 'projects.default_branch'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

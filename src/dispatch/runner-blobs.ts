@@ -3,27 +3,40 @@ import type { Blob, Blobs } from '../db/blobs.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
-import type { Stored, Work } from '../protocol.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Stored, Work, WorkKind } from '../protocol.ts';
 import { isNamedTo, noteStored } from '../queue/claimed-blobs.ts';
 import { jobOf } from '../queue/queue.ts';
+import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
+import type { ArtifactLimits } from './job-handler.ts';
 
 /** Transfers blobs between the server and its runners, as far as the runner's claims allow. */
-export interface RunnerBlobs {
+export interface RunnerBlobs extends ArtifactIntake {
   /** The caller closes the blob. Undefined when no order that the runner holds names it. */
   read(runner: Runner, digest: string): Promise<Blob | undefined>;
-  /** Stores the result of a compile. */
+  /** Stores the result of a compile, or the cache of a suite. */
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
 }
+
+/** The kinds of jobs that leave something. */
+const storing: ReadonlySet<string> = new Set<WorkKind>(['compile_dependency', 'run_suite']);
 
 /** How often a long transfer checks whether its claim still holds. */
 const lookEvery = 1000;
 
-export function runnerBlobs(db: Database, blobs: Blobs): RunnerBlobs {
+export function runnerBlobs(parts: {
+  db: Database;
+  ids: IdSource;
+  blobs: Blobs;
+  artifacts: ArtifactLimits;
+}): RunnerBlobs {
+  const { db, blobs } = parts;
   const isHeld = async ({ holder }: Runner, claim: string): Promise<boolean> => {
     const job = await jobOf(db.read, claim);
-    return job?.holder === holder && job.kind === 'compile_dependency';
+    return job?.holder === holder && storing.has(job.kind);
   };
   return {
+    ...artifactIntake(parts),
     async read(runner, digest) {
       const isNamed = (): Promise<boolean> => isNamedTo(db.read, runner.holder, digest);
       if (!(await isNamed())) return undefined;
@@ -63,7 +76,8 @@ export function runnerBlobs(db: Database, blobs: Blobs): RunnerBlobs {
 export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
   const software = 'software' in work ? work.software.map(({ digest }) => digest) : [];
-  return [...archive, ...software];
+  const cache = work.kind === 'run_suite' ? (work.cache?.found?.layers ?? []) : [];
+  return [...archive, ...software, ...cache.map(({ digest }) => digest)];
 }
 
 /** The claim was lost during the transfer. */

@@ -11,11 +11,13 @@ import { DrainedError, understandEachOther, unnamedVersion, version } from '../p
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
+import { readTests } from './test-messages.ts';
 import {
   readClaim,
   readClaimHeader,
   readClaims,
   readHold,
+  readKeptLayers,
   readLooked,
   readOffsetHeader,
   readProjects,
@@ -92,6 +94,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };
         return await dispatch.log(admitted, { ...place, bytes: held.bytes });
       }),
+      post('/runner/tests', json(4 * largestChunk), ({ admitted, body }) => dispatch.tests(admitted, readTests(body))),
       post('/runner/extend', json(largestChunk), async ({ admitted, body, signal }) => ({
         words: await dispatch.extend(admitted, readClaims(body), signal),
       })),
@@ -113,6 +116,9 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       }),
       post('/runner/gone', json(64 * 1024), async ({ admitted, body }) => ({
         gone: await dispatch.goneProjects(admitted, readProjects(body)),
+      })),
+      post('/runner/stale', json(256 * 1024), async ({ admitted, body }) => ({
+        stale: await dispatch.staleLayers(admitted, readKeptLayers(body)),
       })),
       ...blobRoutes(dispatch),
     ],

@@ -1,26 +1,26 @@
 import type { Database } from '../db/open.ts';
 
 /**
- * Those who wait for work, in the order in which they came. News wakes the first of them, and what that one finds
- * decides whether the next is woken: so one job costs one look, however many executors wait for it.
+ * The held requests for work, in the order in which they came. An announcement wakes the first of them. If that one
+ * finds that there is more work, the next one is woken. So one job costs one look, however many requests wait.
  *
- * Who may take different work stands in a line of its own.
+ * Runners that may take different jobs (because of their tags or accounts) are in different lines.
  */
 export interface WaitingLines {
   /**
-   * Joins a line before the first look for work, so that no news is missed after it. `isAny` tells whether the members
-   * of this line would find work.
+   * To be called before the first look for work, so that no later announcement is missed. `isAny` returns whether there
+   * is work for the members of this line.
    */
   join(line: string, isAny: () => Promise<boolean>): Place;
-  /** Wakes the first of each line that would find work: an announcement may have been lost. */
+  /** Wakes the first of each line for which there is work: an announcement may have been lost. */
   check(): Promise<void>;
   close(): void;
 }
 
 export interface Place extends Disposable {
   /**
-   * Waits for this one's turn, for at most `ms`, and then looks once; undefined when there was no turn. `look` calls
-   * back as soon as it knows whether there is more for the next one.
+   * Waits at most `ms` for the turn of this request, and then calls `look` once; undefined when its turn did not come.
+   * `look` calls `isMore` as soon as it knows whether there is work for the next one too.
    */
   look<T>(
     patience: { ms: number; signal: AbortSignal },
@@ -62,9 +62,9 @@ export function waitingLines(db: Pick<Database, 'listen' | 'listenEarly'>, topic
 class Line {
   readonly isAny: () => Promise<boolean>;
   members = 0;
-  /** Each is called when its turn has come. */
+  /** The functions that wake the waiting requests, first come first. */
   readonly #waiting = new Set<() => void>();
-  /** There may be work that nobody looks for yet. */
+  /** Whether there may be work that no request has looked for. */
   #isNews = false;
   #isLooking = false;
 
@@ -96,14 +96,14 @@ class Line {
     };
     try {
       if (!signal.aborted) return await look(end);
-      end(true); // whoever is next looks instead
+      end(true); // the next one looks instead
       return undefined;
     } finally {
       end(false);
     }
   }
 
-  /** False when the time is over, or nobody waits for the answer any more. */
+  /** False when the time is over, or the request was ended. */
   async #turn(ms: number, signal: AbortSignal): Promise<boolean> {
     if (signal.aborted) return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -122,7 +122,7 @@ class Line {
   #wakeNext(): void {
     if (!this.#isNews || this.#isLooking) return;
     const [first] = this.#waiting;
-    if (!first) return; // who comes next looks
+    if (!first) return; // the next request that comes looks
     this.#waiting.delete(first);
     this.#isNews = false;
     this.#isLooking = true;

@@ -14,6 +14,10 @@ export interface PageOf<T> {
   items: T[];
   older: boolean;
   newer: boolean;
+  /**
+   * Where the list begins with the oldest item, and items have no identifier: the positions of the first and the last.
+   */
+  upwards?: { first: bigint; last: bigint };
 }
 
 /** How many rows to read: one more than shown, which tells whether another page follows. */
@@ -36,9 +40,14 @@ export function pageOf<T>(page: Page, rows: T[]): PageOf<T> {
 
 /** The `Link` header; `url` is the list's own, with its filters only. */
 export function linkHeader<T extends { id: bigint }>(url: URL, page: PageOf<T>): string | undefined {
+  const links = [];
+  if (page.upwards) {
+    if (page.older) links.push(link(url, 'after', page.upwards.last, 'next'));
+    if (page.newer) links.push(link(url, 'before', page.upwards.first, 'prev'));
+    return links.length > 0 ? links.join(', ') : undefined;
+  }
   const [newest] = page.items;
   const oldest = page.items.at(-1);
-  const links = [];
   if (page.older && oldest) links.push(link(url, 'before', oldest.id, 'next'));
   if (page.newer && newest) links.push(link(url, 'after', newest.id, 'prev'));
   return links.length > 0 ? links.join(', ') : undefined;

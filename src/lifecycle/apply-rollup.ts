@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Transaction } from '../db/open.ts';
-import { prepared, preparedChange } from '../db/prepared.ts';
+import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
 import { noteEnding } from './endings.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
@@ -32,40 +32,59 @@ type RequestFacts = CommitFacts & Pick<BuildRequestRow, 'fetch'>;
 
 /**
  * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to the
- * next, so a commit that was built a thousand times costs no more than one that was built twice.
+ * next, so a commit that was built a thousand times costs no more than one that was built twice. How the attempts are
+ * taken from the index differs: PostgreSQL does not know how few suites there are, and would join them with all builds;
+ * SQLite has no lateral joins, and keeps the order of tables of a cross join.
  */
-const factsOfCommit = prepared<{ commit: bigint }, CommitFacts>((db, value) => {
-  const next = (column: string, isAfter = sql`true`) => sql`(
-    select ${sql.ref(`next.${column}`)} from builds as next where next.commit_id = ${value('commit')} and ${isAfter}
-    order by next.suite_id, next.variant limit 1
-  )`;
-  const isAfter = sql`(next.suite_id, next.variant) > (built.suite, built.variant)`;
-  const columns = countedColumns.map((column) => sql.ref(`counted.${column}`));
-  return {
-    compile: () =>
-      sql<CommitFacts>`
-        with recursive built(suite, variant) as (
-          select ${next('suite_id')}, ${next('variant')}
-          union all
-          select ${next('suite_id', isAfter)}, ${next('variant', isAfter)} from built where built.suite is not null
-        ),
-        counted as (
-          -- SQLite keeps this order of tables, and would choose the wrong one for an inner join.
-          select builds.* from built cross join builds
-          where builds.commit_id = ${value('commit')}
-            and builds.suite_id = built.suite and builds.variant = built.variant
-            and builds.attempt >= (
-              select max(newer.attempt) - 1 from builds as newer
-              where newer.commit_id = ${value('commit')}
-                and newer.suite_id = built.suite and newer.variant = built.variant
-            )
-        )
-        select commits.project_id, commits.build_state, counted.build_state as state, ${sql.join(columns)}
-        from commits left join counted on true
-        where commits.id = ${value('commit')}
-      `.compile(db),
-  };
-});
+const factsOfCommit = forEachKind(({ kind }) =>
+  prepared<{ commit: bigint }, CommitFacts>((db, value) => {
+    const columns = sql.join(countedColumns.map((column) => sql.ref(`counted.${column}`)));
+    const ofBuilt = sql`commit_id = ${value('commit')} and suite_id = built.suite and builds.variant = built.variant`;
+    const counted =
+      kind === 'postgres'
+        ? sql`
+            counted as (
+              select newest.* from built cross join lateral (
+                select * from builds where ${ofBuilt} order by attempt desc limit 2
+              ) as newest
+            )`
+        : sql`
+            newest(suite, variant, attempt) as (
+              select suite, variant, (select max(attempt) from builds where ${ofBuilt}) from built
+            ),
+            counted as (
+              select builds.* from newest cross join builds
+              where commit_id = ${value('commit')} and suite_id = newest.suite and builds.variant = newest.variant
+                and builds.attempt in (newest.attempt, newest.attempt - 1)
+            )`;
+    return {
+      compile: () =>
+        sql<CommitFacts>`
+          with recursive suites_built(suite) as (
+            select min(suite_id) from builds where commit_id = ${value('commit')}
+            union all
+            select (
+              select min(suite_id) from builds where commit_id = ${value('commit')} and suite_id > suites_built.suite
+            ) from suites_built where suite is not null
+          ),
+          built(suite, variant) as (
+            select suite, (
+              select min(variant) from builds where commit_id = ${value('commit')} and suite_id = suites_built.suite
+            ) from suites_built where suite is not null
+            union all
+            select suite, (
+              select min(builds.variant) from builds
+              where commit_id = ${value('commit')} and suite_id = built.suite and builds.variant > built.variant
+            ) from built where variant is not null
+          ),
+          ${counted}
+          select commits.project_id, commits.build_state, counted.build_state as state, ${columns}
+          from commits left join counted on true
+          where commits.id = ${value('commit')}
+        `.compile(db),
+    };
+  }),
+);
 const factsOfRequest = prepared<{ request: bigint }, RequestFacts>((db, value) =>
   db
     .selectFrom('build_requests')
@@ -156,7 +175,7 @@ export async function rollUpCommits(
   const { trx } = context;
   await hold(context, requestIds, commitIds);
   const [ofCommits, ofRequests] = await Promise.all([
-    Promise.all(commitIds.map((commit) => factsOfCommit(trx, { commit }))),
+    Promise.all(commitIds.map((commit) => factsOfCommit(context.db)(trx, { commit }))),
     Promise.all(requestIds.map((request) => factsOfRequest(trx, { request }))),
   ]);
   const moved: LifecycleEvent[] = [];

@@ -219,6 +219,9 @@ export async function addBuilds(
     retry,
     retries_left: retriesLeft ?? retries,
     series,
+    tests_passed: 0,
+    tests_failed: 0,
+    tests_skipped: 0,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertBuilds(trx, ...builds);

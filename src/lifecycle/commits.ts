@@ -1,5 +1,5 @@
 import type { CommitRow } from '../db/schema.ts';
-import { moveTrunk, recordEvent, rollUp } from './ledger.ts';
+import { moveTrunk, recordEvent, rollUp, type Trunk } from './ledger.ts';
 import { commitMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -24,6 +24,8 @@ export interface FetchedCommit {
   overwritten: boolean;
   /** The newest built commit of the default branch: this one, the same as before, or neither. */
   trunk: 'this' | 'kept' | 'none';
+  /** The name of the default branch, where the commit is on it. */
+  defaultBranch?: string | null;
 }
 
 /** Makes the record of a commit when it is first seen; later fetches update its branches, tags and version. */
@@ -62,11 +64,15 @@ export async function recordCommit(
         scm_committed_date: report.committedDate,
         ...surroundings,
       };
-  if (report.trunk !== 'kept') moveTrunk(context, projectId, report.trunk === 'this' ? commit.id : null);
+  if (report.trunk !== 'kept') moveTrunk(context, projectId, trunkOf(report, commit));
   if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
   else await addCommit(context, commit);
   if (report.ref !== null) await rememberRef(context, projectId, report.ref, commit.id);
   return commit;
+}
+
+function trunkOf({ trunk, defaultBranch }: FetchedCommit, { id }: CommitRow): Trunk {
+  return trunk === 'this' ? { commit: id, branch: defaultBranch || null } : { commit: null, branch: null };
 }
 
 async function addCommit(context: WriteContext, commit: CommitRow): Promise<void> {

@@ -37,12 +37,18 @@ interface Ledger {
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
-  /** The newest commits of default branches, by project. */
-  trunks: Map<bigint, bigint | null>;
+  /** The newest commits of default branches, by project, and the names of these branches where they are known. */
+  trunks: Map<bigint, Trunk>;
   /** Why the fetches of requests failed. */
   reasons: Map<bigint, string>;
   /** Checks that must succeed. */
   checks: Promise<void>[];
+}
+
+/** The newest built commit of a default branch, and the branch's name; null where they are not known. */
+export interface Trunk {
+  commit: bigint | null;
+  branch: string | null;
 }
 
 const ledgers = new WeakMap<Transaction, Ledger>();
@@ -81,9 +87,9 @@ export function dependencyMoved(context: WriteContext, id: bigint): void {
 }
 
 /** Records the newest commit of a project's default branch; null where none of it was built. */
-export function moveTrunk(context: WriteContext, projectId: bigint, commitId: bigint | null): void {
+export function moveTrunk(context: WriteContext, projectId: bigint, trunk: Trunk): void {
   const { trunks, projects } = ledgerOf(context);
-  trunks.set(projectId, commitId);
+  trunks.set(projectId, trunk);
   projects.add(projectId);
 }
 
@@ -174,10 +180,13 @@ const changeProject = preparedChange<Changed>((db, value) =>
     .set({ last_event: value('last_event'), build_state: value('build_state') })
     .where('id', '=', value('id')),
 );
-const changeTrunk = preparedChange<{ id: bigint; trunk: bigint | null }>((db, value) =>
+const changeTrunk = preparedChange<{ id: bigint } & Trunk>((db, value) =>
   db
     .updateTable('projects')
-    .set({ trunk_commit_id: value('trunk') })
+    .set({
+      trunk_commit_id: value('commit'),
+      default_branch: sql<string>`coalesce(${value('branch')}, default_branch)`,
+    })
     .where('id', '=', value('id')),
 );
 const insertEvents = preparedInsert('events');
@@ -187,7 +196,7 @@ interface Noted {
   /** Whether its state may differ from that of the commit that decides. */
   isBehind: boolean;
   /** The newest commit of its default branch, where that has changed. */
-  trunk: bigint | null | undefined;
+  trunk: Trunk | undefined;
 }
 
 /**
@@ -197,7 +206,7 @@ interface Noted {
 async function record(context: WriteContext, id: bigint, { news, isBehind, trunk }: Noted): Promise<void> {
   const { db, trx, ids } = context;
   const held = holdProject(db)(trx, { id });
-  if (trunk !== undefined) await changeTrunk(trx, { id, trunk });
+  if (trunk !== undefined) await changeTrunk(trx, { id, ...trunk });
   const [[project], decided] = await Promise.all([
     held,
     isBehind ? decidedState(context, id) : undefined, // answered when the project is locked

@@ -36,6 +36,7 @@ export async function createProject(
     created_at: BigInt(Date.now()),
     last_event: 0n,
     trunk_commit_id: null,
+    default_branch: '',
   };
   await trx.insertInto('projects').values(project).execute();
   if (project.poll_interval > 0) await arrangePolling({ db, trx }, project, { isElsewhere: false });

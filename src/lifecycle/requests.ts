@@ -1,14 +1,12 @@
-import { sql } from 'kysely';
 import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
-import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { variantsOf } from '../lib/matrix.ts';
+import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
+import { applying, findSuites } from './chosen-suites.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
 import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
 import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
-import { applies, type CommitFacts, type Rule } from './rules.ts';
 import { holdForBuilds, isOurs } from './apply-rollup.ts';
 import { beginTrace, beginTraceAgain } from './traces.ts';
 import {
@@ -229,103 +227,6 @@ const recordFetch = preparedChange<Fetched & { id: bigint }>((db, value) =>
     })
     .where('id', '=', value('id')),
 );
-
-/** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
-interface SuiteFacts extends Pick<SuiteRow, 'id' | 'tags' | 'allow_failure' | 'retries' | 'matrix'> {
-  /** Of the builds without a variant. */
-  last: bigint | number | null;
-  subject: string | null;
-  operator: string | null;
-  value: string | null;
-}
-
-const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>((db, value) =>
-  db
-    .selectFrom('suites')
-    .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(['suites.id', 'suites.tags', 'suites.allow_failure', 'suites.retries', 'suites.matrix'])
-    .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
-    .select((of) =>
-      of
-        .selectFrom('builds')
-        .select((within) => within.fn.max('attempt').as('last'))
-        .where('builds.commit_id', '=', (commit) =>
-          commit
-            .selectFrom('commits')
-            .select('commits.id')
-            .where('commits.project_id', '=', value('project'))
-            .where('commits.ref', '=', value('ref')),
-        )
-        .whereRef('builds.suite_id', '=', 'suites.id')
-        .where('builds.variant', '=', sql.lit(''))
-        .as('last'),
-    )
-    .where('suites.project_id', '=', value('project'))
-    .orderBy('suites.id'),
-);
-
-/** The suites and variants to run. Naming suites in a request leaves out the others; the rules hold in any case. */
-async function applying(
-  context: WriteContext,
-  rows: readonly Readonly<SuiteFacts>[],
-  commit: CommitRow,
-  request: BuildRequestRow,
-): Promise<Tried[]> {
-  const facts = factsOf(commit, request);
-  const named = new Set(suitesOf(request));
-  const suites = Array.from(Map.groupBy(rows, ({ id }) => id).values())
-    .filter(([suite]) => suite && (named.size === 0 || named.has(suite.id)))
-    .filter((rules) => applies(rules.filter(({ subject }) => subject !== null) as unknown as Rule[], facts))
-    .flatMap(([suite]) => suite ?? []);
-  const tried = await Promise.all(suites.map((suite) => triedAnew(context, suite, commit.id)));
-  return tried.flat();
-}
-
-/** The suites that a request names; none where it is about all. */
-export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] {
-  return (JSON.parse(suites) as string[]).map(BigInt);
-}
-
-const findAttempts = prepared<{ commit: bigint; suite: bigint }, Pick<BuildRow, 'variant'> & { last: number }>(
-  (db, value) =>
-    db
-      .selectFrom('builds')
-      .select((of) => ['variant', of.fn.max('attempt').as('last')])
-      .where('commit_id', '=', value('commit'))
-      .where('suite_id', '=', value('suite'))
-      .groupBy('variant'),
-);
-
-/** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
-async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
-  const { id: suiteId, tags, allow_failure: allowFailure, retries, last } = suite;
-  const settings = { suiteId, tags, allowFailure, retries };
-  const matrix = JSON.parse(suite.matrix) as string[];
-  if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
-  const attempts = await findAttempts(trx, { commit, suite: suiteId });
-  const lastOf = new Map(attempts.map((one) => [one.variant, one.last]));
-  return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
-}
-
-/** The facts about a commit that rules compare. */
-export function factsOf(
-  commit: CommitRow,
-  request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork'>,
-): CommitFacts {
-  return {
-    event: request.event,
-    targetBranch: request.target_branch,
-    isFromFork: request.from_fork === 1,
-    message: commit.message,
-    branches: JSON.parse(commit.branches) as string[],
-    tags: JSON.parse(commit.tags) as string[],
-    files: JSON.parse(commit.files) as string[],
-    authorName: commit.scm_author_name,
-    authorEmail: commit.scm_author_email,
-    committerEmail: commit.scm_committer_email,
-    ref: commit.ref,
-  };
-}
 
 /** Cancels the fetch and every unfinished build. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {

@@ -31,12 +31,15 @@ const answer = schema.record({
   created_at: schema.dateTime,
   started_at: schema.nullable(schema.dateTime),
   finished_at: schema.nullable(schema.dateTime),
+  tests_passed: schema.integer,
+  tests_failed: schema.integer,
+  tests_skipped: schema.integer,
 });
 const shownAnswer = orWaiting(answer);
 
 const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued';
 
-async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
+export async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
   const builds = db.selectFrom('builds').selectAll().where('project_id', '=', projectId);
   return orNotFound(await builds.where('id', '=', id).executeTakeFirst());
 }

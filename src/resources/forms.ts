@@ -1,4 +1,6 @@
+import { ApiError } from '../errors.ts';
 import { lines, text, words, type Field } from '../http/fields.ts';
+import { areCachePaths, longestCachePath, mostCachePaths } from '../lib/cache-paths.ts';
 import { compileGlob, longestGlob } from '../lib/globs.ts';
 import { longestReference, parseImageReference } from '../lib/image-reference.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
@@ -18,6 +20,16 @@ export const image = (): Field<string> =>
 /** Files in the workspace. */
 export const globs = (description: string): Field<string[]> =>
   lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
+export function cachePaths(description: string): Field<string[]> {
+  const field = lines({ most: mostCachePaths, max: longestCachePath, isSet: true, description });
+  return { ...field, parse: (raw) => checkedPaths(field.parse(raw)) };
+}
+
+function checkedPaths(paths: string[]): string[] {
+  if (!areCachePaths(paths)) throw new ApiError('invalid_format');
+  return paths;
+}
+
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

@@ -4,6 +4,7 @@ import * as audit from './audit.ts';
 import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
+import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
@@ -33,6 +34,7 @@ import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
+import * as tests from './tests.ts';
 import * as users from './users.ts';
 
 /** Every route of the API. */
@@ -49,7 +51,9 @@ export const routes: readonly Route[] = [
   commits,
   builds,
   artifacts,
+  tests,
   suites,
+  caches,
   suiteRules,
   suiteDependencies,
   environmentVariables,

@@ -7,7 +7,7 @@ import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { command, description, globs, image, name, tags } from './forms.ts';
+import { cachePaths, command, description, globs, image, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
 import { asJson, checkTimeout, columnsOf, runAnswer, runFields, runView } from './suite-fields.ts';
 
@@ -18,7 +18,9 @@ const answer = schema.record({
   command: schema.string,
   tags: schema.listOf(schema.string),
   image: schema.string,
+  reports: schema.listOf(schema.string),
   ...runAnswer,
+  cache: schema.listOf(schema.string),
   artifacts: schema.listOf(schema.string),
 });
 
@@ -31,6 +33,8 @@ function view(suite: SuiteRow): object {
     tags: tagsIn(suite.tags),
     image: suite.image,
     ...runView(suite),
+    cache: JSON.parse(suite.cache) as string[],
+    reports: JSON.parse(suite.reports) as string[],
     artifacts: JSON.parse(suite.artifacts) as string[],
   };
 }
@@ -61,7 +65,12 @@ const fields = {
   description: description(),
   'tags[]': storedAs(tags(), textOfTags),
   image: image(),
+  'reports[]': storedAs(globs('files in the workspace that are reports of tests, as JUnit XML'), asJson),
   ...runFields,
+  'cache[]': storedAs(
+    cachePaths('paths that a passed build leaves to the next one, in the workspace or under ~'),
+    asJson,
+  ),
   'artifacts[]': storedAs(globs('files in the workspace that are kept after a build, whatever its result'), asJson),
 };
 
@@ -146,7 +155,8 @@ export const routes = [
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
-    async handle({ db, suite }) {
+    async handle({ db, database, project, suite }) {
+      await database.holdNumber(db, project.id); // its caches go with it (lifecycle/caches.ts)
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       return destroyed;
     },

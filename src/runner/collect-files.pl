@@ -19,13 +19,17 @@ use strict;
 use Fcntl qw(O_RDONLY O_NOFOLLOW O_NONBLOCK O_NOCTTY);
 
 my ( $skip, $most_files, $room, $entries, @patterns ) = @ARGV;
-my ( $most_told, $deepest, $longest, $piece ) = ( 20, 100, 1024, 1 << 16 );
+my ( $most_told, $deepest, $longest, $piece ) = ( 20, 100, 1024, 1 << 18 );
 my ( $files, $told, $stopped, %left_out, %matched ) = ( 0, 0, 0 );
 
 # Bytes that are no UTF-8; and characters that control: those of ASCII and Latin-1, line separators and the marks that
 # turn the direction of text.
 my $utf8    = qr/\A(?:[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})*\z/;
 my $control = qr/[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]/;
+
+# A pipe of the usual size would have this process and its reader wait for each other at every 64 KB.
+my $F_SETPIPE_SZ = 1031;
+fcntl STDOUT, $F_SETPIPE_SZ, 1 << 20;
 
 my $output = '';
 

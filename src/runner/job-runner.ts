@@ -3,6 +3,7 @@ import type { Link, Outcome } from '../protocol.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
+import type { CacheStore } from './cache-store.ts';
 import type { DependencyCache } from './dependency-cache.ts';
 import type { Images } from './images/images.ts';
 import type { StepTimes } from './step-times.ts';
@@ -15,8 +16,10 @@ export interface RunnerServices {
   /** Ends all runs and removes their files. */
   close(): Promise<void>;
   dependencyCache: DependencyCache;
+  /** The layers of suites' caches. */
+  caches: CacheStore;
   /** For data that orders and outcomes do not carry. */
-  link: Pick<Link, 'read' | 'store' | 'keep' | 'key'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
   images: Images;
   /** A folder for temporary files of a job. */
   scratch: string;

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
+import { sweepCaches } from './cache-store.ts';
 import { sweepMirrors } from './git/mirror.ts';
 import { sweepImages } from './images/image-store.ts';
 import { sweepDependencyCache } from './unpacked-software.ts';
@@ -21,6 +22,7 @@ export function placesOf(folder: string) {
     images: place('images'),
     /** Sockets of the programs that pull images. */
     imageSockets: place('image-sockets'),
+    caches: place('caches'),
   };
 }
 
@@ -34,11 +36,12 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software, images, imageSockets } = placesOf(folder);
+  const { git, checkouts, scratch, spool, software, images, imageSockets, caches } = placesOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
   await sweepImages(images, log);
+  await sweepCaches(caches, log);
 }
 
 /** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */

@@ -2,15 +2,17 @@ import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type Re
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
 import type {
-  ClaimSignal,
   Demand,
   Finished,
+  KeptLayer,
   Link,
   LookOrder,
   Order,
   OrderOrLooks,
   Receipt,
   RegistryAccess,
+  ClaimSignal,
+  TestReceipt,
 } from '../protocol.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
@@ -96,6 +98,9 @@ export function openLink(
       const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
       return (await post('/runner/log', 'application/octet-stream', bytes, place, signal)) as Receipt;
     },
+    async tests(batch, signal) {
+      return (await postJson('/runner/tests', batch, signal)) as TestReceipt;
+    },
     async extend(claims, signal) {
       const { words } = (await postJson('/runner/extend', { claims }, signal)) as {
         words: Record<string, ClaimSignal>;
@@ -120,6 +125,9 @@ export function openLink(
     },
     async gone(projects, signal) {
       return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
+    },
+    async stale(layers, signal) {
+      return ((await postJson('/runner/stale', { layers }, signal)) as { stale: KeptLayer[] }).stale;
     },
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),

@@ -5,8 +5,10 @@ import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
+import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
+import { openSuiteCache } from './suite-cache.ts';
 import type { JobRunner } from './job-runner.ts';
 
 const mostHeard = 64 * 1024;
@@ -31,28 +33,47 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     if (order.image) steps.begin('image');
     using image = order.image && (await images.take(order.image, { id, say: tell, signal }));
     steps.end();
+    await using cache = await openSuiteCache(services, order.cache, {
+      id,
+      project: order.source.projectId,
+      checkout: checkout.path,
+      say: async (text) => tell(text),
+      signal,
+    });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const ended = await sandboxes.run({
       id,
       steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
       environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
-      workspace: { checkout: checkout.path },
+      workspace: { checkout: checkout.path, ...(cache && { over: cache.workspace, isKept: true }) },
+      ...(cache && { home: cache.home }),
       mounts: software.mounts,
       image: image?.tree,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => say(mask.push(chunk)),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
-      onLeft: async (left, { reason }) => {
-        if (!order.artifacts || reason === 'cancelled') return;
-        steps.begin('artifacts');
-        if (reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
-        else await keepArtifacts(services, left, order.artifacts, { claim: id, tell, signal });
-        steps.end();
+      onLeft: async (left, how) => {
+        if (order.reports && how.reason !== 'cancelled' && how.reason !== 'out_of_disk') {
+          steps.begin('reports');
+          await collectReports(left, { globs: order.reports, secrets: order.secrets, link, claim: id, tell, signal });
+          steps.end();
+        }
+        if (order.artifacts && how.reason !== 'cancelled') {
+          steps.begin('artifacts');
+          if (how.reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
+          else await keepArtifacts(services, left, order.artifacts, { claim: id, tell, signal });
+          steps.end();
+        }
+        await cache?.take(left, how); // last: it takes the files away
       },
       signal,
     });
     const launch = order.launches.find((_, at) => stepName(at) === ended.step);
-    if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') return outcomeOf(ended);
+    if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
+      const outcome = outcomeOf(ended);
+      const saved = outcome.kind === 'exited' && outcome.status === 0 ? await cache?.save() : undefined;
+      return saved ? { ...outcome, cache: saved } : outcome;
+    }
     await say(mask.push(Buffer.from(failureOf(launch.name, ended))));
     return { kind: 'launch_failed' };
   } catch (error) {

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol.ts';
+import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';
 import { openImages } from './images/images.ts';
@@ -104,12 +105,14 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     disk,
     log,
   });
+  const caches = await openCacheStore({ folder: places.caches, link, sandboxes, disk, log });
   return {
     mirrors,
     checkouts,
     sandboxes,
     dependencyCache,
     images,
+    caches,
     link,
     scratch,
     disk,
@@ -138,5 +141,6 @@ function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
     store: (claim, content, signal) => link.store(claim, content, signal),
     keep: (claim, content, signal) => link.keep(claim, content, signal),
     key: (claim, signal) => link.key(claim, signal),
+    tests: (batch, signal) => link.tests(batch, signal),
   };
 }

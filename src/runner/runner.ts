@@ -9,7 +9,7 @@ import { placesOf } from './leftovers.ts';
 import { lookAtRepositories } from './looks.ts';
 import { notOurs, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
-import { forgetProjects, tidyMirrors } from './upkeep.ts';
+import { forgetProjects, tidyCaches, tidyMirrors } from './upkeep.ts';
 
 export interface RunnerOptions {
   link: Link;
@@ -158,6 +158,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
+  const tidyingCaches = tidyCaches({
+    link,
+    caches: services.caches,
+    isBusy,
+    signal,
+    log,
+    everyMs: options.upkeepEveryMs,
+  });
   const executors = options.once
     ? [doOne(options.once.idleMs)]
     : Array.from({ length: options.concurrency }, () => executor());
@@ -166,6 +174,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     ending.abort(stopped);
     await attending;
     await tidying;
+    await tidyingCaches;
     await forgetting;
     await looking?.done;
     await services.close();

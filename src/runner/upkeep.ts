@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { mostProjects, type Link } from '../protocol.ts';
+import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 
@@ -45,6 +46,7 @@ export interface ForgettingOptions {
   link: Pick<Link, 'gone'>;
   mirrors: Pick<Mirrors, 'projects' | 'forget'>;
   checkouts: Pick<Checkouts, 'forget'>;
+  caches: Pick<CacheStore, 'projects' | 'forget'>;
   signal: AbortSignal;
   log: (message: string) => void;
   everyMs?: number | undefined;
@@ -56,20 +58,54 @@ const askEveryMs = 5000;
  * Removes the data of deleted projects. If the server does not answer, or the data is in use, the next run tries again.
  */
 export async function forgetProjects(options: ForgettingOptions): Promise<void> {
-  const { link, mirrors, checkouts, signal, log } = options;
+  const { link, mirrors, checkouts, caches, signal, log } = options;
   for (let from = 0; ;) {
     await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const kept = (await mirrors.projects()).filter((name) => /^[0-9]{1,18}$/.test(name));
+    const all = new Set([...(await mirrors.projects()), ...caches.projects()]);
+    const kept = [...all].filter((name) => /^[0-9]{1,18}$/.test(name));
     if (from >= kept.length) from = 0;
     const some = kept.slice(from, from + mostProjects);
     from += some.length;
     if (some.length === 0) continue;
     const gone = await link.gone(some, signal).catch(() => []);
     for (const project of gone.filter((name) => some.includes(name))) {
-      await Promise.all([mirrors.forget(project), checkouts.forget(project)]).catch((error: unknown) =>
+      await Promise.all([mirrors, checkouts, caches].map((place) => place.forget(project))).catch((error: unknown) =>
         log(`cleanup failed, data of the deleted project ${project} stays: ${String(error)}`),
       );
+    }
+  }
+}
+
+export interface TidyingOptions {
+  link: Pick<Link, 'stale'>;
+  caches: Pick<CacheStore, 'idle' | 'drop' | 'tidy'>;
+  isBusy: () => boolean;
+  signal: AbortSignal;
+  log: (message: string) => void;
+  everyMs?: number | undefined;
+}
+
+/** The server is asked only every few minutes: an idle runner should cost it nothing. */
+const askEvery = 10;
+
+/**
+ * Removes the layers that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
+ * there is no job. A server that does not answer, or is older, is asked again later.
+ */
+export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }: TidyingOptions): Promise<void> {
+  for (let turn = 0; ; turn += 1) {
+    await pause(everyMs ?? minute, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    try {
+      const idle = turn % askEvery === 0 ? caches.idle() : [];
+      const stale = idle.length > 0 ? await link.stale(idle, signal).catch(() => []) : [];
+      await caches.drop(
+        stale.filter((one) => idle.some(({ project, name }) => project === one.project && name === one.name)),
+      );
+      await caches.tidy(isBusy());
+    } catch (error) {
+      if (!signal.aborted) log(`cleanup of caches failed: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
 }

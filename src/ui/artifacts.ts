@@ -33,7 +33,7 @@ export async function artifactsPart(db: Queries, buildId: bigint, address: strin
         ({ id, path, size }) =>
           html`<tr>
             <td><a class="file" href="${data}/${id}" download>${path}</a></td>
-            <td>${inUnits(Number(size))}</td>
+            <td class="nowrap">${inUnits(Number(size))}</td>
           </tr>`,
       ),
     )}

@@ -1,4 +1,5 @@
 import type { BuildRow } from '../db/schema.ts';
+import { testsPart, type TestCounts } from './build-tests.ts';
 import { buildName, buildsOfCommits } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { artifactsPart } from './artifacts.ts';
@@ -13,7 +14,7 @@ import { buildBadge, buildMark, isUnderWay } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
 /** One attempt at one suite on one commit. */
-interface BuildRecord {
+interface BuildRecord extends TestCounts {
   id: bigint;
   id_str: string;
   suite_id: bigint;
@@ -119,6 +120,7 @@ async function show(visit: ProjectVisit) {
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>
+      ${await testsPart(visit, build)}
       <div id="artifacts" data-live>${await artifactsPart(db.read, build.id, address)}</div>
       ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,
   };

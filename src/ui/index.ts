@@ -13,6 +13,7 @@ import * as registration from './registration.ts';
 import * as registries from './registries.ts';
 import * as request from './request.ts';
 import * as setup from './setup.ts';
+import * as tests from './tests.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type Place, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
@@ -21,6 +22,7 @@ import * as dependency from './dependency.ts';
 import * as deploys from './deploys.ts';
 import * as operations from './operations.ts';
 import * as settings from './settings.ts';
+import * as settingsCaches from './settings-caches.ts';
 import * as settingsDeploys from './settings-deploys.ts';
 import * as settingsMembers from './settings-members.ts';
 import * as settingsNotifications from './settings-notifications.ts';
@@ -35,6 +37,7 @@ import * as triggerStatuses from './trigger-statuses.ts';
 
 const ofSettings = [
   settings,
+  settingsCaches,
   settingsDeploys,
   settingsMembers,
   settingsNotifications,
@@ -49,7 +52,7 @@ const ofSettings = [
 ];
 const others = [deploys, dependencies, dependency, operations];
 
-const ofProjects = [dashboard, newProject, setup, project, request, commit, build];
+const ofProjects = [dashboard, newProject, setup, project, request, commit, build, tests];
 const ofPeople = [signIn, password, account, authorize, applications, registration, registries];
 
 /** The pages for people, rendered on the server and complete without scripts. */

@@ -33,7 +33,7 @@ export interface ProjectHead {
   owned: boolean;
 }
 
-export type ProjectTab = 'commits' | 'deploys' | 'settings';
+export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
 
 /**
  * `projects`: any project of the viewer; `project:ID`: that one; `logs:ID`: also new output of that project's builds;
@@ -108,6 +108,7 @@ function navigation(email: string, { formKey, path, isOperator }: Viewer): Html 
 
 const tabs: [ProjectTab, string, string][] = [
   ['commits', '', 'Commits'],
+  ['tests', '/tests', 'Tests'],
   ['deploys', '/deploys', 'Deploys'],
   ['settings', '/settings', 'Settings'],
 ];

@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { factsOf } from '../lifecycle/requests.ts';
+import { factsOf } from '../lifecycle/chosen-suites.ts';
 import { unmetRule, type Rule } from '../lifecycle/rules.ts';
 import { html, type Html } from './html.ts';
 

@@ -17,7 +17,9 @@ interface SuiteRecord extends RunRecord {
   command: string;
   tags: string[];
   image: string;
+  cache: string[];
   artifacts: string[];
+  reports: string[];
 }
 
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
@@ -36,6 +38,23 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
   })}
   ${imageField(form, suite?.image)}
+  ${form.lines('cache', 'Cache', {
+    value: suite?.cache.join('\n'),
+    rows: Math.min(10, Math.max(2, suite?.cache.length ?? 0)),
+    isCode: true,
+    hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
+      <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
+    wrong:
+      'These are not paths to cache: up to 16, without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
+  })}
+  ${form.lines('reports', 'Test reports', {
+    value: suite?.reports.join('\n'),
+    rows: Math.min(10, Math.max(2, suite?.reports.length ?? 0)),
+    isCode: true,
+    hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
+      <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
+    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
+  })}
   ${form.lines('artifacts', 'Artifacts', {
     value: suite?.artifacts.join('\n'),
     rows: Math.min(10, Math.max(2, suite?.artifacts.length ?? 0)),

@@ -19,6 +19,7 @@ interface Section {
 const sections: readonly Section[] = [
   { path: '', name: 'General' },
   { path: '/suites', name: 'Suites' },
+  { path: '/caches', name: 'Caches' },
   { path: '/triggers', name: 'Triggers' },
   { path: '/deploys', name: 'Deploys' },
   { path: '/notifications', name: 'Notifications' },

@@ -11,7 +11,7 @@ export interface ChoosableSuite {
 export function suiteChoice(form: PageForm, suites: readonly ChoosableSuite[], { refused }: FormVisit): Html | false {
   if (suites.length < 2) return false;
   const choices = suites.map(({ id_str: id, name }) => [id, name] as const);
-  return html`<details class="choice" ${refused !== undefined && html`open`}>
+  return html`<details class="some-suites" ${refused !== undefined && html`open`}>
     <summary>Some suites only</summary>
     ${form.checks('suites', 'Suites to run, if their rules allow it', choices, [])}
   </details>`;

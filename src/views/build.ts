@@ -17,5 +17,8 @@ export function buildView(build: BuildRow) {
     created_at: timestamp(build.created_at),
     started_at: timestampOrNull(build.started_at),
     finished_at: timestampOrNull(build.finished_at),
+    tests_passed: build.tests_passed,
+    tests_failed: build.tests_failed,
+    tests_skipped: build.tests_skipped,
   };
 }

@@ -40,6 +40,7 @@ describe('the routes', () => {
       'deliveries',
       'deploys',
       'marketplace',
+      'tests',
       'users',
     ];
     assert.deepEqual(new Set(paged), new Set(endless));

@@ -63,12 +63,18 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/artifacts                           both          commits
   GET    /projects/ID/builds/ID/artifacts/ID                        both          commits
   GET    /projects/ID/builds/ID/artifacts.zip                       both          commits
+  GET    /projects/ID/builds/ID/tests                               both          commits
+  GET    /projects/ID/tests/flaky                                   both          commits
+  GET    /projects/ID/tests/slow                                    both          commits
   GET    /projects/ID/firehose                                      both          projects
   GET    /projects/ID/suites                                        both          suites
   POST   /projects/ID/suites                                        both          suites
   GET    /projects/ID/suites/ID                                     both          suites
   PUT    /projects/ID/suites/ID                                     both          suites
   DELETE /projects/ID/suites/ID                                     users         suites
+  GET    /projects/ID/caches                                        both          suites
+  DELETE /projects/ID/caches                                        both          suites
+  DELETE /projects/ID/caches/ID                                     both          suites
   GET    /projects/ID/suites/ID/rules                               both          suites
   POST   /projects/ID/suites/ID/rules                               both          suites
   PUT    /projects/ID/suites/ID/rules/ID                            both          suites

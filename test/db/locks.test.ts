@@ -13,7 +13,7 @@ import { writeListing } from '../../src/lib/ref-listings.ts';
 import type { CommitReport, Order } from '../../src/protocol.ts';
 
 /**
- * Everything that locks rows, from two servers at once: requests, claims, logs, outcomes, losses, cancels, reruns,
+ * Everything that locks rows, from two servers at once: requests, claims, logs, outcomes, losses, retries, cancels, reruns,
  * restarts, deploys, deliveries, hooks that supersede older requests, looks at polled repositories, and a project that is
  * deleted in the middle of it. Whoever takes locks in another order
  * than the others ends in a circle here, which PostgreSQL breaks after a moment and counts.
@@ -115,7 +115,8 @@ async function aProject(owner: User, receiver: Receiver): Promise<Hooked> {
     repository: 'team/code',
     token: 'a-token-of-the-forge',
   });
-  for (let at = 0; at < suites; at += 1) await owner.createSuite(project);
+  await owner.createSuite(project, { 'matrix[]': 'A=1,2', retries: '1' });
+  for (let at = 1; at < suites; at += 1) await owner.createSuite(project, { retries: String(at) });
   for (let at = 0; at < 2; at += 1) await owner.createNotification(project, { 'options[url]': receiver.url });
   await owner.createStrategy(project);
   return { ...project, hook };

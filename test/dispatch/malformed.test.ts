@@ -58,7 +58,7 @@ describeService('a message that makes no sense', (service) => {
 
   /** What once went wrong, or comes to mind. */
   const kept = (): Message[] => [
-    ...['next', 'extend', 'finish', 'key', 'log'].flatMap((name) => [
+    ...['next', 'extend', 'finish', 'key', 'log', 'tests'].flatMap((name) => [
       { path: `/runner/${name}`, body: '' },
       { path: `/runner/${name}`, body: '{' },
       { path: `/runner/${name}`, body: 'null' },

@@ -119,14 +119,64 @@ describe('the state of a commit', () => {
     assert.equal(commit(...attempts('lost', 'failed', 'enqueued')), 'waiting_for_builds');
   });
 
+  it('counts the newest attempt of each variant', () => {
+    const of = (variant: string, attempt: number, state: BuildState): BuildFact => ({
+      suiteId: 7n,
+      variant,
+      attempt,
+      state,
+    });
+    assert.equal(commit(of('A=1', 1, 'failed'), of('A=2', 1, 'passed')), 'failed');
+    assert.equal(commit(of('A=1', 1, 'failed'), of('A=2', 2, 'passed')), 'failed', 'another variant mends nothing');
+    assert.equal(commit(of('A=1', 1, 'failed'), of('A=2', 1, 'passed'), of('A=1', 2, 'passed')), 'passed');
+  });
+
+  it('counts the variants of each suite’s last series; a request counts all that it has', () => {
+    const of = (suiteId: bigint, variant: string, series: bigint, state: BuildState): BuildFact => ({
+      suiteId,
+      variant,
+      attempt: 1,
+      state,
+      series,
+    });
+    const builds = [of(7n, 'A=1', 1n, 'failed'), of(7n, 'A=2', 2n, 'passed'), of(8n, '', 1n, 'passed')];
+    assert.equal(commit(...builds), 'passed');
+    assert.equal(request(...builds), 'failed');
+    assert.equal(commit(...builds, of(8n, 'A=1', 1n, 'failed')), 'failed');
+  });
+
+  it('is not failed by what is allowed to fail, timed out or errored; it is cancelled by what is cancelled', () => {
+    for (const state of buildStates) {
+      const allowed: BuildFact = { suiteId: 7n, attempt: 1, state, isAllowedToFail: true };
+      const expected = { failed: 'passed', timed_out: 'passed', errored: 'passed' } as Partial<
+        Record<BuildState, string>
+      >;
+      const plain = commit({ ...allowed, isAllowedToFail: false }, ...suites('passed'));
+      assert.equal(commit(allowed, ...suites('passed')), expected[state] ?? plain, state);
+      assert.equal(commit(allowed, ...suites('failed')), isFinal(buildMachine, state) ? 'failed' : 'building', state);
+    }
+  });
+
+  it('goes on building while a retry waits', () => {
+    const [first, second] = attempts('failed', 'enqueued') as [BuildFact, BuildFact];
+    assert.equal(commit(first, { ...second, isRetry: true }), 'building');
+    assert.equal(commit(first, { ...second, isRetry: true, state: 'failed' }), 'failed');
+  });
+
   it('does not depend on the order in which builds are listed', () => {
     const fact = fc.record({
-      suiteId: fc.bigInt(1n, 4n),
+      suiteId: fc.bigInt(1n, 3n),
+      variant: fc.constantFrom('', 'A=1'),
+      series: fc.bigInt(1n, 2n),
+      isAllowedToFail: fc.boolean(),
       attempt: fc.integer({ min: 1, max: 3 }),
       state: fc.constantFrom(...buildStates),
       failureReason: fc.constantFrom(null, 'runner_lost', 'out_of_memory'),
     });
-    const builds = fc.uniqueArray(fact, { selector: ({ suiteId, attempt }) => `${suiteId}/${attempt}`, maxLength: 12 });
+    const builds = fc.uniqueArray(fact, {
+      selector: ({ suiteId, variant, attempt }) => `${suiteId}/${variant}/${attempt}`,
+      maxLength: 12,
+    });
     const shuffled = builds.chain((all) =>
       fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })),
     );
@@ -177,20 +227,23 @@ describe('the state of a project', () => {
   });
 });
 
-/** All that one step can make of some builds: any build moves on, or loses its runner and gets its next attempt. */
+/** All that one step can make of some builds: any build moves on, or is lost or fails and gets its next attempt. */
 function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
   for (const [index, build] of builds.entries()) {
     for (const state of buildMachine.moves[build.state]) yield builds.with(index, { ...build, state });
     if (build.state !== 'running') continue;
     const lost: BuildFact = { ...build, state: 'errored', failureReason: 'runner_lost' };
-    const next: BuildFact = { suiteId: build.suiteId, attempt: build.attempt + 1, state: 'enqueued' };
+    const { suiteId, isRetry = false } = build;
+    const next: BuildFact = { suiteId, attempt: build.attempt + 1, state: 'enqueued', isRetry };
     yield build.attempt < 3 ? [...builds.with(index, lost), next] : builds.with(index, lost);
+    const failed: BuildFact = { ...build, state: 'failed' };
+    if (build.attempt < 2 && builds.length < 5) yield [...builds.with(index, failed), { ...next, isRetry: true }];
   }
 }
 
 function keyOf(builds: BuildFact[]): string {
   return builds
-    .map((build) => `${build.suiteId}/${build.attempt} ${build.state} ${build.failureReason}`)
+    .map((build) => `${build.suiteId}/${build.attempt} ${build.state} ${build.failureReason} ${build.isRetry ?? false}`)
     .sort()
     .join();
 }

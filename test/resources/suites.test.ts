@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
-const fields = 'id id_str name description command tags image timeout allow_failure retries matrix artifacts';
+const fields = 'id id_str name description command tags image reports timeout allow_failure retries matrix cache artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
@@ -13,7 +13,10 @@ describeService('suites', (service) => {
     const answer = await alice.post(path, { name: 'unit', command: 'make\ntest' });
     assertCreated(answer, fields);
     const suite = answer.record;
-    assert.deepEqual({ ...suite }, { ...suite, name: 'unit', command: 'make\ntest', description: '', tags: [] });
+    assert.deepEqual(
+      { ...suite },
+      { ...suite, name: 'unit', command: 'make\ntest', description: '', tags: [], cache: [], reports: [] },
+    );
     assert.deepEqual((await alice.get(`${path}/${suite.id}`)).record, suite);
     const second = await alice.createSuite(project);
     assert.deepEqual((await alice.get(path)).list, [suite, second]);
@@ -108,5 +111,21 @@ describeService('suites', (service) => {
       assertWrongFields(await alice.put(own, { 'tags[]': tags }), { tags: 'invalid_format' });
     assertWrongFields(await alice.put(own, { tags: 'gpu' }), { tags: 'invalid_format' });
     assert.deepEqual((await alice.put(own, { 'tags[]': '' })).record.tags, []);
+  });
+
+  test('have patterns of reports, in the order sent, that a change replaces or leaves', async () => {
+    const alice = await service.user();
+    const path = `/projects/${(await alice.createProject()).id}/suites`;
+    const made = await alice.post(path, { name: 'reporting', command: 'true', 'reports[]': 'z/*.xml' });
+    assert.deepEqual(made.record.reports, ['z/*.xml']);
+    const own = `${path}/${made.record.id}`;
+    assert.deepEqual((await alice.put(own, { description: 'd' })).record.reports, ['z/*.xml']);
+    const several = { 'reports[]': 'b/**/*.xml\r\n\na.xml\nb/**/*.xml' };
+    assert.deepEqual((await alice.put(own, several)).record.reports, ['b/**/*.xml', 'a.xml']);
+    assert.deepEqual((await alice.get(own)).record.reports, ['b/**/*.xml', 'a.xml']);
+    for (const glob of ['/etc/passwd', '../x.xml', 'a/../b', '[', 'x'.repeat(256)])
+      assertWrongFields(await alice.put(own, { 'reports[]': glob }), { reports: 'invalid_format' });
+    assertWrongFields(await alice.put(own, { reports: 'a.xml' }), { reports: 'invalid_format' });
+    assert.deepEqual((await alice.put(own, { 'reports[]': '' })).record.reports, []);
   });
 });

@@ -38,6 +38,7 @@ describe('compiling', () => {
       },
       keep: () => assert.fail('a compile leaves no artifacts'),
       key: () => assert.fail('a compile needs no key'),
+      tests: () => assert.fail('a compile has no tests'),
     };
     const log = (): void => {};
     const mostBytes = 100 * megabyte;

@@ -27,6 +27,7 @@ describe('a runner on a disk without room above its reserve', () => {
     },
     nextOrLooks: async ({ claim }, signal) => ({ order: (await link.next(claim, signal)) ?? null }),
     log: async () => ({ taken: true }),
+    tests: () => assert.fail('there are no tests'),
     extend: async (_, signal) => pause(100, {}, { signal }),
     async finish(report) {
       reports.push(report);
@@ -42,6 +43,7 @@ describe('a runner on a disk without room above its reserve', () => {
     leave: async () => {},
     registry: async () => undefined,
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: async () => {},
   };

@@ -42,12 +42,14 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
       return { taken: true, next: orderFor('another') };
     },
     log: nothing,
+    tests: nothing,
     read: nothing,
     store: nothing,
     keep: nothing,
     key: nothing,
     registry: nothing,
     gone: async () => [],
+    stale: async () => [],
     looks: nothing,
     looked: nothing,
   };

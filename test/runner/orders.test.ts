@@ -34,6 +34,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     nextOrLooks: async ({ claim }, signal) => ({ order: (await link.next(claim, signal)) ?? null }),
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     log: () => assert.fail('there is nothing to say'),
+    tests: () => assert.fail('there are no tests'),
     finish,
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
@@ -42,6 +43,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: async () => {},
   };

@@ -43,6 +43,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     next: async (_, signal) => void (await once(signal, 'abort').catch(() => {})),
     nextOrLooks: async (_, signal) => ({ order: (await noWork.next('', signal)) ?? null }),
     log: () => assert.fail('there is nothing to say'),
+    tests: () => assert.fail('there are no tests'),
     extend: () => assert.fail('there is nothing to keep'),
     finish: () => assert.fail('there is nothing to finish'),
     read: () => assert.fail('there is nothing to read'),
@@ -52,6 +53,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
+    stale: async () => [],
     looks: async () => [],
     looked: () => assert.fail('there is nothing to tell'),
   };

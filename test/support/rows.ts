@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import type { Services } from '../../src/api/call.ts';
-import type { ArtifactRow, BuildRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/db/schema.ts';
+import type { ArtifactRow, BuildRow, CacheRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/db/schema.ts';
 import { receive } from '../../src/hooks/deliveries.ts';
 import { contentTypeOf } from '../../src/lib/file-types.ts';
 import { tell } from '../../src/hooks/reading.ts';
@@ -64,6 +64,9 @@ export async function addBuild(
     retry: 0,
     retries_left: 0,
     series: 0n,
+    tests_passed: 0,
+    tests_failed: 0,
+    tests_skipped: 0,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());
@@ -145,4 +148,32 @@ export async function setDependencyState(
       .where('id', '=', dependency.id)
       .execute(),
   );
+}
+
+/** A cache of one layer. */
+export async function addCache(
+  { db, ids }: Services,
+  { project, suite }: { project: Named; suite: Named },
+  fields: Partial<CacheRow> = {},
+): Promise<CacheRow> {
+  const now = BigInt(Date.now());
+  const cache: CacheRow = {
+    id: ids.next(),
+    project_id: project.id,
+    suite_id: suite.id,
+    variant: '',
+    branch: 'main',
+    paths: '["node_modules"]',
+    size: 4096n,
+    created_at: now,
+    last_used_at: now,
+    ...fields,
+  };
+  const { id, size } = cache;
+  await db.transaction(async (trx) => {
+    await trx.insertInto('caches').values(cache).execute();
+    const layer = { cache_id: id, position: 0, build_id: id, digest: id.toString(16).padStart(64, '0'), bytes: size };
+    await trx.insertInto('cache_layers').values(layer).execute();
+  });
+  return cache;
 }

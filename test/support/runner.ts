@@ -14,6 +14,7 @@ const patient = new AbortController().signal;
 
 export interface ScriptedLimits {
   logBytes?: number;
+  cacheBytes?: number;
   accountConcurrency?: number;
   timeoutSeconds?: number;
   artifacts?: ArtifactLimits;
@@ -42,6 +43,7 @@ export class ScriptedRunner {
     store: Store,
     {
       logBytes = 512 * 1024 * 1024,
+      cacheBytes = 1024 ** 3,
       accountConcurrency = 0,
       timeoutSeconds = 1,
       artifacts = { mostFiles: 10_000, mostBytes: 1024 ** 3 },
@@ -50,7 +52,8 @@ export class ScriptedRunner {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
-    this.#dispatch = await createDispatch({ ...store, limits, unpacked, artifacts, logBytes, accountConcurrency, log });
+    const sizes = { unpacked, artifacts, logBytes, cacheBytes };
+    this.#dispatch = await createDispatch({ ...store, limits, ...sizes, accountConcurrency, log });
   }
 
   get dispatch(): Dispatch {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
 import type { Link } from '../../src/protocol.ts';
+import type { CacheStore } from '../../src/runner/cache-store.ts';
 import { FetchError } from '../../src/runner/git/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { openLink } from '../../src/runner/link.ts';
@@ -87,7 +88,7 @@ export class Stage {
         const sha = createHash('sha1').update(`${projectId} ${commitRef}`).digest('hex');
         const found = { ...aCommit, sha, branches: [commitRef], branch: commitRef, ref: `refs/heads/${commitRef}` };
         const trunk = commitRef === 'main' ? 'this' : 'kept';
-        return { ...found, trunk, filesTruncated: false, refKind: 'branch' };
+        return { ...found, trunk, defaultBranch: null, filesTruncated: false, refKind: 'branch' };
       },
     };
     return {
@@ -99,13 +100,15 @@ export class Stage {
       sandboxes: {
         owner: { uid: 0, gid: 0 },
         whyNoImages: null,
+        hasLayers: false,
         run: (job) => this.#play(job),
         adopt: async () => {},
         close: async () => {},
       },
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
       images: { take: unused },
-      link: { read: unused, store: unused, keep: unused, key: unused },
+      caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
+      link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',
       disk: keepReserve({ folders: [] }),
       log: () => {},

@@ -1,6 +1,6 @@
 import { insertUser } from '../../src/auth/users.ts';
 import type { Record_ } from './client.ts';
-import { addArtifact, addBuild, addCommit, addDelivery, addHookDelivery } from './rows.ts';
+import { addArtifact, addBuild, addCache, addCommit, addDelivery, addHookDelivery } from './rows.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
 
@@ -16,6 +16,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const { store } = service;
   const project = await owner.createProject({ public_badge: 'true' });
   const suite = await owner.createSuite(project);
+  const cache = await addCache(store, { project, suite: await owner.createSuite(project) });
   const variable = await owner.createVariable(project, suite);
   const dependency = await owner.createDependency();
   await owner.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: dependency.id });
@@ -59,6 +60,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     user_id: guestId,
     schedule_id: schedule.id,
     registry_id: registry.id,
+    cache_id: cache.id,
   };
   const path = (route: string): string =>
     route.replaceAll(/:(\w+)/g, (_, name: string) => {

@@ -88,6 +88,8 @@ for (const kind of kinds) {
         command: 'c',
         tags: '',
         image: '',
+        cache: '[]',
+        reports: '[]',
         timeout: 0,
         allow_failure: 0,
         retries: 0,

@@ -69,6 +69,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       fork_builds: 'never',
       cancel_superseded: 'running',
       public_badge: 1,
+      default_branch: awkward,
     });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
     await put('suites', {
@@ -77,12 +78,17 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       ...named,
       tags: 'arm,gpu',
       image: awkward,
+      cache: '["~/x"]',
       timeout: 60,
       allow_failure: 1,
       retries: 3,
       matrix: '["A=1,2"]',
       artifacts: JSON.stringify([awkward]),
+      reports: JSON.stringify([awkward]),
     });
+    const cached = { project_id: project, suite_id: suite, variant: awkward, branch: awkward, paths: '["~/x"]' };
+    await put('caches', { id: 1n, ...cached, size: largestId, created_at: 1n, last_used_at: 2n });
+    await put('cache_layers', { cache_id: 1n, position: 0, build_id: 1n, digest: 'a'.repeat(64), bytes: largestId });
     await put('suite_rules', {
       id: 1n,
       suite_id: suite,
@@ -164,6 +170,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       retry: 1,
       retries_left: 2,
       series: largestId,
+      tests_passed: 1,
+      tests_failed: 2,
+      tests_skipped: 3,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = { lane: null, claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
@@ -183,6 +192,43 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     const packed = { size: 9n, complete: 1, blob: 'f'.repeat(64), completed_at: 1n };
     await put('logs', { id: 2n, project_id: null, ...packed, ...uncounted });
     await put('log_marks', { log_id: 1n, line_breaks: 1n, start: 256n, at: 1n, line_state: '' });
+    await put('test_runs', {
+      build_id: 1n,
+      project_id: project,
+      suite_id: suite,
+      commit_id: commit,
+      size: 1,
+      bytes: 2n,
+      passed: 1,
+      failed: 2,
+      skipped: 3,
+      slowest: JSON.stringify([[1, awkward, '', '']]),
+      completed_at: 3n,
+    });
+    await put('test_results', {
+      build_id: 1n,
+      start: 0,
+      state: 'failed',
+      count: 1,
+      keys: everyByte,
+      content: everyByte,
+    });
+    await put('test_flakes', {
+      project_id: project,
+      suite_id: suite,
+      commit_id: commit,
+      variant: awkward,
+      test_key: commit,
+      name: awkward,
+      class: awkward,
+      suite: awkward,
+      failures: 1,
+      passes: 2,
+      message: awkward,
+      failed_build_id: 1n,
+      began_at: 1n,
+      last_seen_at: 2n,
+    });
     await put('log_indexes', { log_id: 2n, bytes: everyByte });
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     const file = { size: largestId, sha256: 'c'.repeat(64), crc32: 4_294_967_295n, content_type: 'text/plain' };

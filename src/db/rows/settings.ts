@@ -24,6 +24,8 @@ export interface ProjectRow {
   cancel_superseded: string;
   /** 1 where the badge is public. */
   public_badge: number;
+  /** The name of the repository's default branch, as of its newest build; blank while it is not known. */
+  default_branch: string;
 }
 
 export interface CollaboratorRow {
@@ -53,6 +55,10 @@ export interface SuiteRow {
   image: string;
   /** The globs of the files that its builds keep, as a JSON list. */
   artifacts: string;
+  /** The paths that builds keep for the next one, as a JSON list. */
+  cache: string;
+  /** The patterns of its reports of tests, as a JSON list. */
+  reports: string;
 }
 
 export interface SuiteRuleRow {

@@ -76,6 +76,10 @@ export interface BuildRow {
   retries_left: number;
   /** Builds that were started together have the same; later starts have higher ones. See lifecycle/rollup.ts. */
   series: bigint;
+  /** How many tests its reports told of. */
+  tests_passed: number;
+  tests_failed: number;
+  tests_skipped: number;
 }
 
 /** The commit of a branch or tag when it was last built. */

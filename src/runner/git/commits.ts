@@ -20,8 +20,9 @@ export interface KnownCommit extends CommitMetadata {
    * contains it.
    */
   likelyBranch: { bySha: string | null; byName: string | null };
-  /** Whether the default branch contains it. */
+  /** Whether the default branch contains it, and that branch's name if it does. */
   onDefault: boolean;
+  defaultBranch: string | null;
 }
 
 export interface Found {
@@ -74,7 +75,7 @@ export async function describe(session: Session, found: Found): Promise<KnownCom
 async function refsContaining(
   session: Session,
   sha: string,
-): Promise<Pick<KnownCommit, 'branches' | 'tags' | 'likelyBranch' | 'onDefault'>> {
+): Promise<Pick<KnownCommit, 'branches' | 'tags' | 'likelyBranch' | 'onDefault' | 'defaultBranch'>> {
   const args = ['for-each-ref', `--contains=${sha}`, '--format=%(HEAD)%(objectname) %(refname)'];
   const finished = wholeOrCut('listing branches', await session.git([...args, 'refs/heads', 'refs/tags', remoteHead]));
   const tips = new Map<string, string>();
@@ -101,6 +102,7 @@ async function refsContaining(
     // A commit that is requested by its SHA was mostly just pushed, so a branch that ends in it comes first.
     likelyBranch: { bySha: likely(8), byName: likely(0.5) },
     onDefault: tips.has(remoteHead),
+    defaultBranch: tips.has(remoteHead) ? (head ?? null) : null,
   };
 }
 

@@ -78,6 +78,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     return assemble(
       {
         owner: root ? machine.users.files : ourselves(),
+        hasLayers: machine.overlay,
         whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
       },
       (job) =>
@@ -127,7 +128,7 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
   const makeCgroup = await cgroupMaker(state, options.log);
   const whyNoImages = 'builds are not isolated (HEADRACE_SANDBOX=off)';
   const run = plainRunner({ stateDir: state.folder, makeCgroup, disk });
-  return assemble({ owner: ourselves(), whyNoImages }, run, () => state.close());
+  return assemble({ owner: ourselves(), hasLayers: false, whyNoImages }, run, () => state.close());
 }
 
 function ourselves(): Identity {
@@ -136,7 +137,7 @@ function ourselves(): Identity {
 
 /** Common to both kinds: tracks the current runs, so that closing can end them. */
 function assemble(
-  { owner, whyNoImages }: Pick<Sandboxes, 'owner' | 'whyNoImages'>,
+  { owner, hasLayers, whyNoImages }: Pick<Sandboxes, 'owner' | 'hasLayers' | 'whyNoImages'>,
   start: (job: Job) => Promise<Ended>,
   takeDown: () => Promise<void>,
 ): Sandboxes {
@@ -145,6 +146,7 @@ function assemble(
   return {
     owner,
     whyNoImages,
+    hasLayers,
     run: async (job) => {
       check(job);
       if (job.image !== undefined && whyNoImages !== null) throw new CannotMountError(whyNoImages);

@@ -22,6 +22,10 @@ export function leftIn(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskW
         unwatch();
       }
     },
+    keep(root, path, layer) {
+      const upper = join(sandbox.folder, root === 'workspace' ? 'changes' : 'home');
+      return sandbox.namespaces.keep(upper, path, join(layer, root), machine.users.files);
+    },
   };
 }
 
@@ -29,7 +33,9 @@ async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: Dis
   const machineWithout = { ...machine, paths: [], connect: undefined, arguments: commonArguments('none') };
   const own = await openSandbox(machineWithout, randomName(), inspection.limits);
   try {
-    const home: Mount[] = inspection.home ? [{ at: places.home, layers: [join(folder, 'home')] }] : [];
+    const home: Mount[] = inspection.home
+      ? [{ at: places.home, layers: [...(job.home ?? []), join(folder, 'home')] }]
+      : [];
     const seen = [places.workspace, ...home.map(({ at }) => at)];
     const inside = (job.mounts ?? []).filter(({ at }) => seen.some((place) => at.startsWith(`${place}/`)));
     const look: Job = {
@@ -51,7 +57,8 @@ export function inspectionJob({ command, limits, output, signal }: Inspection): 
 function workspaceLayers(workspace: Workspace, folder: string, { overlay }: Machine): string[] {
   if ('directory' in workspace) return [workspace.directory];
   if ('layers' in workspace) return workspace.layers;
-  if ('checkout' in workspace && overlay) return [workspace.checkout, join(folder, 'changes')];
+  if ('checkout' in workspace && overlay)
+    return [workspace.checkout, ...(workspace.over ?? []), join(folder, 'changes')];
   return [join(folder, 'workspace')];
 }
 

@@ -36,6 +36,10 @@
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
 #   image DIRECTORY                the entries of this directory, an image's files, replace all of the root but the
 #                                  sandbox's own places. The sandbox must be open and wait.
+#   keep UPPER PATH LAYER UID GID ATTRIBUTE
+#       moves what the run has made at PATH of its upper directory to the same path of LAYER; directories on the way are made
+#       for that user. ATTRIBUTE is the one by which overlays mark directories that hide those below. The answer is "ok"
+#       and a word (layers.pl).
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left
@@ -43,7 +47,7 @@
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner layers);
 our ( $machine, $call, $run_directory, $root, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
@@ -208,6 +212,7 @@ my %for_run = (
         my %covered = covered_by($image);
         return enter('-') && clear_root( $place, %covered ) && enter($run) && show_image($image);
     },
+    keep      => \&keep,
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 

@@ -30,7 +30,13 @@ export interface Step {
 
 export type Workspace =
   /** A directory that many runs share; each may change its view of it, and no change reaches the directory. */
-  | { checkout: string }
+  | {
+      checkout: string;
+      /** Directories that lie over it as layers, later ones on top. */
+      over?: readonly string[];
+      /** Whether parts of what the run changes are kept; see `Left`. */
+      isKept?: boolean;
+    }
   /** A directory that the run changes in place. */
   | { directory: string }
   /** Directories that the run only reads, as layers, later ones on top. */
@@ -66,6 +72,8 @@ export interface Job {
   mounts?: Mount[];
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
+  /** Directories that lie below the run's home as layers, later ones on top. */
+  home?: readonly string[];
   limits: Limits;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
@@ -84,6 +92,11 @@ export interface Left {
    * have to go because others need the room.
    */
   inspect(inspection: Inspection): Promise<Ended>;
+  /**
+   * Moves what the run has changed at a path of its workspace or its home to the same path of a directory, which becomes
+   * a layer; see `Kept` in mount-helper.ts. The workspace must be one that `isKept`, and is of no use afterwards.
+   */
+  keep(root: 'workspace' | 'home', path: string, layer: string): Promise<'kept' | 'same' | 'gone'>;
 }
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
@@ -115,6 +128,8 @@ export interface Sandboxes {
   readonly owner: Identity;
   /** Why runs here cannot have an image; null where they can. */
   readonly whyNoImages: string | null;
+  /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */
+  readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;
   /** Gives a directory and its contents to the user of runs on this machine. */
   adopt(directory: string): Promise<void>;

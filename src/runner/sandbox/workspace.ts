@@ -25,6 +25,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (job.image !== undefined) await image(job.image);
   await workspace(root.at(places.workspace));
+  if (job.home && job.home.length > 0) await home(job.home, root.at(places.home));
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
@@ -62,7 +63,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if ('layers' in job.workspace) return layers({ at: places.workspace, ...job.workspace }, target, 0, null);
     if ('checkout' in job.workspace && machine.overlay) {
       const upper = { directory: directories.mapped('changes'), work: directories.mapped('work') };
-      return mounting(namespaces.overlay(target, { lower: [layer(job.workspace.checkout)], upper }));
+      const { checkout, over: above = [], isKept = false } = job.workspace;
+      const lower = [checkout, ...above].map((path) => layer(path));
+      return mounting(namespaces.overlay(target, { lower, upper, isKept }));
     }
     const own = directories.make('workspace');
     if ('checkout' in job.workspace) {
@@ -70,6 +73,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       await copyTree(job.workspace.checkout, own);
     }
     mounting(namespaces.bind(directories.mapped('workspace'), target, 'rw'));
+  }
+
+  async function home(below: readonly string[], target: string): Promise<void> {
+    directories.make('homeWork');
+    await directories.settled();
+    const upper = { directory: directories.mapped('home'), work: directories.mapped('homeWork') };
+    mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper, isKept: true }));
   }
 
   function writable(directory: string, target: string): void {
@@ -83,7 +93,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       mkdirSync(`${directory}.work`, { recursive: true }); // an overlay needs an empty directory on the same mount
       const both = join(layer(dirname(directory), 'rw'), basename(directory));
       const upper = { directory: both, work: `${both}.work` };
-      return mounting(namespaces.overlay(target, { lower: lower.map((path) => layer(path)), upper }));
+      return mounting(namespaces.overlay(target, { lower: lower.map((path) => layer(path)), upper, isKept: true }));
     }
     for (const path of lower) await copyTree(path, directory);
     mounting(namespaces.bind(directory, target, 'rw', 'mapped'));

@@ -1,0 +1,65 @@
+import { median, round, type Figure } from './support/report.ts';
+import { startProject } from './support/project.ts';
+import { call, residentMegabytes, startBareUpload } from './support/servers.ts';
+import { send, settleDisk } from './uploads.ts';
+
+const size = 500;
+const rounds = 5;
+/** Noise that is made once and written many times: a real file, and making it costs little. */
+const make = `perl -e 'open R, "<", "/dev/urandom"; read R, $n, 1 << 20; open F, ">", "large"; print F $n for 1..${size}'`;
+
+/** How quickly files of a build are kept, and in how much memory, against a bare server that writes to a file. */
+export async function artifacts(): Promise<Figure[]> {
+  const project = await startProject({}, {});
+  const { service } = project;
+  const bare = await startBareUpload(service);
+  const keep = (globs: string): Promise<unknown> => call(service, project.suite, { 'artifacts[]': globs }, 'PUT');
+  const build = async (): Promise<number> => {
+    await settleDisk();
+    const startedAt = performance.now();
+    await project.end(await project.build());
+    return performance.now() - startedAt;
+  };
+  try {
+    await project.command(make);
+    await keep('large');
+    for (const warmUp of [build, () => send(`${bare.url}/bare`, {})]) await warmUp(); // until the code is compiled
+    const pids = { server: service.pid, runner: project.runnerPid() };
+    const before = { server: residentMegabytes(pids.server), runner: residentMegabytes(pids.runner) };
+    const most = { ...before };
+    const watching = setInterval(() => {
+      for (const one of ['server', 'runner'] as const) most[one] = Math.max(most[one], residentMegabytes(pids[one]));
+    }, 20);
+    const [kept, without, theirs]: [number[], number[], number[]] = [[], [], []];
+    for (let turn = 0; turn < rounds; turn += 1) {
+      await settleDisk();
+      theirs.push(await send(`${bare.url}/bare`, {}));
+      await keep('');
+      without.push(await build());
+      await keep('large');
+      kept.push(await build());
+    }
+    clearInterval(watching);
+    const [taken, limit] = [median(kept) - median(without), median(theirs)];
+    const speed = (milliseconds: number): string => round(size / (milliseconds / 1000));
+    const grown = (one: 'server' | 'runner'): Figure => ({
+      what: `memory that artifacts of ${size} MB add to the ${one}, MB`,
+      value: most[one] - before[one],
+      limit: { atMost: 50 },
+      from: `${round(most[one])} MB at most, ${round(before[one])} MB before`,
+    });
+    return [
+      {
+        what: `artifacts of ${size} MB, share of the speed of an upload to a bare server that writes to a file`,
+        value: limit / taken,
+        limit: { atLeast: 0.7 },
+        from: `${speed(taken)} MB/s (a build that keeps them takes ${round(median(kept))} ms, one that does not ${round(median(without))} ms) against ${speed(limit)} MB/s`,
+      },
+      grown('server'),
+      grown('runner'),
+    ];
+  } finally {
+    await bare.stop();
+    await project.stop();
+  }
+}

@@ -1,0 +1,27 @@
+import type { BlobDigest } from './values.ts';
+
+/** What the passed builds of a suite on a branch left for the next one. */
+export interface CacheRow {
+  id: bigint;
+  project_id: bigint;
+  suite_id: bigint;
+  /** The variant of the builds; blank without a matrix. */
+  variant: string;
+  branch: string;
+  /** The suite's paths when it was saved, as a JSON list: with other paths it is of no use. */
+  paths: string;
+  /** The bytes of all its layers. */
+  size: bigint;
+  created_at: bigint;
+  last_used_at: bigint;
+}
+
+/** A part of a cache: what one build changed. Layers of a lower position lie below. */
+export interface CacheLayerRow {
+  cache_id: bigint;
+  position: number;
+  /** The build that made the layer. */
+  build_id: bigint;
+  digest: BlobDigest;
+  bytes: bigint;
+}

@@ -1,0 +1,61 @@
+import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/schema.ts';
+import { saveCache, useCache, type CacheLayer as StoredLayer, type CachePlace } from '../lifecycle/caches.ts';
+import type { CacheLayer, CacheOrder } from '../protocol.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+import { addLine } from '../streams/logs.ts';
+import type { JobContext } from './job-handler.ts';
+
+/** The facts about a build that decide which cache it reads and writes. */
+export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'variant'> &
+  Pick<BuildRequestRow, 'branch' | 'from_fork'> &
+  Pick<ProjectRow, 'default_branch'> &
+  Pick<SuiteRow, 'cache'>;
+
+/** What an order says about the cache of its suite; undefined where the suite keeps nothing. */
+export async function cacheOrder(context: JobContext, build: CachedBuild): Promise<CacheOrder | undefined> {
+  const paths = JSON.parse(build.cache) as string[];
+  if (paths.length === 0 || context.cacheBytes === 0) return undefined;
+  const found = await useCache(context, placeOf(build), build.default_branch);
+  return {
+    paths,
+    ...(found && { found: { branch: found.branch, layers: found.layers.map(asSent) } }),
+    ...(mayWrite(build) && { savesAs: String(build.id) }),
+    mostBytes: context.cacheBytes,
+  };
+}
+
+/** A passed build left a cache. Its newest layer must be the blob that was stored under the claim. */
+export async function keepCache(
+  context: JobContext,
+  build: CachedBuild,
+  { stored_blob: stored }: ClaimedJob,
+  sent: readonly CacheLayer[],
+): Promise<void> {
+  if (sent.length === 0 || !mayWrite(build)) return;
+  const layers = sent.map((layer): StoredLayer => {
+    const { name, digest, bytes } = layer;
+    return { build_id: BigInt(name), digest, bytes: BigInt(bytes) };
+  });
+  const own = layers.filter(({ build_id: by }) => by === build.id);
+  const isSaved =
+    own.every(({ digest }) => digest === stored) &&
+    (await saveCache(context, placeOf(build), { layers, newest: build.id, mostBytes: BigInt(context.cacheBytes) }));
+  if (!isSaved) await addLine(context.db, context.trx, build.id, notKept);
+}
+
+const notKept =
+  'The cache is not kept: while the build ran, the one it began with was deleted, or what the suite keeps was changed.';
+
+/** Builds of forks read caches but never write them. A build of no branch has none of its own. */
+function mayWrite({ from_fork: fromFork, branch }: CachedBuild): boolean {
+  return fromFork === 0 && branch !== '';
+}
+
+function placeOf(build: CachedBuild): CachePlace {
+  const { project_id: projectId, suite_id: suiteId, variant, branch, cache: paths } = build;
+  return { projectId, suiteId, variant, branch, paths };
+}
+
+function asSent({ build_id: by, digest, bytes }: StoredLayer): CacheLayer {
+  return { name: String(by), digest, bytes: Number(bytes) };
+}

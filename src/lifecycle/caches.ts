@@ -1,0 +1,176 @@
+import type { Queries } from '../db/open.ts';
+import { prepared, preparedInsert } from '../db/prepared.ts';
+import type { CacheLayerRow, CacheRow } from '../db/schema.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * Caches: what passed builds of a suite left for the next one. Each belongs to one suite, variant and branch, and is
+ * written by builds of that branch alone. A build reads the cache of its own branch, or else that of the repository's
+ * default branch.
+ *
+ * Whoever changes which caches a project has first holds the project's number, so that two who make room at the same
+ * time do not wait for each other.
+ */
+
+/** The builds that share a cache. */
+export interface CachePlace {
+  projectId: bigint;
+  suiteId: bigint;
+  variant: string;
+  branch: string;
+  /** The suite's paths, as stored. */
+  paths: string;
+}
+
+export type CacheLayer = Omit<CacheLayerRow, 'cache_id' | 'position'>;
+
+/** More caches than this are not kept, however small they are. */
+const mostCaches = 1000;
+
+type Found = Pick<CacheRow, 'id' | 'branch' | 'size'> & CacheLayer;
+
+const findLayers = prepared<Omit<CachePlace, 'projectId'> & { fallback: string }, Found>((db, value) =>
+  db
+    .selectFrom('caches')
+    .innerJoin('cache_layers', 'cache_layers.cache_id', 'caches.id')
+    .select(['caches.id', 'caches.branch', 'caches.size'])
+    .select(['cache_layers.build_id', 'cache_layers.digest', 'cache_layers.bytes'])
+    .where('caches.suite_id', '=', value('suiteId'))
+    .where('caches.variant', '=', value('variant'))
+    .where('caches.paths', '=', value('paths'))
+    .where((where) =>
+      where.or([where('caches.branch', '=', value('branch')), where('caches.branch', '=', value('fallback'))]),
+    )
+    .orderBy('cache_layers.position'),
+);
+
+/** The cache for a build, with its layers, the lowest first; undefined where there is none. It counts as used. */
+export async function useCache(
+  { trx }: WriteContext,
+  place: CachePlace,
+  defaultBranch: string,
+): Promise<{ branch: string; size: bigint; layers: CacheLayer[] } | undefined> {
+  const { projectId: _, ...key } = place;
+  const found = await findLayers(trx, { ...key, fallback: defaultBranch });
+  const chosen = [place.branch, defaultBranch].find((branch) => found.some((layer) => layer.branch === branch));
+  const layers = found.filter(({ branch }) => branch === chosen);
+  const [first] = layers;
+  if (!first) return undefined;
+  const used = { last_used_at: BigInt(Date.now()) };
+  await trx.updateTable('caches').set(used).where('id', '=', first.id).execute();
+  return { branch: first.branch, size: first.size, layers };
+}
+
+const insertLayers = preparedInsert('cache_layers');
+
+/**
+ * Saves a cache, in the place of the one that is there. Of the layers only the last one is new; those below must still
+ * belong to a cache of the project, because somebody may have deleted it since. Makes room for it within `mostBytes`.
+ * Answers whether it was saved.
+ */
+export async function saveCache(
+  context: WriteContext,
+  place: CachePlace,
+  { layers, newest, mostBytes }: { layers: readonly CacheLayer[]; newest: bigint; mostBytes: bigint },
+): Promise<boolean> {
+  const { db, trx, ids } = context;
+  const { projectId, suiteId, variant, branch, paths } = place;
+  const size = layers.reduce((sum, { bytes }) => sum + bytes, 0n);
+  if (layers.length === 0 || size > mostBytes) return false;
+  await db.holdNumber(trx, projectId);
+  const suite = trx.selectFrom('suites').select('id').where('id', '=', suiteId).where('cache', '=', paths);
+  if (!(await suite.executeTakeFirst())) return false;
+  if (await isThere(trx, place, layers)) return true;
+  const below = layers.filter(({ build_id: build }) => build !== newest);
+  if (!(await areKept(trx, projectId, below))) return false;
+  const now = BigInt(Date.now());
+  await trx
+    .deleteFrom('caches')
+    .where('suite_id', '=', suiteId)
+    .where('variant', '=', variant)
+    .where('branch', '=', branch)
+    .execute();
+  const id = ids.next();
+  const cache = { id, project_id: projectId, suite_id: suiteId, variant, branch, paths, size };
+  await trx
+    .insertInto('caches')
+    .values({ ...cache, created_at: now, last_used_at: now })
+    .execute();
+  await insertLayers(trx, ...layers.map((layer, position) => ({ cache_id: id, position, ...layer })));
+  await makeRoom(trx, projectId, id, mostBytes);
+  return true;
+}
+
+/** Whether the cache has these layers already. */
+async function isThere(db: Queries, place: CachePlace, layers: readonly CacheLayer[]): Promise<boolean> {
+  const { projectId: _, ...key } = place;
+  const found = await findLayers(db, { ...key, fallback: place.branch });
+  return found.length === layers.length && layers.every(({ build_id: by }, at) => found[at]?.build_id === by);
+}
+
+async function areKept(db: Queries, projectId: bigint, layers: readonly CacheLayer[]): Promise<boolean> {
+  if (layers.length === 0) return true;
+  const found = await db
+    .selectFrom('cache_layers')
+    .innerJoin('caches', 'caches.id', 'cache_layers.cache_id')
+    .select(['cache_layers.build_id', 'cache_layers.digest'])
+    .distinct()
+    .where('caches.project_id', '=', projectId)
+    .where(
+      'cache_layers.build_id',
+      'in',
+      layers.map(({ build_id: build }) => build),
+    )
+    .execute();
+  const known = new Set(found.map(({ build_id: build, digest }) => `${build} ${digest}`));
+  return layers.every(({ build_id: build, digest }) => known.has(`${build} ${digest}`));
+}
+
+/** Keeps the caches that were used last, as far as there is room. Layers that several caches share count once. */
+async function makeRoom(db: Queries, projectId: bigint, saved: bigint, mostBytes: bigint): Promise<void> {
+  const rows = await db
+    .selectFrom('caches')
+    .innerJoin('cache_layers', 'cache_layers.cache_id', 'caches.id')
+    .select(['caches.id', 'cache_layers.build_id', 'cache_layers.bytes'])
+    .where('caches.project_id', '=', projectId)
+    .orderBy('caches.last_used_at', 'desc')
+    .orderBy('caches.id', 'desc')
+    .execute();
+  const byCache = Map.groupBy(rows, ({ id }) => id);
+  const inOrder = [saved, ...Array.from(byCache.keys()).filter((id) => id !== saved)];
+  const counted = new Set<bigint>();
+  let total = 0n;
+  const kept = inOrder.findIndex((id, at) => {
+    for (const { build_id: build, bytes } of byCache.get(id) ?? []) {
+      if (!counted.has(build)) total += bytes;
+      counted.add(build);
+    }
+    return total > mostBytes || at >= mostCaches;
+  });
+  if (kept >= 0) await db.deleteFrom('caches').where('id', 'in', inOrder.slice(kept)).execute();
+}
+
+/** Deletes the caches of a project, or one of them. */
+export async function deleteCaches({ db, trx }: WriteContext, projectId: bigint, id?: bigint): Promise<void> {
+  await db.holdNumber(trx, projectId);
+  const all = trx.deleteFrom('caches').where('project_id', '=', projectId);
+  await (id === undefined ? all : all.where('id', '=', id)).execute();
+}
+
+/** Of these layers, those that no cache of their project has any more, each as its project and its build. */
+export async function goneLayers(
+  db: Queries,
+  layers: readonly { project: bigint; build: bigint }[],
+): Promise<Set<string>> {
+  const gone = new Set(layers.map(({ project, build }) => `${project} ${build}`));
+  if (gone.size === 0) return gone;
+  const builds = layers.map(({ build }) => build);
+  const found = await db
+    .selectFrom('cache_layers')
+    .innerJoin('caches', 'caches.id', 'cache_layers.cache_id')
+    .select(['caches.project_id', 'cache_layers.build_id'])
+    .where('cache_layers.build_id', 'in', builds)
+    .execute();
+  for (const { project_id: project, build_id: build } of found) gone.delete(`${project} ${build}`);
+  return gone;
+}

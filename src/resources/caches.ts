@@ -1,0 +1,84 @@
+import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { CacheRow } from '../db/schema.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { deleteCaches } from '../lifecycle/caches.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+
+const answer = schema.record({
+  ...idTwin,
+  suite_id: schema.id,
+  suite_id_str: schema.string,
+  branch: schema.string,
+  size: schema.integer,
+  created_at: schema.dateTime,
+  last_used_at: schema.dateTime,
+});
+
+function view({ id, suite_id: suite, branch, size, created_at: made, last_used_at: used }: CacheRow) {
+  return {
+    ...twin('id', id),
+    ...twin('suite_id', suite),
+    branch,
+    size: Number(size),
+    created_at: timestamp(made),
+    last_used_at: timestamp(used),
+  };
+}
+
+interface CacheInPath {
+  db: Queries;
+  project: { id: bigint };
+  params: { cache_id: bigint };
+}
+
+async function loadCache({ db, project, params }: CacheInPath): Promise<{ cache: CacheRow }> {
+  const query = db.selectFrom('caches').selectAll().where('id', '=', params.cache_id);
+  return { cache: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
+}
+
+/** A cache has no name, so the audit log uses its branch. */
+const asSubject = ({ cache }: { cache: CacheRow }) => ({ ...cache, name: cache.branch });
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/caches',
+    access: 'both',
+    scope: 'suites',
+    summary: 'List the caches of a project, those used last first',
+    answer: schema.listOf(answer),
+    async handle({ db, project }) {
+      const all = db.selectFrom('caches').selectAll().where('project_id', '=', project.id);
+      return (await all.orderBy('last_used_at', 'desc').orderBy('id', 'desc').execute()).map(view);
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/caches',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Delete all caches of a project',
+    answer: destroyedAnswer,
+    audit: { action: 'caches.deleted', subject: ({ project }) => project },
+    async handle(call) {
+      await deleteCaches(writeContextOf(call), call.project.id);
+      return destroyed;
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id/caches/:cache_id',
+    access: 'both',
+    scope: 'suites',
+    summary: 'Delete a cache: the next build of the suite on that branch begins without it',
+    answer: destroyedAnswer,
+    load: loadCache,
+    audit: { action: 'cache.deleted', subject: asSubject },
+    async handle(call) {
+      await deleteCaches(writeContextOf(call), call.project.id, call.cache.id);
+      return destroyed;
+    },
+  }),
+];

@@ -1,0 +1,113 @@
+import { projectRoute } from '../api/route.ts';
+import { oneOf } from '../http/fields.ts';
+import type { Page, PageOf } from '../http/paging.ts';
+import * as schema from '../http/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { flakyTests } from '../lifecycle/flaky-tests.ts';
+import { testStates, type PlacedTest, type TestState } from '../lifecycle/packed-tests.ts';
+import { slowTests } from '../lifecycle/slow-tests.ts';
+import { testsOf, type Wanted } from '../lifecycle/test-results.ts';
+import { findBuild } from './builds.ts';
+
+const named = { name: schema.string, class: schema.string, suite: schema.string };
+
+function view({ name, class: of, suite, file, state, durationMs, message }: PlacedTest) {
+  return { name, class: of, suite, file, state, duration_ms: durationMs, message };
+}
+
+/** Tests have no identifiers: a page goes by their position in the build, the first of which is 1. */
+function wantedOn({ limit, before, after }: Page, state: TestState | ''): Wanted {
+  return {
+    ...(state !== '' && { state }),
+    ...(after !== undefined && { from: Number(after) }),
+    ...(before !== undefined && { to: Number(before) - 1 }),
+    fromEnd: before !== undefined && after === undefined,
+    limit: limit + 1,
+  };
+}
+
+/** In the order of the reports. One test more than a page has was asked for, which tells whether there are more. */
+function pageOfTests(page: Page, { fromEnd = false }: Wanted, found: PlacedTest[]): PageOf<ReturnType<typeof view>> {
+  const hasMore = found.length > page.limit;
+  const shown = fromEnd ? found.slice(-page.limit) : found.slice(0, page.limit);
+  const [first, last] = [shown[0], shown.at(-1)];
+  return {
+    items: shown.map(view),
+    older: fromEnd || hasMore,
+    newer: fromEnd ? hasMore : page.after !== undefined,
+    ...(first && last && { upwards: { first: BigInt(first.at + 1), last: BigInt(last.at + 1) } }),
+  };
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/builds/:build_id/tests',
+    access: 'both',
+    scope: 'commits',
+    summary: 'List the tests that the reports of a build told of, in their order',
+    query: { state: oneOf(['', ...testStates]) },
+    paged: true,
+    answer: schema.listOf(
+      schema.record({
+        ...named,
+        file: schema.string,
+        state: { type: 'string', enum: [...testStates] },
+        duration_ms: schema.integer,
+        message: schema.string,
+      }),
+    ),
+    async handle({ db, project, params, query, page }) {
+      const build = await findBuild(db, project.id, params.build_id);
+      const wanted = wantedOn(page, query.state);
+      return pageOfTests(page, wanted, await testsOf(db, build.id, wanted));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/tests/flaky',
+    access: 'both',
+    scope: 'commits',
+    summary: 'List the tests that lately both failed and passed on the same commit and suite',
+    goesByTheClock: true,
+    answer: schema.listOf(
+      schema.record({
+        ...named,
+        failures: schema.integer,
+        passes: schema.integer,
+        last_seen_at: schema.dateTime,
+        message: schema.string,
+      }),
+    ),
+    async handle({ db, project }) {
+      const tests = await flakyTests(db, project.id);
+      return tests.map(({ name, class: of, suite, failures, passes, lastSeenAt, message }) => ({
+        name,
+        class: of,
+        suite,
+        failures,
+        passes,
+        last_seen_at: timestamp(lastSeenAt),
+        message,
+      }));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/tests/slow',
+    access: 'both',
+    scope: 'commits',
+    summary: 'List the tests that took longest in the newest builds, on average',
+    answer: schema.listOf(schema.record({ ...named, duration_ms: schema.integer, runs: schema.integer })),
+    async handle({ db, project }) {
+      const tests = await slowTests(db, project.id);
+      return tests.map(({ name, class: of, suite, durationMs, runs }) => ({
+        name,
+        class: of,
+        suite,
+        duration_ms: durationMs,
+        runs,
+      }));
+    },
+  }),
+];

@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DiskFullError } from '../lib/disk-reserve.ts';
+import { quote } from './sandbox/steps.ts';
+import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
+
+/**
+ * A layer of a cache as one packed file: a list of what it removes from the layers below, and the files that it adds. It
+ * is packed and unpacked inside a sandbox, because builds made all of it. Unpacked over the layers below, through an
+ * overlay, it becomes the same layer again: the kernel makes the marks that hide things, which only root could copy.
+ */
+export interface Packing {
+  id: string;
+  sandboxes: Sandboxes;
+  signal: AbortSignal;
+}
+
+/** The files take more room than a cache may. */
+export class TooLargeError extends Error {
+  override name = 'TooLargeError';
+}
+
+const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 30 * 60 * 1000 };
+const [oldPlace, newPlace] = ['/run/headrace/old', '/run/headrace/new'];
+/** Inside the workspace, so that the packed file has it beside the list. */
+const treePlace = '/build/tree';
+const tooLarge = 3;
+export const packedFile = 'layer.tar.zst';
+
+const lister = readFileSync(new URL('list-layer.pl', import.meta.url), 'utf8');
+const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
+
+/** Packs a layer into a file in `into`. Returns the size of its files. */
+export async function packLayer(
+  packing: Packing,
+  { tree, below, into, most }: { tree: string; below: readonly string[]; into: string; most: number },
+): Promise<number> {
+  const mounts: Mount[] = [{ at: treePlace, writable: tree }];
+  if (below.length === 0) return pack(packing, into, mounts, [most]);
+  mounts.push({ at: oldPlace, layers: [...below] }, { at: newPlace, layers: [...below, tree] });
+  return pack(packing, into, mounts, [most, oldPlace, newPlace]);
+}
+
+/** The same for all that several layers show together, as one layer for the place of them all. */
+export async function packWhole(
+  packing: Packing,
+  { layers, into, scratch, most }: { layers: readonly string[]; into: string; scratch: string; most: number },
+): Promise<number> {
+  return pack(packing, into, [{ at: treePlace, layers: [...layers], writable: scratch }], [most]);
+}
+
+async function pack(packing: Packing, into: string, mounts: Mount[], words: (string | number)[]): Promise<number> {
+  const command = [
+    `perl -e ${quote(lister)} -- ${words.join(' ')}`,
+    `bsdtar -c --format=pax --zstd --uid 0 --gid 0 ${plainly} -n --null -T list -f ${packedFile}`,
+  ].join(' || exit $?\n');
+  const { ended, said } = await run(packing, into, mounts, command);
+  if (ended.exitStatus === tooLarge && ended.reason === null) throw new TooLargeError();
+  const size = /^bytes (\d{1,15})$/m.exec(said)?.[1];
+  if (ended.exitStatus !== 0 || size === undefined) throw new Error(ended.reason ?? said.trim());
+  return Number(size);
+}
+
+/** Unpacks the packed layer in a folder over the layers below it. */
+export async function unpackLayer(
+  packing: Packing,
+  { folder, below, tree }: { folder: string; below: readonly string[]; tree: string },
+): Promise<void> {
+  const command = [
+    `bsdtar -xqf ${packedFile} removed`,
+    '(cd tree && xargs -0 -r rm -rf -- <../removed)',
+    `bsdtar -xpf ${packedFile} --no-same-owner ${plainly} tree`,
+  ].join(' && ');
+  const mounts: Mount[] = [{ at: treePlace, layers: [...below], writable: tree }];
+  const { ended, said } = await run(packing, folder, mounts, command);
+  if (ended.exitStatus !== 0) throw new Error(`a cache was not unpacked: ${ended.reason ?? said.trim()}`);
+}
+
+async function run(
+  { id, sandboxes, signal }: Packing,
+  directory: string,
+  mounts: Mount[],
+  command: string,
+): Promise<{ ended: Ended; said: string }> {
+  let said = '';
+  const ended = await sandboxes.run({
+    id,
+    steps: [{ name: 'pack', command }],
+    environment: {},
+    workspace: { directory },
+    mounts,
+    limits,
+    output: (chunk) => {
+      if (said.length < 4000) said += chunk.toString();
+    },
+    signal,
+  });
+  if (ended.reason === 'cancelled') throw signal.reason ?? new Error('the runner ends');
+  if (ended.reason === 'out_of_disk') throw new DiskFullError();
+  return { ended, said };
+}
+
+export const packedIn = (folder: string): string => join(folder, packedFile);

@@ -1,0 +1,112 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { createMask, type Mask } from '../../lib/masking.ts';
+import { mostTests, type Link } from '../../protocol.ts';
+import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
+import type { Left } from '../sandbox/types.ts';
+import { createReportDecoder } from './decoding.ts';
+import { createJunitReader } from './junit.ts';
+import { TestSender } from './test-sender.ts';
+import { asName } from './texts.ts';
+import { UnreadableReportError } from './unreadable.ts';
+
+/** More files or bytes of reports than a build has. */
+const mostReports = 10_000;
+const mostBytes = 1024 * 1024 * 1024;
+/** So much is parsed at a time: in between, the runner attends to its other jobs. */
+const pieceSize = 16 * 1024;
+/** So many reports that cannot be read are told by name. */
+const mostTold = 20;
+
+export interface ReportOptions {
+  globs: readonly string[];
+  secrets: readonly string[];
+  link: Pick<Link, 'tests'>;
+  claim: string;
+  /** Writes to the build's log. */
+  tell: (text: string) => void | Promise<void>;
+  signal: AbortSignal;
+}
+
+/**
+ * Reads the reports that a build left, and sends their tests to the server. What goes wrong is told in the log and
+ * changes nothing else.
+ */
+export async function collectReports(left: Left, options: ReportOptions): Promise<void> {
+  const { globs, tell, signal } = options;
+  const mask = createMask(options.secrets);
+  const sender = new TestSender(options);
+  const troubles: string[] = [];
+  try {
+    const found = await collectFiles(left, { globs, mostFiles: mostReports, mostBytes, signal }, async (file) => {
+      const trouble = await readReport(file, mask, sender);
+      if (trouble !== undefined) troubles.push(trouble);
+    });
+    await sender.end();
+    await tell(wordsFor(found, sender, troubles));
+  } catch (error) {
+    signal.throwIfAborted();
+    await tell(`\nThe test results were lost: ${error instanceof Error ? error.message : String(error)}.\n`);
+  }
+}
+
+/** Returns why it could not be read, or not to its end; the tests before that count. */
+async function readReport(
+  { path, content }: CollectedFile,
+  mask: Mask,
+  sender: TestSender,
+): Promise<string | undefined> {
+  const decoder = createReportDecoder();
+  let count = 0;
+  const reader = createJunitReader(mask, (test) => {
+    count += 1;
+    sender.add(test);
+  });
+  let trouble: string | undefined;
+  const attempt = (work: () => void): void => {
+    try {
+      if (trouble === undefined && !sender.isOver) work();
+    } catch (error) {
+      if (!(error instanceof UnreadableReportError)) throw error;
+      const before = count === 1 ? ' The test before that counts.' : ` The ${count} tests before that count.`;
+      trouble = `The report ${asName(path)} could not be read: ${error.message}.${count === 0 ? '' : before}`;
+    }
+  };
+  for await (const chunk of content) {
+    for (let at = 0; at < chunk.length; at += pieceSize) {
+      attempt(() => reader.write(decoder.write(chunk.subarray(at, at + pieceSize))));
+      await sender.sendFull();
+      await nextTurn();
+    }
+  }
+  attempt(() => {
+    reader.write(decoder.end());
+    reader.end();
+  });
+  return trouble;
+}
+
+function wordsFor(found: Collection, sender: TestSender, troubles: readonly string[]): string {
+  const { passed, failed, skipped } = sender.counts;
+  const reports = found.files === 1 ? '1 report' : `${found.files} reports`;
+  const others = Object.entries(found.leftOutCounts).map(
+    ([reason, count]) => `${count === 1 ? '1 file' : `${count} files`} that match were not read (${reason}).`,
+  );
+  const lines = [
+    ...found.unmatched.map((glob) => `No file matches ${glob}, where the suite expects reports.`),
+    ...troubles.slice(0, mostTold),
+    ...(troubles.length > mostTold ? [`${troubles.length - mostTold} more reports could not be read.`] : []),
+    ...others,
+    ...(found.isPartial ? ['There are too many files: not all were looked at.'] : []),
+    ...(found.failure === null ? [] : [`The reports were not read to the end: ${found.failure.replaceAll('_', ' ')}.`]),
+    ...refusalOf(sender),
+    ...(found.files > 0 ? [`Tests: ${passed} passed, ${failed} failed, ${skipped} skipped, in ${reports}.`] : []),
+  ];
+  return `\n${lines.join('\n')}\n`;
+}
+
+function refusalOf({ refusal, isFull }: TestSender): string[] {
+  if (refusal === 'disk_full') return ['The test results were not stored: the disk of the server is full.'];
+  if (refusal !== undefined || isFull)
+    return [`There are more tests than a build may have: the first ${mostTests} count.`];
+  return [];
+}

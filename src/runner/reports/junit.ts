@@ -1,0 +1,163 @@
+import sax from 'sax';
+import type { Mask } from '../../lib/masking.ts';
+import { longestTestText, type TestReport } from '../../protocol.ts';
+import { millisecondsIn } from './durations.ts';
+import { asMessage, asName, ReportText } from './texts.ts';
+import { UnreadableReportError } from './unreadable.ts';
+
+/**
+ * Reads JUnit XML as it comes, as pytest, jest-junit, Surefire, gotestsum, cargo-nextest, PHPUnit and Playwright write
+ * it. Nothing is kept but the test that is being read.
+ *
+ * The parser knows the five entities of XML and those of characters, and none that a document declares: so a document
+ * can neither grow by its entities nor refer to a file or an address.
+ */
+export interface JunitReader {
+  /** Throws `UnreadableReportError` at the first thing that is wrong; tests before it were told. */
+  write(text: string): void;
+  end(): void;
+}
+
+/** The longest attribute, comment or declaration. The parser builds them character by character, which takes memory. */
+const longestPart = 256 * 1024;
+const mostAttributes = 200;
+const deepest = 100;
+
+// Its types do not have this setting.
+Object.assign(sax, { MAX_BUFFER_LENGTH: longestPart });
+
+const roots = new Set(['testsuites', 'testsuite', 'testcase']);
+
+type Fate = 'failed' | 'skipped' | 'retried';
+/** What an element in a test says about it. */
+const fates: Record<string, Fate> = {
+  failure: 'failed',
+  error: 'failed',
+  skipped: 'skipped',
+  // The test failed at first, and passed when it was run again.
+  flakyFailure: 'retried',
+  flakyError: 'retried',
+};
+
+type Test = TestReport & { failures: number };
+
+export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void): JunitReader {
+  const parser = sax.parser(true, { position: true });
+  const path: string[] = [];
+  const suites: { name: string; file: string }[] = [];
+  let test: Test | undefined;
+  /** The element that says what became of the test, if its text is wanted. */
+  let told: { fate: Fate; text: ReportText; otherwise: string; depth: number } | undefined;
+  let attributes = { count: 0, size: 0 };
+  let hasRoot = false;
+
+  const short = (text: string | undefined, field: keyof typeof longestTestText, clean = asName): string => {
+    if (text === undefined || text === '') return '';
+    const shown = new ReportText(mask, longestTestText[field]);
+    shown.add(text);
+    return shown.end(clean);
+  };
+
+  const note = (fate: Fate, message: string): void => {
+    if (!test) return;
+    if (fate === 'retried') test.failures += 1;
+    const isFirst = fate === 'failed' ? test.state !== 'failed' : test.state === 'passed';
+    if (isFirst) test.message = message;
+    if (isFirst && fate !== 'retried') test.state = fate;
+  };
+
+  const open = ({ name: qualified, attributes: sent }: sax.Tag): void => {
+    const name = localName(qualified);
+    if (path.length === 0 && !roots.has(name))
+      throw new UnreadableReportError(`it is no JUnit report: it begins with <${asName(name).slice(0, 100)}>`);
+    if (path.length === 0 && hasRoot) throw new UnreadableReportError('it has more than one root');
+    hasRoot = true;
+    path.push(name);
+    if (path.length > deepest) throw new UnreadableReportError(`it is nested more than ${deepest} deep`);
+    if (name === 'testsuite' && !test) {
+      const outer = suites.at(-1);
+      suites.push({
+        name: short(sent.name, 'suite') || (outer?.name ?? ''),
+        file: short(sent.file ?? sent.filepath, 'file') || (outer?.file ?? ''),
+      });
+    } else if (name === 'testcase' && !test) {
+      const suite = suites.at(-1);
+      test = {
+        name: short(sent.name, 'name'),
+        class: short(sent.classname ?? sent.class, 'class'),
+        suite: suite?.name ?? '',
+        file: short(sent.file, 'file') || (suite?.file ?? ''),
+        state: 'passed',
+        durationMs: millisecondsIn(sent.time),
+        message: '',
+        failures: 0,
+      };
+    } else if (test && path.at(-2) === 'testcase') {
+      const fate = Object.hasOwn(fates, name) ? fates[name] : undefined;
+      if (fate === undefined) return;
+      const message = short(sent.message, 'message', asMessage);
+      if (saysSomething(message)) note(fate, message);
+      else told = { fate, text: new ReportText(mask, longestTestText.message), otherwise: message, depth: path.length };
+    }
+  };
+
+  const close = (): void => {
+    const name = path.pop();
+    if (told && path.length < told.depth) {
+      note(told.fate, told.text.end(asMessage) || told.otherwise);
+      told = undefined;
+    }
+    if (name === 'testsuite' && !test) suites.pop();
+    if (name === 'testcase' && test && path.at(-1) !== 'testcase') {
+      const { failures, ...rest } = test;
+      onTest(failures > 0 ? test : rest);
+      test = undefined;
+    }
+  };
+
+  const say = (text: string): void => {
+    const isItsOwn = path.length === told?.depth || path.at(-1) === 'stackTrace';
+    if (told && isItsOwn) told.text.add(text);
+  };
+
+  Object.assign(parser, {
+    onopentagstart: () => (attributes = { count: 0, size: 0 }),
+    onattribute({ name, value }: { name: string; value: string }) {
+      attributes = { count: attributes.count + 1, size: attributes.size + name.length + value.length };
+      if (attributes.count > mostAttributes || attributes.size > 2 * longestPart)
+        throw new UnreadableReportError('one of its elements has too many attributes');
+    },
+    onopentag: open,
+    onclosetag: close,
+    ontext: say,
+    oncdata: say,
+    onerror(error: Error) {
+      throw new UnreadableReportError(inWords(error.message));
+    },
+  } satisfies Partial<sax.SAXParser>);
+
+  return {
+    write: (text) => void parser.write(text),
+    end() {
+      parser.close();
+      if (!hasRoot) throw new UnreadableReportError('it is empty');
+    },
+  };
+}
+
+function localName(qualified: string): string {
+  return qualified.slice(qualified.lastIndexOf(':') + 1);
+}
+
+/** Two tools put into the attribute only that, or where, the test failed; then the text has the reason. */
+function saysSomething(message: string): boolean {
+  return message !== '' && message !== 'Failed' && !/^\S+:\d+:\d+ /.test(message);
+}
+
+/** The parser tells line and column (from 0) on lines of their own. */
+function inWords(message: string): string {
+  const [what = '', line = '', column = ''] = message.split('\n');
+  if (what.startsWith('Max buffer length')) return 'one of its attributes, comments or declarations is too long';
+  const place = [line, column].map((text) => Number(text.replace(/\D+/g, '')) + 1);
+  return `it is no well-formed XML, at line ${place[0]}, column ${place[1]}: ${asName(what)}`;
+}

@@ -1,0 +1,89 @@
+import { mostTestBytes, mostTests, mostTestsAtOnce } from '../../protocol.ts';
+import type { Link, TestRefusal, TestReport, TestState } from '../../protocol.ts';
+import { untilAnswered } from '../retry.ts';
+
+/** A batch is sent when it has this many bytes, or `mostTestsAtOnce` tests. */
+const enoughBytes = 256 * 1024;
+
+export interface SenderOptions {
+  link: Pick<Link, 'tests'>;
+  claim: string;
+  signal: AbortSignal;
+}
+
+/** Sends the tests of a build in batches, up to the limits. */
+export class TestSender {
+  readonly counts: Record<TestState, number> = { passed: 0, failed: 0, skipped: 0 };
+  /** There are more tests than may be sent. */
+  isFull = false;
+  refusal: TestRefusal | undefined;
+  readonly #options: SenderOptions;
+  #waiting: TestReport[] = [];
+  #waitingBytes = 0;
+  #bytes = 0;
+  #taken = 0;
+  #sent = 0;
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+  }
+
+  add(test: TestReport): void {
+    const size = bytesOf(test);
+    if (this.#taken >= mostTests || this.#bytes + size > mostTestBytes) {
+      this.isFull = true;
+      return;
+    }
+    this.#taken += 1;
+    this.#bytes += size;
+    this.#waitingBytes += size;
+    this.#waiting.push(test);
+    this.counts[test.state] += 1;
+  }
+
+  /** No more tests are wanted. */
+  get isOver(): boolean {
+    return this.isFull || this.refusal !== undefined;
+  }
+
+  /** Sends what makes full batches. */
+  async sendFull(): Promise<void> {
+    while (this.#waiting.length >= mostTestsAtOnce || this.#waitingBytes >= enoughBytes) await this.#send(false);
+  }
+
+  /** Sends the rest. From then on the tests count. */
+  async end(): Promise<void> {
+    await this.sendFull();
+    if (this.#taken > 0) await this.#send(true);
+  }
+
+  async #send(isLast: boolean): Promise<void> {
+    const { link, claim, signal } = this.#options;
+    const tests = this.#nextBatch();
+    if (this.refusal !== undefined) return;
+    const batch = { claim, start: this.#sent, tests, isLast };
+    const receipt = await untilAnswered(signal, () => link.tests(batch, signal));
+    if ('refused' in receipt) this.refusal = receipt.refused;
+    else if (!('taken' in receipt)) throw new Error('the server does not take the tests of this build');
+    this.#sent += tests.length;
+  }
+
+  #nextBatch(): TestReport[] {
+    let bytes = 0;
+    const after = this.#waiting.findIndex((test, at) => {
+      const isEnough = at === mostTestsAtOnce || bytes >= enoughBytes;
+      if (!isEnough) bytes += bytesOf(test);
+      return isEnough;
+    });
+    const batch = after === -1 ? this.#waiting : this.#waiting.slice(0, after);
+    this.#waiting = this.#waiting.slice(batch.length);
+    this.#waitingBytes -= bytes;
+    return batch;
+  }
+}
+
+/** Its size, as the server counts it. */
+function bytesOf(test: Pick<TestReport, 'name' | 'class' | 'suite' | 'file' | 'message'>): number {
+  const texts = [test.name, test.class, test.suite, test.file, test.message];
+  return texts.reduce((size, text) => size + Buffer.byteLength(text), 0);
+}

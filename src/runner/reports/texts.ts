@@ -1,0 +1,59 @@
+import type { Mask } from '../../lib/masking.ts';
+import { cutBytes } from '../../lib/cut-bytes.ts';
+
+/**
+ * A text of a report as others may see it: its secrets masked, and no longer than `most` bytes. The mask works on the
+ * text as it comes, because half a secret at the place of the cut would not be found any more.
+ */
+export class ReportText {
+  readonly #mask: Pick<Mask, 'push' | 'flush'>;
+  readonly #most: number;
+  #kept: Buffer[] = [];
+  #size = 0;
+
+  constructor(mask: Pick<Mask, 'push' | 'flush'>, most: number) {
+    this.#mask = mask;
+    this.#most = most;
+  }
+
+  add(piece: string): void {
+    if (!this.#isFull) this.#keep(this.#mask.push(Buffer.from(piece.toWellFormed())));
+  }
+
+  /** The text, cleaned; afterwards it is empty again. */
+  end(clean: (text: string) => string): string {
+    const wasFull = this.#isFull;
+    const held = this.#mask.flush();
+    if (!wasFull) this.#keep(held);
+    const text = clean(cutBytes(Buffer.concat(this.#kept), this.#most));
+    this.#kept = [];
+    this.#size = 0;
+    return cutBytes(Buffer.from(text), this.#most); // U+FFFD is longer than what it stands for
+  }
+
+  get #isFull(): boolean {
+    return this.#size > this.#most;
+  }
+
+  #keep(bytes: Buffer): void {
+    const kept = bytes.subarray(0, this.#most + 1 - this.#size);
+    this.#kept.push(Buffer.from(kept)); // a copy: the piece may be large
+    this.#size += kept.length;
+  }
+}
+
+/** What a name may not contain becomes U+FFFD. */
+export function asName(text: string): string {
+  return text.trim().replaceAll(/\p{Cc}/gu, '\uFFFD');
+}
+
+const colours = new RegExp(String.raw`\x1b\[[0-9;]*m`, 'g');
+
+/** A message keeps its lines, and loses the colours that programs write for terminals. */
+export function asMessage(text: string): string {
+  return text
+    .replaceAll('\r\n', '\n')
+    .replaceAll(colours, '')
+    .replaceAll(/[^\P{Cc}\t\n]/gu, '\uFFFD')
+    .trim();
+}

@@ -1,0 +1,2 @@
+/** A report cannot be read, or not to its end; the message says why, for the log. */
+export class UnreadableReportError extends Error {}

@@ -1,0 +1,106 @@
+import { html } from './html.ts';
+import { ago } from './moments.ts';
+import { empty, orMissing, sizeInWords, table } from './parts.ts';
+import { deletionButton, deletionPage } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { Place } from './site.ts';
+import type { VisitApi } from './visit-api.ts';
+
+/** What the suites of a project keep from build to build. */
+
+interface CacheRecord {
+  id_str: string;
+  suite_id_str: string;
+  branch: string;
+  size: number | bigint;
+  created_at: string;
+  last_used_at: string;
+}
+
+const of = '/projects/:project_id/caches';
+
+async function suiteNames(api: VisitApi): Promise<Map<string, string>> {
+  const suites = await api.get<{ id_str: string; name: string }[]>('/projects/:project_id/suites');
+  return new Map(suites.map(({ id_str: id, name }) => [id, name]));
+}
+
+const list = settingsPage({
+  path: '/caches',
+  async show({ api, path }) {
+    const caches = await api.get<CacheRecord[]>(of);
+    const names = await suiteNames(api);
+    return {
+      title: 'Caches',
+      main: html`<div class="title">
+          <h1>Caches</h1>
+          ${caches.length > 0 && html`<a class="button danger" href="${path}/delete">Delete all</a>`}
+        </div>
+        <p class="aside">
+          What a passed build leaves at the paths that its suite caches is what the next one on the branch finds; a new
+          branch begins with the cache of the default branch. A deleted cache is made anew by the next build that
+          passes.
+        </p>
+        ${
+          caches.length === 0
+            ? empty('No caches yet', 'Name paths to cache in the settings of a suite.')
+            : table(
+                'Caches',
+                ['Suite', 'Branch', 'Size', 'Saved', 'Last used', 'Actions'],
+                caches.map(
+                  (cache) =>
+                    html`<tr>
+                      <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ''}</td>
+                      <td><code>${cache.branch}</code></td>
+                      <td class="number">${sizeInWords(cache.size)}</td>
+                      <td>${ago(cache.created_at)}</td>
+                      <td>${ago(cache.last_used_at)}</td>
+                      <td class="number">
+                        ${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}
+                      </td>
+                    </tr>`,
+                ),
+              )
+        }`,
+    };
+  },
+});
+
+const deletion = deletionPage({
+  path: '/settings/caches/:cache_id/delete',
+  tab: 'settings',
+  route: `DELETE ${of}/:cache_id`,
+  async what(visit) {
+    const caches = await visit.api.get<CacheRecord[]>(of);
+    const cache = orMissing(caches.find(({ id_str: id }) => id === visit.param('cache_id')));
+    const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? '';
+    return {
+      title: `Delete the cache of ${cache.branch}?`,
+      goes: html`<p>
+        What builds of <strong>${suite}</strong> on <strong>${cache.branch}</strong> have kept goes
+        (${sizeInWords(cache.size)}). The next one begins without it, or with the cache of the default branch.
+      </p>`,
+      back: `${settingsPath(visit)}/caches`,
+    };
+  },
+  done: (visit) => ({ goTo: `${settingsPath(visit)}/caches`, notice: 'deleted' }),
+});
+
+const deletionOfAll = deletionPage({
+  path: '/settings/caches/delete',
+  tab: 'settings',
+  route: `DELETE ${of}`,
+  async what(visit) {
+    const { length } = await visit.api.get<CacheRecord[]>(of);
+    return {
+      title: 'Delete all caches?',
+      goes: html`<p>
+        ${length === 1 ? 'The one cache' : `All ${length} caches`} of this project ${length === 1 ? 'goes' : 'go'}. The
+        next build of each suite begins without.
+      </p>`,
+      back: `${settingsPath(visit)}/caches`,
+    };
+  },
+  done: (visit) => ({ goTo: `${settingsPath(visit)}/caches`, notice: 'deleted' }),
+});
+
+export const places: Place[] = [...list, ...deletion, ...deletionOfAll];

@@ -1,0 +1,86 @@
+import type { Queries } from '../db/open.ts';
+import { flakyDays, flakyTests, type FlakyTest } from '../lifecycle/flaky-tests.ts';
+import { messagePart, testName, tookInWords } from './build-tests.ts';
+import { html, type Html } from './html.ts';
+import { ago } from './moments.ts';
+import { empty, shortSha, table } from './parts.ts';
+import { projectPage } from './project-pages.ts';
+import type { Place } from './site.ts';
+
+/** The flaky and the slow tests of a project. */
+
+const mostFlaky = 100;
+
+interface SlowRecord {
+  name: string;
+  class: string;
+  suite: string;
+  duration_ms: number;
+  runs: number;
+}
+
+export const places: Place[] = projectPage({
+  path: '/tests',
+  tab: 'tests',
+  async show({ api, db, project, projectPath }) {
+    const flaky = (await flakyTests(db.read, project.id)).slice(0, mostFlaky);
+    const refs = await refsOf(
+      db.read,
+      flaky.map(({ beganOn }) => beganOn),
+    );
+    const slow = await api.get<SlowRecord[]>('/projects/:project_id/tests/slow');
+    return {
+      title: 'Tests',
+      main: html`<h1>Tests</h1>
+        <section aria-labelledby="flaky-title" id="flaky" data-live>
+          <h2 id="flaky-title">Flaky</h2>
+          <p class="aside">
+            Tests that both failed and passed on the same commit and suite, in the last ${flakyDays} days.
+          </p>
+          ${
+            flaky.length === 0
+              ? empty('No flaky tests', 'Nothing is known of a test that failed and passed on the same commit.')
+              : html`<ul class="card rows">
+                  ${flaky.map((test) => html`<li>${flakyItem(test, refs.get(test.beganOn) ?? '', projectPath)}</li>`)}
+                </ul>`
+          }
+        </section>
+        <section aria-labelledby="slow-title" id="slow" data-live>
+          <h2 id="slow-title">Slow</h2>
+          <p class="aside">The tests that took longest in the newest builds, on average.</p>
+          ${
+            slow.length === 0
+              ? empty('No tests yet', 'A suite says in its settings where its reports of tests are.')
+              : table('Slow tests', ['Test', 'Suite', 'Took', 'Runs'], slow.map(slowRow))
+          }
+        </section>`,
+    };
+  },
+});
+
+async function refsOf(db: Queries, commits: readonly bigint[]): Promise<Map<bigint, string>> {
+  if (commits.length === 0) return new Map();
+  const rows = await db.selectFrom('commits').select(['id', 'ref']).where('id', 'in', commits).execute();
+  return new Map(rows.map(({ id, ref }) => [id, ref]));
+}
+
+function flakyItem(test: FlakyTest, ref: string, path: string): Html {
+  const { failures, passes, commits } = test;
+  return html`<p>${testName(test)} <span class="aside">${test.suite}</span></p>
+    <p>
+      Failed ${failures} of ${failures + passes} times on ${commits === 1 ? '1 commit' : `${commits} commits`}, last
+      ${ago(test.lastSeenAt)} in <a href="${path}/builds/${test.failedBuildId}">build ${test.failedBuildId}</a>. Began
+      ${ago(test.beganAt)} on <a href="${path}/commits/${test.beganOn}">commit <code>${shortSha(ref)}</code></a
+      >.
+    </p>
+    ${messagePart(test.message)}`;
+}
+
+function slowRow(test: SlowRecord): Html {
+  return html`<tr>
+    <td>${testName(test)}</td>
+    <td class="long-name">${test.suite}</td>
+    <td class="nowrap">${tookInWords(test.duration_ms)}</td>
+    <td>${test.runs}</td>
+  </tr>`;
+}

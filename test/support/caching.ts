@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { keepReserve } from '../../src/lib/disk-reserve.ts';
+import type { CacheLayer, CacheOrder, Link } from '../../src/protocol.ts';
+import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
+import { openSuiteCache } from '../../src/runner/suite-cache.ts';
+
+const limits = { memoryBytes: 512 * 1024 * 1024, processes: 256, timeoutMs: 60_000 };
+
+/** What the server has of caches: blobs, of which a runner can be kept waiting. */
+export class Blobs implements Pick<Link, 'read' | 'store'> {
+  readonly all = new Map<string, Buffer>();
+  readonly read_ = [] as string[];
+  onStore: () => Promise<void> = async () => {};
+
+  async read(digest: string, offset: number): Promise<AsyncIterable<Uint8Array> | undefined> {
+    this.read_.push(digest);
+    const bytes = this.all.get(digest);
+    return (
+      bytes &&
+      (async function* pieces() {
+        yield bytes.subarray(offset);
+      })()
+    );
+  }
+
+  async store(_: string, content: AsyncIterable<Uint8Array>): Promise<{ digest: string }> {
+    const bytes = Buffer.concat(await Array.fromAsync(content));
+    await this.onStore();
+    const digest = createHash('sha256').update(bytes).digest('hex');
+    this.all.set(digest, bytes);
+    return { digest };
+  }
+}
+
+export interface Built {
+  /** What the command wrote, and what was said about the cache. */
+  text: string;
+  said: string;
+  layers: CacheLayer[] | undefined;
+}
+
+let builds = 1;
+
+/** A runner that does nothing but run commands with a cache. */
+export class CachingRunner {
+  readonly caches: CacheStore;
+  readonly blobs: Blobs;
+  readonly logged: string[];
+  readonly #folder: string;
+  readonly #sandboxes: Sandboxes;
+
+  private constructor(folder: string, sandboxes: Sandboxes, blobs: Blobs, caches: CacheStore, logged: string[]) {
+    this.#folder = folder;
+    this.#sandboxes = sandboxes;
+    this.blobs = blobs;
+    this.caches = caches;
+    this.logged = logged;
+  }
+
+  /** `folder` is the runner's own; what an earlier runner kept there is still there. */
+  static async open(folder: string, sandboxes: Sandboxes, blobs: Blobs): Promise<CachingRunner> {
+    mkdirSync(join(folder, 'checkout'), { recursive: true });
+    const logged: string[] = [];
+    const caches = await openCacheStore({
+      folder: join(folder, 'caches'),
+      link: blobs,
+      sandboxes,
+      disk: keepReserve({ folders: [] }),
+      log: (line) => void logged.push(line),
+    });
+    return new CachingRunner(folder, sandboxes, blobs, caches, logged);
+  }
+
+  get checkout(): string {
+    return join(this.#folder, 'checkout');
+  }
+
+  /** Runs a command with a cache of these layers, and saves what it leaves. */
+  async build(
+    command: string,
+    layers: readonly CacheLayer[] | undefined,
+    { paths = ['deps', 'a/b/cache', '~/.tool'], ...changes }: Partial<CacheOrder> & { signal?: AbortSignal } = {},
+  ): Promise<Built> {
+    const id = String(builds++);
+    const said: string[] = [];
+    const written: Buffer[] = [];
+    const { signal = new AbortController().signal, ...others } = changes;
+    const services = {
+      sandboxes: this.#sandboxes,
+      caches: this.caches,
+      link: this.blobs,
+      log: (line: string) => void this.logged.push(line),
+    } as unknown as RunnerServices;
+    const found = layers && { branch: 'main', layers: [...layers] };
+    const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
+    const say = async (text: string): Promise<void> => void said.push(text);
+    const task = { id: `build-${id}`, project: '7', checkout: this.checkout, say, signal };
+    await using cache = await openSuiteCache(services, order, task);
+    const ended = await this.#sandboxes.run({
+      id: task.id,
+      steps: [{ name: 'command', command }],
+      environment: {},
+      workspace: { checkout: this.checkout, ...(cache && { over: cache.workspace, isKept: true }) },
+      ...(cache && { home: cache.home }),
+      limits,
+      output: (chunk) => void written.push(chunk),
+      onLeft: (left, how) => cache?.take(left, how) ?? Promise.resolve(),
+      signal,
+    });
+    const saved = ended.exitStatus === 0 ? await cache?.save() : undefined;
+    return { text: Buffer.concat(written).toString('latin1'), said: said.join(''), layers: saved };
+  }
+}

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import type { Record_ } from '../support/client.ts';
+import { describeWithRunner } from '../support/runner.ts';
+import { SuiteRuns } from '../support/suite-runs.ts';
+import { Tab } from '../support/tab.ts';
+import type { User } from '../support/user.ts';
+
+describeWithRunner('the pages of suites and their builds', (service, runner) => {
+  let alice: User;
+  let tab: Tab;
+  before(async () => {
+    alice = await service.user();
+    tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+  });
+  const begin = (): Promise<SuiteRuns> => SuiteRuns.begin(alice, runner);
+  const send = async (page: string, action: string, fields: Record<string, string>) =>
+    tab.submit(await tab.get(page), page, { do: action, ...fields });
+  const one = (text: string): string => text.replaceAll(/\s+/g, ' ');
+
+  test('take how a suite is run, show it again, and say at the field what is wrong', async () => {
+    const runs = await begin();
+    const at = `/ui${runs.path}/settings/suites`;
+    const described = { name: 'unit', command: 'make', timeout: '60', retries: '2', allow_failure: 'true' };
+    assert.equal((await send(at, 'create', { ...described, 'matrix[]': 'A=1,2\r\nB=x\r\n' })).status, 303);
+    const [suite] = (await alice.get(`${runs.path}/suites`)).list as [Record_];
+    const { timeout, retries, allow_failure: mayFail, matrix } = suite;
+    assert.deepEqual([timeout, retries, mayFail, matrix], [60, 2, true, ['A=1,2', 'B=x']]);
+    const page = (await tab.get(`${at}/${suite.id}`)).text;
+    assert.match(page, />\s*A=1,2\nB=x<\/textarea>/);
+    const wrong = { name: 'unit', command: 'make', timeout: '9999', retries: '4', 'matrix[]': 'A=1,1' };
+    const refused = await send(`${at}/${suite.id}`, 'save', wrong);
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /more than the server allows/);
+    assert.match(refused.text, /no number from 0 to 3/);
+    assert.match(one(refused.text), /A=1,1<\/textarea> <p class="mistake"[^>]*>Each line is a different variable/);
+    const reserved = await send(`${at}/${suite.id}`, 'save', { ...described, 'matrix[]': 'HEADRACE_X=1' });
+    assert.match(reserved.text, /Matrix is reserved/);
+    const plain = { name: 'unit', command: 'make', timeout: '0', retries: '0', 'matrix[]': '' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', plain)).status, 303);
+    const changed = (await alice.get(`${runs.path}/suites/${suite.id}`)).record;
+    assert.deepEqual([changed.allow_failure, changed.matrix], [false, []]);
+  });
+
+  test('ask for some suites only, and say which were left out for that', async () => {
+    const runs = await begin();
+    const [unit] = [await runs.suite({ name: 'unit' }), await runs.suite({ name: 'lint' })];
+    const at = `/ui${runs.path}`;
+    const page = await tab.get(at);
+    assert.match(page.text, /Some suites only/);
+    const asked = await send(at, 'run', { commit_ref: 'main', 'suites[]': unit.id_str });
+    assert.equal(asked.status, 303);
+    await (await runner.take('fetch_commit')).fetched();
+    await (await runner.take('run_suite')).exit(0);
+    await runner.assertIdle();
+    const request = (await tab.get(String(asked.headers.location))).text;
+    assert.match(one(request), /<b>lint<\/b> <span class="aside">It was not asked for/);
+    const [commit] = (await alice.get(`${runs.path}/commits`)).list;
+    const doomed = await runs.suite({ name: 'doomed' });
+    const stale = await tab.get(`${at}/commits/${commit?.id}`);
+    await alice.delete(`${runs.path}/suites/${doomed.id}`);
+    const fields = { do: 'run', 'suites[]': doomed.id_str };
+    const refused = await tab.submit(stale, `${at}/commits/${commit?.id}`, fields);
+    assert.equal(refused.status, 404);
+    assert.match(refused.text, /names nothing that is there/);
+  });
+
+  test('show variants together, allowed failures as such, and what is flaky', async () => {
+    const runs = await begin();
+    await runs.suite({ name: 'unit', 'matrix[]': 'A=1,2\nB=x', retries: '1' });
+    await runs.suite({ name: 'lint', allow_failure: 'true' });
+    const request = await runs.fetched();
+    for (const [variant, task] of await runs.take(3)) await task.exit(variant === 'A=1 B=x' ? 0 : 1);
+    await (await runner.take('run_suite')).exit(0);
+    assert.equal(await runs.rolledUp(request), 'passed passed passed');
+    const builds = await runs.builds();
+    const [commit] = (await alice.get(`${runs.path}/commits`)).list;
+    const at = `/ui${runs.path}`;
+    for (const page of [`${at}/commits/${commit?.id}`, `${at}/requests/${request.id}`]) {
+      const text = one((await tab.get(page)).text);
+      assert.match(text, /<summary>unit <span class="aside">2 passed<\/span><\/summary>/, page);
+      assert.match(text, />unit \(A=2 B=x\)<\/a>/, page);
+      assert.match(text, /failed, allowed/, page);
+      assert.match(text, /flaky/, page);
+    }
+    assert.match((await tab.get(at)).text, /aria-label="lint: failed, allowed"/);
+    const flaky = builds.find((build) => build.flaky);
+    const own = one((await tab.get(`${at}/builds/${flaky?.id}`)).text);
+    assert.match(own, /<h1>unit \(A=2 B=x\) <span class="aside">attempt 2<\/span><\/h1>/);
+    assert.match(own, /Flaky: it failed, and passed when it was tried again\./);
+    const marks = own.match(/aria-label="Attempt \d: \w+/g);
+    assert.deepEqual(
+      marks,
+      ['aria-label="Attempt 1: failed', 'aria-label="Attempt 2: passed'],
+      'of this variant alone',
+    );
+  });
+});
