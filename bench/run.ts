@@ -1,5 +1,6 @@
 import { openDatabases } from './support/databases.ts';
 import { holds, line, type Benchmark } from './support/report.ts';
+import { cli } from './cli.ts';
 import { fetches } from './fetches.ts';
 import { builds } from './builds.ts';
 import { outputs } from './outputs.ts';
@@ -33,6 +34,7 @@ const benchmarks: Benchmark[] = [
   web,
   webhooks,
   triggers,
+  cli,
   scale,
 ];
 

@@ -242,6 +242,9 @@ const buildVariables = new Set(
   ),
 );
 
+/** The environment of the command line for developers, which may be set where a server is started as well. */
+const clientVariables = new Set(['URL', 'TOKEN', 'CA_FILE', 'PROJECT'].map((name) => `HEADRACE_${name}`));
+
 /** Where a setting was found, for the error message. */
 interface Source {
   label: string;
@@ -281,7 +284,11 @@ function fromFlags(flags: ConfigSources['flags']): [string, Source][] {
 
 function fromEnvironment(env: NodeJS.ProcessEnv): [string, Source][] {
   const known = Object.entries(env).filter(
-    ([label]) => label.startsWith('HEADRACE') && !buildVariables.has(label) && label !== 'HEADRACE_DATA_DIR',
+    ([label]) =>
+      label.startsWith('HEADRACE') &&
+      !buildVariables.has(label) &&
+      !clientVariables.has(label) &&
+      label !== 'HEADRACE_DATA_DIR',
   );
   return known.map(([label, value = '']) => {
     const name = label.slice('HEADRACE_'.length).toLowerCase();

@@ -8,6 +8,7 @@ import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
+import { configRoutes } from './config.ts';
 import * as connectionChecks from './connection-checks.ts';
 import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
@@ -37,8 +38,7 @@ import * as suites from './suites.ts';
 import * as tests from './tests.ts';
 import * as users from './users.ts';
 
-/** Every route of the API. */
-export const routes: readonly Route[] = [
+const resources: readonly Route[] = [
   service,
   projects,
   badges,
@@ -76,6 +76,9 @@ export const routes: readonly Route[] = [
   operations,
   users,
 ].flatMap((resource) => resource.routes);
+
+/** Every route of the API. */
+export const routes: readonly Route[] = [...resources, ...configRoutes(resources)];
 
 /** Routes for our own pages only, served only below `/ui/data`. */
 export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);

@@ -28,6 +28,7 @@ const leaveNothing = [
   'POST /projects/ID/builds/ID/restart',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',
   'POST /projects/ID/hooks/ID/deliveries/ID/replay',
+  'PUT /projects/ID/config', // the routes that it calls write theirs
 ];
 
 describe('every route that changes something', () => {

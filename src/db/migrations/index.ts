@@ -30,6 +30,7 @@ import { images } from './0028-images.ts';
 import { caches } from './0029-caches.ts';
 import { artifacts } from './0030-artifacts.ts';
 import { testResults } from './0031-test-results.ts';
+import { commandLine } from './0032-command-line.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -64,4 +65,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0029-caches', apply: caches },
   { name: '0030-artifacts', apply: artifacts },
   { name: '0031-test-results', apply: testResults },
+  { name: '0032-command-line', apply: commandLine },
 ];
