@@ -27,6 +27,7 @@ import * as operations from './operations.ts';
 import * as polling from './polling.ts';
 import * as projects from './projects.ts';
 import * as queue from './queue.ts';
+import * as registries from './registries.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
 import * as service from './service.ts';
@@ -68,6 +69,7 @@ const resources: readonly Route[] = [
   dependencyLogs,
   dependencyUses,
   marketplace,
+  registries,
   audit,
   runners,
   queue,

@@ -141,6 +141,9 @@ export const contract = entries(`
   POST   /dependencies/ID/share                                     users         dependencies
   POST   /dependencies/ID/unshare                                   users         dependencies
   GET    /marketplace                                               users         dependencies
+  GET    /registries                                                users         dependencies
+  POST   /registries                                                users         dependencies
+  DELETE /registries/ID                                             users         dependencies
   GET    /audit                                                     operators     user
   GET    /runners                                                   operators     user
   GET    /queue                                                     operators     user
