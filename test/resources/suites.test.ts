@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
-const fields = 'id id_str name description command tags image reports timeout allow_failure retries matrix cache artifacts';
+const fields =
+  'id id_str name description command tags image reports timeout allow_failure retries matrix cache artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
