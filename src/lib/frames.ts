@@ -60,7 +60,8 @@ export function frameReader(chunks: AsyncIterable<Buffer>): { next(): Promise<Fr
       const header = await exactly(headerSize);
       if (!header) return undefined;
       const [length, number] = [header.readUInt32BE(1), header.readBigUInt64BE(5)];
-      if (length > longestText || number > BigInt(Number.MAX_SAFE_INTEGER)) throw new BrokenFramesError('a frame is too large');
+      if (length > longestText || number > BigInt(Number.MAX_SAFE_INTEGER))
+        throw new BrokenFramesError('a frame is too large');
       const letter = header.toString('latin1', 0, 1);
       const text = await exactly(length);
       if (!text) return undefined;
