@@ -1,13 +1,14 @@
 import { openDatabases } from './support/databases.ts';
 import { holds, line, type Benchmark } from './support/report.ts';
+import { cli } from './cli.ts';
 import { fetches } from './fetches.ts';
 import { builds } from './builds.ts';
+import { outputs } from './outputs.ts';
 import { reads } from './reads.ts';
 import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
 import { logs } from './logs.ts';
 import { lists } from './lists.ts';
-import { outputs } from './outputs.ts';
 import { scale } from './scale.ts';
 import { writes } from './writes.ts';
 import { software } from './software.ts';
@@ -33,6 +34,7 @@ const benchmarks: Benchmark[] = [
   web,
   webhooks,
   triggers,
+  cli,
   scale,
 ];
 

@@ -75,6 +75,24 @@ require_programs() {
   }
 }
 
+# wish_programs what-for program=debian-package …
+# The same for what one can do without: where they cannot be installed, the start goes on, and a run that needs them says so.
+wish_programs() {
+  wished_for=$1
+  shift
+  missing_packages=''
+  for pair in "$@"; do
+    program_present "${pair%%=*}" || missing_packages="$missing_packages ${pair#*=}"
+  done
+  [ -z "$missing_packages" ] && return 0
+  [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1 || return 0
+  say "headrace: installing$missing_packages (for $wished_for)"
+  DEBIAN_FRONTEND=noninteractive
+  export DEBIAN_FRONTEND
+  apt_install -o Acquire::Retries=0 -o Acquire::http::Timeout=10 $missing_packages ||
+    say "Could not install them; it goes on without $wished_for."
+}
+
 apt_install() { apt-get install -y -qq --no-install-recommends "$@" >&2 </dev/null; }
 
 # Servers live outside a person's PATH on Debian. Without a font, a browser has no letters to lay out. A library for Debian's

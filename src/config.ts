@@ -85,6 +85,7 @@ const settings = {
   stop: optionalChoice(['leave', 'drain', 'break']),
   metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
   webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
+  registry_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   sandbox: choice('on', ['on', 'off']),
   build_network: choice('internet', ['none', 'internet', 'host']),
   build_allow: setting<string[]>([], 'a list of IPv4 ranges as CIDR, such as 10.1.0.0/16', readIPv4Ranges),
@@ -102,6 +103,8 @@ const settings = {
   archive_size: whole(16 * 1024, 1, 16 * megabyte),
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
   dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),
+  image_size: whole(20 * 1024, 1, 1024 * megabyte),
+  image_cache: whole(40 * 1024, 0, 1024 * megabyte),
   cache_size: whole(10 * 1024, 0, 1024 * megabyte),
   concurrency: whole(cpus().length, 1, 1024),
   account_concurrency: whole(0, 0, 1_000_000),
@@ -239,6 +242,9 @@ const buildVariables = new Set(
   ),
 );
 
+/** The environment of the command line for developers, which may be set where a server is started as well. */
+const clientVariables = new Set(['URL', 'TOKEN', 'CA_FILE', 'PROJECT'].map((name) => `HEADRACE_${name}`));
+
 /** Where a setting was found, for the error message. */
 interface Source {
   label: string;
@@ -278,7 +284,11 @@ function fromFlags(flags: ConfigSources['flags']): [string, Source][] {
 
 function fromEnvironment(env: NodeJS.ProcessEnv): [string, Source][] {
   const known = Object.entries(env).filter(
-    ([label]) => label.startsWith('HEADRACE') && !buildVariables.has(label) && label !== 'HEADRACE_DATA_DIR',
+    ([label]) =>
+      label.startsWith('HEADRACE') &&
+      !buildVariables.has(label) &&
+      !clientVariables.has(label) &&
+      label !== 'HEADRACE_DATA_DIR',
   );
   return known.map(([label, value = '']) => {
     const name = label.slice('HEADRACE_'.length).toLowerCase();

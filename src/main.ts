@@ -1,4 +1,4 @@
-import { failWith, runCommand, usageOf, type Command } from './cli/commands.ts';
+import type { Command } from './cli/commands.ts';
 
 /** Commands by their first word, loaded on demand: a server need not hold the runner's code in memory. */
 const commands: Record<string, () => Promise<Command[]>> = {
@@ -27,14 +27,19 @@ async function allCommands(): Promise<Command[]> {
 // need access, the runner changes that.
 process.umask(0o077);
 
-const [first, ...rest] = process.argv.slice(2);
-if (first === undefined || first === 'help' || first === '--help') {
-  console.log(usageOf(await allCommands()));
-} else {
+const [first = 'help', ...rest] = process.argv.slice(2);
+const load = Object.hasOwn(commands, first) ? commands[first] : undefined;
+if (load || (first === 'help' && rest[0] === 'server')) {
+  const { failWith, runCommand, usageOf } = await import('./cli/commands.ts');
   try {
-    const load = Object.hasOwn(commands, first) ? commands[first] : undefined;
-    await runCommand(load ? await load() : await allCommands(), [first, ...rest], process.env);
+    if (load) await runCommand(await load(), [first, ...rest], process.env);
+    else console.log(usageOf(await allCommands()));
   } catch (error) {
     failWith(error);
   }
+} else {
+  // Whoever asks how a build stands does not wait for anything of a server to be loaded.
+  const { main } = await import('./commands/main.ts');
+  const { env, stdout: out, stderr: err } = process;
+  process.exitCode = await main([first, ...rest], { env, cwd: process.cwd(), out, err });
 }

@@ -47,8 +47,9 @@ import packageJson from '../package.json' with { type: 'json' };
  *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
  * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
- * already. A runner whose token is revoked or replaced is answered 401 at once, also where its request is held, and has
- * lost its claims. A malformed message is refused with the reason; repeating it would not help.
+ * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced is
+ * answered 401 at once, also where its request is held, and has lost its claims. A malformed message is refused with
+ * the reason; repeating it would not help.
  *
  * Both sides send their version with every message, in `headrace-version`. Versions that are one minor version apart
  * are compatible, so that runners need not be upgraded together with their server; others are refused, with both
@@ -148,6 +149,22 @@ export interface FetchOrder {
   trunk: string | null;
 }
 
+/** The image whose files stand in the sandbox instead of the machine's programs. */
+export interface ImageOrder {
+  /** As it was set; lib/image-reference.ts has the form. */
+  reference: string;
+  /** The account whose image it is: no other account's pull serves for it. */
+  accountId: string;
+}
+
+/** The account's credentials for the registry of a claim's image; without a user name it has none. */
+export interface RegistryAccess {
+  /** The registry that they are for, and no other may be sent them. */
+  host: string;
+  username?: string;
+  password?: string;
+}
+
 export interface SuiteOrder {
   kind: 'run_suite';
   /** Its key is requested only if the commit has to be fetched. */
@@ -168,6 +185,7 @@ export interface SuiteOrder {
   launches: { name: string; command: string }[];
   /** Whether the report is to say when its steps began and ended. */
   isTraced?: boolean;
+  image?: ImageOrder;
   /** The files to keep, and how much of them. */
   artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
   /** What the suite keeps from build to build, if it keeps anything. */
@@ -219,6 +237,7 @@ export interface CompileOrder {
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
   /** The limits of the unpacked archive. */
   unpacked: { bytes: number; entries: number };
+  image?: ImageOrder;
 }
 
 export interface PushOrder {
@@ -396,7 +415,10 @@ export const mostSteps = 1000;
 
 /** A part of the work, in milliseconds since the runner got the order: the clocks of both sides may be apart. */
 export interface StepReport {
-  /** `checkout`, `software`, `launch NAME` for the launch command of a dependency, or `command`. */
+  /**
+   * `checkout`, `software`, `image`, `launch NAME` for the launch command of a dependency, `command`, `reports` or
+   * `artifacts`.
+   */
   name: string;
   from: number;
   to: number;
@@ -460,6 +482,8 @@ export interface Link {
   keep(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Kept>;
   /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
   key(claim: string, signal: AbortSignal): Promise<string | undefined>;
+  /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
+  registry(claim: string, signal: AbortSignal): Promise<RegistryAccess | undefined>;
   /** The polls that are due, at most this many; none when there were none while the server held the request. */
   looks(room: number, signal: AbortSignal): Promise<LookOrder[]>;
   looked(reports: LookReport[], signal: AbortSignal): Promise<void>;

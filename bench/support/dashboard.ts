@@ -89,6 +89,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     name: `suite ${index}`,
     description: '',
     tags: '',
+    image: '',
     cache: '[]',
     artifacts: '[]',
     reports: '[]',

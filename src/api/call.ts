@@ -5,12 +5,16 @@ import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { FieldSet, ValuesOf } from '../http/fields.ts';
 import type { Page } from '../http/paging.ts';
+import type { RawGroup } from '../http/raw.ts';
 import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { SearchThreads } from '../lib/search-threads.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
+
+/** A route by its method and path. */
+type RouteName = `${RouteDescription['method']} /${string}`;
 
 /** The services that every handler gets. */
 export interface Services {
@@ -72,6 +76,10 @@ export interface Call<
   /** Aborted when the caller does not wait for the answer any more. */
   signal: AbortSignal;
   params: Record<ParamNames<Path>, bigint>;
+  /**
+   * Calls another route for the same caller, in the same transaction: with its admission, field checks and audit entry.
+   */
+  within: (name: RouteName, params: Readonly<Record<string, bigint>>, body?: RawGroup) => Promise<unknown>;
   input: Input<M, Body>;
   query: ValuesOf<Query>;
   page: Page;

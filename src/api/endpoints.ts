@@ -4,15 +4,15 @@ import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
 import { hasMetricsToken } from '../http/metrics-token.ts';
 import { originOf } from '../http/origin.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
-import { emptyGroup } from '../http/raw.ts';
+import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
-import { admitAnybody, anybody, judge, type Admitted } from './admission.ts';
+import { admitAnybody, admitCaller, anybody, judge, type Admitted } from './admission.ts';
 import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
-import type { Route } from './route.ts';
+import { routesByName, type FindRoute, type Route, type RouteName } from './route.ts';
 
 /** The services of endpoints, in addition to those of handlers. */
 export interface EndpointServices extends Services {
@@ -32,6 +32,7 @@ export function endpointsOf(
   routes: readonly Route[],
   { isBehindProxy, baseUrl, answerCache, metricsToken, isDraining, ...services }: EndpointServices,
 ): Endpoint[] {
+  const find = routesByName(routes);
   return routes.map((route) => ({
     ...route,
     admit(request: Incoming) {
@@ -44,7 +45,7 @@ export function endpointsOf(
       const answer = await perform(
         route,
         services,
-        { request, signal, isBehindProxy, baseUrl, isDraining },
+        { request, signal, isBehindProxy, baseUrl, isDraining, find },
         admitted as Admitted,
       );
       if (!('record' in answer)) return answer;
@@ -67,14 +68,17 @@ interface Performed {
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
   isDraining: () => boolean;
+  /** The other routes. */
+  find: FindRoute;
 }
 
 export async function perform(
   route: Route,
   services: Services,
-  { request, signal = waitsForEver, isBehindProxy, baseUrl, isDraining }: Performed,
+  performed: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
+  const { request, signal = waitsForEver, isBehindProxy, baseUrl, isDraining, find } = performed;
   if ((route.startsWork || route.makesWork) && isDraining()) throw new ApiError('resource_temporary_unavailable');
   const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
   const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : noFields, request.query, 'create');
@@ -93,6 +97,8 @@ export async function perform(
     },
     signal,
     db,
+    within: (name, params, body) =>
+      performWithin(find(name), services, performed, { caller: admitted.caller, params, body, db }),
     input,
     query,
     page,
@@ -138,12 +144,57 @@ export async function perform(
   return finished(made);
 }
 
+interface InnerCall {
+  caller: Admitted['caller'];
+  params: Readonly<Record<string, bigint>>;
+  body: RawGroup | undefined;
+  db: Queries;
+}
+
+/** One route called by another, on the other's transaction. What it throws ends the transaction of both. */
+async function performWithin(
+  route: Route,
+  services: Services,
+  performed: Performed,
+  { caller, params, body = emptyGroup(), db }: InnerCall,
+): Promise<unknown> {
+  if (!caller || route.uploads || route.paged || route.follow || route.startsWork || route.streams)
+    throw new Error(`${route.path} cannot be called by another route`);
+  const named = Object.fromEntries(Object.entries(params).map(([name, id]) => [name, String(id)]));
+  const admitted = await admitCaller(route, services.db, caller, named);
+  const fields = route.body ?? noFields;
+  const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
+  const wrong = { ...unknownFields(fields, body), ...errors };
+  if (Object.keys(wrong).length > 0) throw ApiError.ofFields(wrong);
+  const { request, isBehindProxy, baseUrl, signal = waitsForEver } = performed;
+  const call: AnyCall = {
+    ...services,
+    database: services.db,
+    ...admitted,
+    headers: request.headers,
+    origin: originOf(request.raw, baseUrl, !isBehindProxy),
+    signal,
+    db,
+    within: async () => {
+      throw new Error('a route that is called by another calls none itself');
+    },
+    input,
+    query: {},
+    page: {},
+  };
+  const answer = await handle(route, call, input);
+  if (route.method !== 'GET')
+    await noteDone(route, { trx: db as Transaction, ids: services.ids, request, isBehindProxy, call, answer });
+  return answer;
+}
+
 interface AnyCall extends Admitted {
   db: Queries;
   database: Services['db'];
   headers: Incoming['headers'];
   origin: string;
   signal: AbortSignal;
+  within: (name: RouteName, params: Readonly<Record<string, bigint>>, body?: RawGroup) => Promise<unknown>;
   input: unknown;
   query: unknown;
   page: Partial<Page>;

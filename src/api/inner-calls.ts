@@ -2,15 +2,14 @@ import type { Caller } from '../auth/callers.ts';
 import type { Answer, Incoming } from '../http/route.ts';
 import { admitCaller } from './admission.ts';
 import { perform, type EndpointServices } from './endpoints.ts';
-import type { Route } from './route.ts';
+import { routesByName, type Route, type RouteName } from './route.ts';
+
+export type { RouteName };
 
 /**
  * Calls of API routes from inside, for a caller that is authenticated already. A page has no logic of its own: it calls
  * the same route as a program, and so has the same admission, field checks, transaction and audit entry.
  */
-
-/** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
-export type RouteName = `${Route['method']} /${string}`;
 
 export interface InnerCalls {
   routes: readonly Route[];
@@ -24,18 +23,13 @@ export function innerCalls(
   routes: readonly Route[],
   { isBehindProxy, baseUrl, isDraining, ...services }: Omit<EndpointServices, 'answerCache'>,
 ): InnerCalls {
-  const byName = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
-  const find = (name: RouteName): Route => {
-    const route = byName.get(name);
-    if (!route) throw new Error(`there is no route ${name}`);
-    return route;
-  };
+  const find = routesByName(routes);
   return {
     routes,
     async call(name, caller, request, signal) {
       const route = find(name);
       const admitted = await admitCaller(route, services.db, caller, request.params);
-      return perform(route, services, { request, signal, isBehindProxy, baseUrl, isDraining }, admitted);
+      return perform(route, services, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
     },
     async admit(name, caller, params) {
       await admitCaller(find(name), services.db, caller, params);

@@ -24,6 +24,20 @@ export interface Route extends RouteDescription {
   audit?: Audit<never> | 'nothing';
 }
 
+/** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
+export type RouteName = `${Route['method']} /${string}`;
+
+export type FindRoute = (name: RouteName) => Route;
+
+export function routesByName(routes: readonly Route[]): FindRoute {
+  const byName = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
+  return (name) => {
+    const route = byName.get(name);
+    if (!route) throw new Error(`there is no route ${name}`);
+    return route;
+  };
+}
+
 /** The subject of a change: for a PUT, the record before the change. */
 export interface Subject {
   id: bigint;

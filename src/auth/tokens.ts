@@ -123,6 +123,20 @@ export async function revokeTokenOfCode(
     .executeTakeFirst();
 }
 
+/** Deletes a token that its own application gives back. Returns undefined where there is none. */
+export async function revokeTokenItself(
+  trx: Transaction,
+  token: string,
+  clientId: bigint,
+): Promise<Pick<AccessTokenRow, 'id' | 'user_id'> | 'of another application' | undefined> {
+  const known = trx.selectFrom('access_tokens').select(['id', 'user_id', 'client_id']);
+  const found = await known.where('token_hash', '=', hashSecret(token)).executeTakeFirst();
+  if (found === undefined) return undefined;
+  if (found.client_id !== clientId) return 'of another application';
+  await trx.deleteFrom('access_tokens').where('id', '=', found.id).execute();
+  return found;
+}
+
 /** Returns how many there were. */
 export async function revokeTokensOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
   const tokens = trx.deleteFrom('access_tokens').where('user_id', '=', userId).where('client_id', '=', clientId);

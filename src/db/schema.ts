@@ -27,6 +27,7 @@ import type {
   EnvironmentVariableRow,
   NotificationRow,
   ProjectRow,
+  RegistryRow,
   SuiteDependencyRow,
   SuiteRow,
   SuiteRuleRow,
@@ -77,6 +78,7 @@ export interface Schema {
   dependency_relations: DependencyRelationRow;
   dependency_pins: DependencyPinRow;
   dependency_events: DependencyEventRow;
+  registries: RegistryRow;
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
   notifications: NotificationRow;
@@ -132,6 +134,7 @@ export const sealedColumns = [
   { table: 'environment_variables', column: 'content' },
   { table: 'notifications', column: 'secret' },
   { table: 'hooks', column: 'secret' },
+  { table: 'registries', column: 'password' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 

@@ -4,6 +4,7 @@ import { beginCompile, failCompile, finishCompile } from '../lifecycle/dependenc
 import type { Layer } from '../lifecycle/software.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
+import { imageOrder } from './images.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { relatedSoftware, sayWaiting } from './software.ts';
 
@@ -45,6 +46,7 @@ export const compileDependency: JobHandler = {
       ...software,
       limits: context.limits,
       unpacked: context.unpacked,
+      ...imageOrder(dependency.image, dependency.owner_id),
     };
   },
 

@@ -40,6 +40,7 @@ import { createLooks, type Looks } from './looks.ts';
 import { createOrdering } from './ordering.ts';
 import { createPacking } from './packing.ts';
 import { pushDeploy } from './push-deploy.ts';
+import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createSettling } from './settling.ts';
@@ -88,6 +89,8 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
+  /** The credentials for the registry of an image; undefined when the runner does not hold that claim. */
+  registry(runner: Runner, claim: string): Promise<protocol.RegistryAccess | undefined>;
   /** Which of these projects are deleted, or not for this runner any more. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
   /** Of these layers of caches, those that the runner needs no more. */
@@ -152,6 +155,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     tests: ({ holder }, batch) => tests.take(holder, batch),
     finish: createFinishing({ db, held, settling, ordering, accountConcurrency }),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
+    registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
     staleLayers: (runner, layers) => staleLayers(db, runner, layers),
 

@@ -18,6 +18,7 @@ import type { Outcome } from '../protocol.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
+import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 
@@ -44,6 +45,7 @@ export const runSuite: JobHandler = {
       from_fork: fromFork,
       fetch_ref: fetchRef,
       trace,
+      image,
       artifacts,
       ...rest
     } = parts;
@@ -112,6 +114,7 @@ export const runSuite: JobHandler = {
       ...(cache && { cache }),
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
+      ...imageOrder(image, job.account_id),
     };
   },
 
@@ -194,7 +197,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'reports'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
@@ -216,7 +219,7 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
     .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
-    .select(['suites.reports', 'projects.repository_url', 'projects.default_branch'])
+    .select(['suites.reports', 'suites.image', 'projects.repository_url', 'projects.default_branch'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

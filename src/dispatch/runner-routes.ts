@@ -103,6 +103,10 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         const privateKey = await dispatch.key(admitted, readClaim(body));
         return privateKey === undefined ? { gone: true } : { privateKey };
       }),
+      post('/runner/registry', json(short), async ({ admitted, body }) => {
+        const registry = await dispatch.registry(admitted, readClaim(body));
+        return registry === undefined ? { gone: true } : { registry };
+      }),
       post('/runner/looks', json(short), async ({ admitted, body, signal }) => ({
         looks: await dispatch.looks(admitted, readRoom(body), signal),
       })),

@@ -61,7 +61,7 @@ export async function applying(
 }
 
 /** The suites that a request names; none where it is about all. */
-function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] {
+export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] {
   return (JSON.parse(suites) as string[]).map(BigInt);
 }
 

@@ -6,7 +6,7 @@ import type { WriteContext } from './write-context.ts';
 /** The settings of a dependency that its owner writes. */
 export type DependencySettings = Pick<
   DependencyRow,
-  'name' | 'description' | 'source' | 'command' | 'prefix' | 'launch_command'
+  'name' | 'description' | 'source' | 'command' | 'prefix' | 'launch_command' | 'image'
 >;
 
 export async function createDependency(

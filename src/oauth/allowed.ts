@@ -10,8 +10,8 @@ import { dropCodesOf } from './codes.ts';
 export interface AllowedApplication {
   clientId: bigint;
   name: string;
-  /** The account that registered it. */
-  owner: string;
+  /** The account that registered it; null for the one that comes with the program. */
+  owner: string | null;
   scopes: Scope[];
   since: bigint;
   lastUsedAt: bigint | null;
@@ -22,7 +22,7 @@ export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApp
   const rows = await db
     .selectFrom('access_tokens as t')
     .innerJoin('oauth_clients as c', 'c.id', 't.client_id')
-    .innerJoin('users as u', 'u.id', 'c.owner_id')
+    .leftJoin('users as u', 'u.id', 'c.owner_id')
     .select(['t.client_id', 'c.name', 'u.email as owner', 't.scopes'])
     .select((of) => [of.fn.min('t.created_at').as('since'), of.fn.max('t.last_used_at').as('last_used_at')])
     .where('t.user_id', '=', userId)

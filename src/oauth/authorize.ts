@@ -4,7 +4,7 @@ import { insertToken } from '../auth/tokens.ts';
 import type { Scope } from '../http/route.ts';
 import { repeated, type RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { findClient, type Client } from './clients.ts';
+import { findClient, ownsAddress, type Client } from './clients.ts';
 import { insertCode, tokenIssued } from './codes.ts';
 import { OauthError, parametersOf, readScopes, refuseRepeated, type Parameters } from './parameters.ts';
 import { isChallenge } from './pkce.ts';
@@ -68,22 +68,19 @@ export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
   }
 }
 
-/**
- * RFC 9700 section 2.1: an exact comparison. RFC 6749 section 3.1.2.3: an application with one address need not send
- * it.
- */
+/** RFC 6749 section 3.1.2.3: an application with one address need not send it. */
 function placeOf(
   sent: RawGroup,
   parameters: Parameters,
-  { redirectUris }: Client,
+  client: Client,
 ): Pick<Request, 'redirectUri' | 'redirectUriSent'> | undefined {
   const named = parameters('redirect_uri');
   if (named === undefined) {
-    const [only, ...more] = redirectUris;
+    const [only, ...more] = client.redirectUris;
     const isClear = sent.redirect_uri !== repeated && only !== undefined && more.length === 0;
     return isClear ? { redirectUri: only, redirectUriSent: false } : undefined;
   }
-  return redirectUris.includes(named) ? { redirectUri: named, redirectUriSent: true } : undefined;
+  return ownsAddress(client, named) ? { redirectUri: named, redirectUriSent: true } : undefined;
 }
 
 function readRequest(

@@ -1,14 +1,16 @@
 import type { Deed } from '../auth/audit.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { OauthClientRow } from '../db/schema.ts';
+import { commandLineId, commandLineName } from '../db/command-line-client.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret, secretMatches } from '../lib/passwords.ts';
-import { isRedirectAddress, mostAddresses } from './redirects.ts';
+import { isLoopbackAddress, isRedirectAddress, mostAddresses } from './redirects.ts';
 
 /** A registered application. */
 export interface Client {
   id: bigint;
-  ownerId: bigint;
+  /** null for the application that comes with the program: nobody registered it. */
+  ownerId: bigint | null;
   name: string;
   redirectUris: readonly string[];
   /** Distributed without a secret, because it could not keep one. */
@@ -94,8 +96,21 @@ export function changesIn(client: Client, form: ClientForm): string[] {
   ];
 }
 
+/** The command line has the same public name on every server, because it is the same program everywhere. */
+function readClientId(text: string): bigint | undefined {
+  return text === commandLineName ? commandLineId : parseId(text);
+}
+
+/**
+ * RFC 9700 section 2.1: an exact comparison. RFC 8252 section 7.3: the command line listens on whichever port of the
+ * loopback interface is free, so there every port is its own.
+ */
+export function ownsAddress({ ownerId, redirectUris }: Client, address: string): boolean {
+  return redirectUris.includes(address) || (ownerId === null && isLoopbackAddress(address));
+}
+
 export async function findClient(db: Queries, clientId: string | bigint): Promise<Client | undefined> {
-  const id = typeof clientId === 'string' ? parseId(clientId) : clientId;
+  const id = typeof clientId === 'string' ? readClientId(clientId) : clientId;
   if (id === undefined) return undefined;
   const row = await db.selectFrom('oauth_clients').selectAll().where('id', '=', id).executeTakeFirst();
   return row && clientOf(row);
@@ -107,7 +122,7 @@ export async function clientWithSecret(
   clientId: string,
   secret: string | undefined,
 ): Promise<Client | undefined> {
-  const id = parseId(clientId);
+  const id = readClientId(clientId);
   if (id === undefined) return undefined;
   const row = await db.selectFrom('oauth_clients').selectAll().where('id', '=', id).executeTakeFirst();
   if (!row) return undefined;

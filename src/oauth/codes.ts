@@ -96,7 +96,7 @@ export async function redeem(
 }
 
 /** An application that acts for a person. */
-function acting({ name }: Client, actor: { id: bigint; email: string }, address: string): Doer {
+export function acting({ name }: Client, actor: { id: bigint; email: string }, address: string): Doer {
   return { actor, via: 'token', application: name, address };
 }
 

@@ -22,6 +22,11 @@ export function isRedirectAddress(text: string): boolean {
   return protocol.includes('.');
 }
 
+/** An address of a program on the person's own machine, on any port. */
+export function isLoopbackAddress(text: string): boolean {
+  return /^http:\/\/127\.0\.0\.1:[1-9][0-9]{0,4}(?:\/[\w./-]*)?$/.test(text) && isRedirectAddress(text);
+}
+
 /** Adds the answer to the address: to its query, or to its fragment, which the browser does not send. */
 export function withAnswer(address: string, part: 'query' | 'fragment', answer: Record<string, string>): string {
   const encoded = new URLSearchParams(answer).toString();

@@ -7,9 +7,11 @@ import { clientChallenge } from '../http/challenges.ts';
 import { addressOf } from '../http/client-address.ts';
 import type { RawGroup } from '../http/raw.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { clientWithSecret, type Client } from './clients.ts';
+import { identify } from './client-credentials.ts';
+import type { Client } from './clients.ts';
 import { redeem } from './codes.ts';
 import { OauthError, parametersOf, refuseRepeated, type Parameters } from './parameters.ts';
+import { revokeToken } from './revocation.ts';
 
 export interface TokenServices {
   db: Database;
@@ -23,7 +25,10 @@ export interface TokenServices {
 const largestForm = 16 * 1024;
 const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier'];
 
-/** RFC 6749 section 3.2: applications exchange a code for a token here. The answers have no envelope. */
+/**
+ * RFC 6749 section 3.2: applications exchange a code for a token here; RFC 7009: and give a token back. The answers have
+ * no envelope.
+ */
 export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
   const route: BareRoute<void, RawGroup> = {
     method: 'POST',
@@ -38,44 +43,25 @@ export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
       return answer(200, { access_token: token, token_type: 'bearer', scope: scopes.join(' ') });
     },
   };
+  const revocation: BareRoute<void, RawGroup> = {
+    method: 'POST',
+    path: '/oauth2/revoke',
+    body: form(largestForm),
+    async handle({ head, body }) {
+      refuseRepeated(body, ['token', 'token_type_hint', 'client_id', 'client_secret']);
+      const parameters = parametersOf(body);
+      const client = await identify(head.headers.authorization, parameters, services.db);
+      await revokeToken(services, client, parameters('token'), addressOf(head.raw, services.isBehindProxy));
+      return answer(200, {});
+    },
+  };
   return {
     provenBy: 'client',
     isCounted: true,
     admit: async () => {}, // the application authenticates in the body
-    routes: [route],
+    routes: [route, revocation],
     refuse: (error, head) => errorAnswer(error, head, services),
   };
-}
-
-/** RFC 6749 section 2.3.1: with Basic or in the body, and not both. The query is ignored. */
-async function identify(header: string | undefined, parameters: Parameters, { read }: Database): Promise<Client> {
-  const basic = header === undefined ? undefined : readBasic(header);
-  const [id, secret] = [parameters('client_id'), parameters('client_secret')];
-  if (basic && (secret !== undefined || (id !== undefined && id !== basic.id))) {
-    throw new OauthError('invalid_request', 'the application identified itself in two ways');
-  }
-  const claimed = basic ?? { id, secret };
-  if (claimed.id === undefined) throw new OauthError('invalid_client', 'client_id is missing');
-  const client = await clientWithSecret(read, claimed.id, claimed.secret);
-  if (!client) throw new OauthError('invalid_client', 'the application is unknown, or its secret is wrong');
-  return client;
-}
-
-function readBasic(header: string): { id: string; secret: string | undefined } {
-  const [, encoded = ''] = /^basic +(\S+)$/i.exec(header) ?? [];
-  const [, id, secret] = /^([^:]+):(.*)$/s.exec(Buffer.from(encoded, 'base64').toString()) ?? [];
-  if (id === undefined || secret === undefined)
-    throw new OauthError('invalid_client', 'the credentials are not in Basic form');
-  return { id: formDecoded(id), secret: secret === '' ? undefined : formDecoded(secret) };
-}
-
-/** RFC 6749 section 2.3.1: both parts are form-encoded before they are joined. */
-function formDecoded(text: string): string {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
-  } catch {
-    throw new OauthError('invalid_client', 'the credentials cannot be read');
-  }
 }
 
 async function exchange(client: Client, parameters: Parameters, address: string, { db, ids }: TokenServices) {

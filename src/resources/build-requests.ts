@@ -12,6 +12,7 @@ import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecyc
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { commitRef } from './forms.ts';
+import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
 import { orWaiting, reasonsToWait } from './waiting.ts';
@@ -87,7 +88,8 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     startsWork: true,
-    summary: 'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
+    summary:
+      'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
     body: { commit_ref: required(commitRef()), 'suites[]': identifiers(mostSuites) },
     creates: true,
     answer,
@@ -168,6 +170,26 @@ export const routes = [
       const again = { failedOnly: input.failed_only, traceparent: call.headers.traceparent };
       if (!(await rerunRequest(context, project, request, again))) throw new ApiError('resource_temporary_unavailable');
       return buildRequestView(await findRequest(db, project.id, params.build_request_id));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/build_requests/:build_request_id/explanation',
+    access: 'both',
+    scope: 'build_requests',
+    summary: 'Why each suite of the project was run for a build request, or was not',
+    answer: schema.listOf(
+      schema.record({
+        suite_id: schema.id,
+        suite_id_str: schema.string,
+        name: schema.string,
+        runs: schema.boolean,
+        why: schema.string,
+      }),
+    ),
+    async handle({ db, project, params }) {
+      const request = await findRequest(db, project.id, params.build_request_id);
+      return explain(db, request);
     },
   }),
   ...logRoutes(logged),

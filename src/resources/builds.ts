@@ -55,6 +55,24 @@ export const logged: Logged = {
 export const routes = [
   projectRoute({
     method: 'GET',
+    path: '/projects/:project_id/builds',
+    access: 'both',
+    scope: 'commits',
+    summary: 'List the builds of a project, every attempt of every suite on every commit',
+    paged: true,
+    answer: schema.listOf(shownAnswer),
+    async handle({ db, database, project, page }) {
+      const builds = db.selectFrom('builds').selectAll().where('project_id', '=', project.id);
+      const rows = await onPage(builds, 'id', page).execute();
+      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
+      return pageOf(
+        page,
+        rows.map((row) => ({ ...view(row), ...reason(row) })),
+      );
+    },
+  }),
+  projectRoute({
+    method: 'GET',
     path: '/projects/:project_id/commits/:commit_id/builds',
     access: 'both',
     scope: 'commits',

@@ -1,6 +1,6 @@
 import { ApiError } from '../errors.ts';
 import { identifiers, required, text, withDefault, type Field } from '../http/fields.ts';
-import { command, description, name } from './forms.ts';
+import { command, description, image, name } from './forms.ts';
 
 /** Directories that the sandbox itself needs. A dependency can be neither there, nor below, nor above. */
 const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'run', 'build']);
@@ -40,6 +40,7 @@ export const dependencyFields = {
   source,
   launch_command: command(),
   description: description(),
+  image: image(),
   'related_dependencies[]': identifiers(64),
 };
 

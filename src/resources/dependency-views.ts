@@ -10,6 +10,7 @@ const describedFields = {
   command: schema.string,
   prefix: schema.string,
   source: schema.string,
+  image: schema.string,
 };
 
 // The views have different fields, but always in the same order.

@@ -2,6 +2,7 @@ import { ApiError } from '../errors.ts';
 import { lines, text, words, type Field } from '../http/fields.ts';
 import { areCachePaths, longestCachePath, mostCachePaths } from '../lib/cache-paths.ts';
 import { compileGlob, longestGlob } from '../lib/globs.ts';
+import { longestReference, parseImageReference } from '../lib/image-reference.ts';
 import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
 
 /** Forms that fields of several resources share. */
@@ -10,6 +11,12 @@ export const name = (): Field<string> => text({ max: 255 });
 export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
 export const tags = (): Field<string[]> =>
   words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
+export const image = (): Field<string> =>
+  text({
+    max: longestReference,
+    check: (value) => parseImageReference(value) !== undefined,
+    description: "an OCI reference, such as registry/name:tag; blank for the machine's programs",
+  });
 /** Files in the workspace. */
 export const globs = (description: string): Field<string[]> =>
   lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });

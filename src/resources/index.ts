@@ -8,6 +8,7 @@ import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
+import { configRoutes } from './config.ts';
 import * as connectionChecks from './connection-checks.ts';
 import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
@@ -26,6 +27,7 @@ import * as operations from './operations.ts';
 import * as polling from './polling.ts';
 import * as projects from './projects.ts';
 import * as queue from './queue.ts';
+import * as registries from './registries.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
 import * as service from './service.ts';
@@ -36,8 +38,7 @@ import * as suites from './suites.ts';
 import * as tests from './tests.ts';
 import * as users from './users.ts';
 
-/** Every route of the API. */
-export const routes: readonly Route[] = [
+const resources: readonly Route[] = [
   service,
   projects,
   badges,
@@ -68,12 +69,16 @@ export const routes: readonly Route[] = [
   dependencyLogs,
   dependencyUses,
   marketplace,
+  registries,
   audit,
   runners,
   queue,
   operations,
   users,
 ].flatMap((resource) => resource.routes);
+
+/** Every route of the API. */
+export const routes: readonly Route[] = [...resources, ...configRoutes(resources)];
 
 /** Routes for our own pages only, served only below `/ui/data`. */
 export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);

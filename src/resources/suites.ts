@@ -7,7 +7,7 @@ import * as schema from '../http/schema.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { cachePaths, command, description, globs, name, tags } from './forms.ts';
+import { cachePaths, command, description, globs, image, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
 import { asJson, checkTimeout, columnsOf, runAnswer, runFields, runView } from './suite-fields.ts';
 
@@ -17,6 +17,7 @@ const answer = schema.record({
   description: schema.string,
   command: schema.string,
   tags: schema.listOf(schema.string),
+  image: schema.string,
   reports: schema.listOf(schema.string),
   ...runAnswer,
   cache: schema.listOf(schema.string),
@@ -30,6 +31,7 @@ function view(suite: SuiteRow): object {
     description: suite.description,
     command: suite.command,
     tags: tagsIn(suite.tags),
+    image: suite.image,
     ...runView(suite),
     cache: JSON.parse(suite.cache) as string[],
     reports: JSON.parse(suite.reports) as string[],
@@ -62,6 +64,7 @@ const fields = {
   command: required(command()),
   description: description(),
   'tags[]': storedAs(tags(), textOfTags),
+  image: image(),
   'reports[]': storedAs(globs('files in the workspace that are reports of tests, as JUnit XML'), asJson),
   ...runFields,
   'cache[]': storedAs(

@@ -1,4 +1,5 @@
-import { chown, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { chownSync, mkdirSync, rmdirSync } from 'node:fs';
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { orAborted } from '../lib/or-aborted.ts';
@@ -88,13 +89,21 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   const begin = async (): Promise<Making> => {
     const making = join(folder, `making-${randomName()}`);
     const tree = join(making, 'tree');
-    await mkdir(making, { mode: 0o711 });
+    mkdirSync(making, { mode: 0o711 });
     const { uid, gid } = sandboxes.owner;
     for (const path of [tree, join(tree, 'workspace'), join(tree, 'home')]) {
-      await mkdir(path, { mode: 0o755 });
-      if (process.getuid?.() === 0) await chown(path, uid, gid);
+      mkdirSync(path, { mode: 0o755 });
+      if (process.getuid?.() === 0) chownSync(path, uid, gid);
     }
-    return { folder: making, tree, [Symbol.asyncDispose]: () => sweepTree(making, log) };
+    const remove = async (): Promise<void> => {
+      try {
+        // Mostly nothing was put there, and this costs no process.
+        for (const path of [join(tree, 'workspace'), join(tree, 'home'), tree, making]) rmdirSync(path);
+      } catch {
+        await sweepTree(making, log);
+      }
+    };
+    return { folder: making, tree, [Symbol.asyncDispose]: remove };
   };
 
   /** The layer gets its name only when it is complete. */

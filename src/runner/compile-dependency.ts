@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
+import { ImageError } from './images/failures.ts';
 import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
@@ -20,6 +21,7 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
     return await compile(services, order, task, place);
   } catch (error) {
     if (error instanceof RefusedArchiveError) await task.say(`The archive is refused: ${error.message}\n`);
+    else if (error instanceof ImageError) await task.say(`${error.message}\n`);
     else if (error instanceof CannotMountError) await task.say(`It cannot be compiled here: ${error.message}\n`);
     else throw error;
     return { kind: 'uncompilable' };
@@ -29,7 +31,7 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
 };
 
 async function compile(
-  { link, sandboxes, dependencyCache }: RunnerServices,
+  { link, sandboxes, dependencyCache, images }: RunnerServices,
   order: CompileOrder,
   { id, say, signal }: Task,
   place: (name: string) => string,
@@ -46,12 +48,14 @@ async function compile(
 
   await say(`Compiling for ${prefix}\n`);
   using software = await dependencyCache.take(order.software, signal);
+  using image = order.image && (await images.take(order.image, { id, say, signal }));
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
   const ended = await sandboxes.run({
     id,
     // The directory comes from the archive, so it is entered inside the sandbox.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
-    environment: findable(order.environment, order.prefixes, software.placesAt),
+    environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
+    image: image?.tree,
     workspace: { directory: place('source') },
     mounts: [
       ...software.mounts.filter(({ at }) => at !== prefix),

@@ -5,6 +5,7 @@ import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { DependencyCache } from './dependency-cache.ts';
+import type { Images } from './images/images.ts';
 import type { StepTimes } from './step-times.ts';
 
 /** The services for every kind of job. */
@@ -19,6 +20,7 @@ export interface RunnerServices {
   caches: CacheStore;
   /** For data that orders and outcomes do not carry. */
   link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
+  images: Images;
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The free space for large data on the runner's disk. */

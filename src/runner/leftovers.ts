@@ -3,6 +3,7 @@ import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
 import { sweepCaches } from './cache-store.ts';
 import { sweepMirrors } from './git/mirror.ts';
+import { sweepImages } from './images/image-store.ts';
 import { sweepDependencyCache } from './unpacked-software.ts';
 
 /** The parts of a runner's folder. */
@@ -18,6 +19,9 @@ export function placesOf(folder: string) {
     /** Logs that are not sent yet. */
     spool: place('spool'),
     software: place('software'),
+    images: place('images'),
+    /** Sockets of the programs that pull images. */
+    imageSockets: place('image-sockets'),
     caches: place('caches'),
   };
 }
@@ -32,10 +36,11 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software, caches } = placesOf(folder);
-  for (const path of [spool, scratch, checkouts]) await sweepTree(path, log);
+  const { git, checkouts, scratch, spool, software, images, imageSockets, caches } = placesOf(folder);
+  for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
+  await sweepImages(images, log);
   await sweepCaches(caches, log);
 }
 

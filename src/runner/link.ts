@@ -10,6 +10,7 @@ import type {
   Order,
   OrderOrLooks,
   Receipt,
+  RegistryAccess,
   ClaimSignal,
   TestReceipt,
 } from '../protocol.ts';
@@ -111,6 +112,10 @@ export function openLink(
     },
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
+    },
+    async registry(claim, signal) {
+      const { registry } = (await postJson('/runner/registry', { claim }, signal)) as { registry?: RegistryAccess };
+      return registry;
     },
     async looks(room, signal) {
       return ((await postJson('/runner/looks', { room }, signal)) as { looks: LookOrder[] }).looks;

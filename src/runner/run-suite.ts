@@ -2,6 +2,7 @@ import { createMask } from '../lib/masking.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol.ts';
 import { FetchError } from './git/failures.ts';
+import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
@@ -14,7 +15,7 @@ const mostHeard = 64 * 1024;
 
 /** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
 export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal, steps }) => {
-  const { checkouts, sandboxes, dependencyCache, link } = services;
+  const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const mask = createMask(order.secrets);
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
   // failure.
@@ -29,6 +30,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
+    if (order.image) steps.begin('image');
+    using image = order.image && (await images.take(order.image, { id, say: tell, signal }));
     steps.end();
     await using cache = await openSuiteCache(services, order.cache, {
       id,
@@ -41,10 +44,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     const ended = await sandboxes.run({
       id,
       steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
-      environment: findable(order.environment, order.prefixes, software.placesAt),
+      environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
       workspace: { checkout: checkout.path, ...(cache && { over: cache.workspace, isKept: true }) },
       ...(cache && { home: cache.home }),
       mounts: software.mounts,
+      image: image?.tree,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => say(mask.push(chunk)),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
@@ -76,6 +80,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     if (error instanceof FetchError) {
       await say(mask.push(heard.bytes()));
       return { kind: 'unfetchable', reason: error.kind };
+    }
+    if (error instanceof ImageError) {
+      await tell(`${error.message}\n`);
+      return { kind: 'unrunnable', reason: error.reason };
     }
     if (!(error instanceof CannotMountError)) throw error;
     await say(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));

@@ -4,6 +4,7 @@ import type { Link } from '../protocol.ts';
 import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';
+import { openImages } from './images/images.ts';
 import { placesOf, sweepLeftovers } from './leftovers.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
@@ -24,6 +25,10 @@ export interface RunnerServicesOptions {
   link: Link;
   /** How much compiled software is kept unpacked. */
   dependencyCacheBytes: number;
+  /** Private ranges whose registries may be called, the largest image, and how much of images is kept unpacked. */
+  registryAllow?: readonly string[];
+  imageBytes: number;
+  imageCacheBytes: number;
   /** How much of the disk stays free; see lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
@@ -87,12 +92,26 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     mostBytes: options.dependencyCacheBytes,
     log,
   });
+  const images = await openImages({
+    folder: places.images,
+    sockets: places.imageSockets,
+    link: options.link,
+    sandboxes,
+    toolSandboxes: gitSandboxes,
+    allow: options.registryAllow ?? [],
+    imageBytes: options.imageBytes,
+    mostBytes: options.imageCacheBytes,
+    timeoutMs: options.fetchTimeoutMs,
+    disk,
+    log,
+  });
   const caches = await openCacheStore({ folder: places.caches, link, sandboxes, disk, log });
   return {
     mirrors,
     checkouts,
     sandboxes,
     dependencyCache,
+    images,
     caches,
     link,
     scratch,

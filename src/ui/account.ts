@@ -23,6 +23,7 @@ function accountPage({ person, formKey }: PersonVisit, { message, mistake, statu
       <section class="card" aria-label="Account">
         <p><strong>${person.email}</strong></p>
         <p class="aside">${kind}</p>
+        ${person.kind === 'user' && html`<p><a href="/ui/account/registries">Registries of images</a></p>`}
       </section>
       <form method="post" action="/ui/account/password" class="card" aria-labelledby="change">
         ${keyField(formKey)}

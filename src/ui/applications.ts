@@ -55,7 +55,7 @@ function allowedSection(allowed: AllowedApplication[], formKey: string): Html {
     html`<li>
       <h3>${name}</h3>
       <p class="aside">
-        Registered by ${owner}. Allowed on ${moment(since)}.
+        ${owner === null ? 'Comes with this server.' : `Registered by ${owner}.`} Allowed on ${moment(since)}.
         ${lastUsedAt === null ? 'Never used.' : html`Last used around ${moment(lastUsedAt)}.`}
       </p>
       <ul class="scopes">

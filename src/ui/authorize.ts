@@ -38,8 +38,8 @@ interface Question {
   sent: RawGroup;
   /** The user who is asked. */
   email: string;
-  /** The owner of the application. */
-  owner: string;
+  /** The owner of the application; undefined for the one that comes with the program. */
+  owner: string | undefined;
   formKey: string;
 }
 
@@ -51,7 +51,7 @@ function consentPage({ request, sent, email, owner, formKey }: Question): Page {
     formTarget: policySource(redirectUri),
     main: html`<div class="card">
       <h1>Allow <strong>${client.name}</strong> to act for you?</h1>
-      <p>It was registered by ${owner}. If you allow it, it can:</p>
+      <p>${origin(owner)} If you allow it, it can:</p>
       <ul class="scopes">
         ${request.scopes.map((scope) => html`<li>${scopes[scope]}</li>`)}
       </ul>
@@ -69,6 +69,11 @@ function consentPage({ request, sent, email, owner, formKey }: Question): Page {
       </form>
     </div>`,
   };
+}
+
+function origin(owner: string | undefined): string {
+  if (owner !== undefined) return `It was registered by ${owner}.`;
+  return 'It is the command line of Headrace. Go on only if you have just run headrace login yourself.';
 }
 
 function destination(redirectUri: string): Html {
@@ -126,9 +131,9 @@ export const places: Place[] = [
       if ('tell' in judgement) return notRegistered(judgement.tell);
       if (!visitor.person) return signInFirst(addressOf(query));
       if ('mistake' in judgement) return mistakePage(judgement.mistake, query, formKey);
-      const owner = await findUserById(db.read, judgement.ask.client.ownerId);
-      const { email } = visitor.person;
-      return consentPage({ request: judgement.ask, sent: query, email, owner: owner?.email ?? '', formKey });
+      const { ownerId } = judgement.ask.client;
+      const owner = ownerId === null ? undefined : ((await findUserById(db.read, ownerId))?.email ?? '');
+      return consentPage({ request: judgement.ask, sent: query, email: visitor.person.email, owner, formKey });
     },
   },
   {

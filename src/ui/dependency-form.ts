@@ -1,6 +1,7 @@
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { PageVisit } from './pages.ts';
+import { imageField } from './registries.ts';
 
 /** The fields of a dependency, for a new one and for changes. */
 
@@ -11,6 +12,7 @@ export interface DependencyRecord {
   command: string;
   prefix: string;
   source: string;
+  image: string;
   launch_command: string;
   archive_content_type: string | null;
   archive_file_size: bigint | null;
@@ -53,7 +55,7 @@ export async function dependencyFields(visit: PageVisit, form: PageForm, depende
     hint: 'Run before the command of each suite that uses it, such as what starts a database. It may be blank.',
   })}
   ${form.area('description', 'Description', { value: dependency?.description, rows: 2 })}
-  ${await relatedField(visit, dependency)}`;
+  ${imageField(form, dependency?.image)} ${await relatedField(visit, dependency)}`;
 }
 
 /** Check boxes. Selected dependencies come first, in their order, which is the order in which they are mounted. */

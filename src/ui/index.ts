@@ -10,6 +10,7 @@ import * as newProject from './new-project.ts';
 import * as password from './password.ts';
 import * as project from './project.ts';
 import * as registration from './registration.ts';
+import * as registries from './registries.ts';
 import * as request from './request.ts';
 import * as setup from './setup.ts';
 import * as tests from './tests.ts';
@@ -52,7 +53,7 @@ const ofSettings = [
 const others = [deploys, dependencies, dependency, operations];
 
 const ofProjects = [dashboard, newProject, setup, project, request, commit, build, tests];
-const ofPeople = [signIn, password, account, authorize, applications, registration];
+const ofPeople = [signIn, password, account, authorize, applications, registration, registries];
 
 /** The pages for people, rendered on the server and complete without scripts. */
 export const allPlaces: readonly Place[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(

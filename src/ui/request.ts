@@ -1,10 +1,11 @@
 import type { CommitRow } from '../db/schema.ts';
+import { leftOut } from '../lifecycle/left-out.ts';
 import { groupedBuilds } from './build-groups.ts';
 import { buildName, buildsOfRequest, isFlaky, newestOfSuites, type NamedBuild } from './build-rows.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
-import { leftOut } from './left-out.ts';
+import { whyLeftOut } from './left-out.ts';
 import { logPart, logScripts } from './log-viewer.ts';
 import { lastLine } from './log-text.ts';
 import { ago, duration } from './moments.ts';
@@ -85,7 +86,7 @@ async function leftOutList(
   return html`<section aria-labelledby="left-out">
     <h2 id="left-out">Left out</h2>
     <ul class="card rows compact">
-      ${suites.map(({ suite, why }) => html`<li><b>${suite.name}</b> <span class="aside">${why}</span></li>`)}
+      ${suites.map(({ suite, reason }) => html`<li><b>${suite.name}</b> <span class="aside">${whyLeftOut(reason)}</span></li>`)}
     </ul>
   </section>`;
 }

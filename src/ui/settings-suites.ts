@@ -1,5 +1,6 @@
 import { html, type Html } from './html.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
+import { imageField } from './registries.ts';
 import { empty, table } from './parts.ts';
 import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
@@ -15,6 +16,7 @@ interface SuiteRecord extends RunRecord {
   description: string;
   command: string;
   tags: string[];
+  image: string;
   cache: string[];
   artifacts: string[];
   reports: string[];
@@ -35,6 +37,7 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
     wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
   })}
+  ${imageField(form, suite?.image)}
   ${form.lines('cache', 'Cache', {
     value: suite?.cache.join('\n'),
     rows: Math.min(10, Math.max(2, suite?.cache.length ?? 0)),

@@ -81,6 +81,6 @@ function slowRow(test: SlowRecord): Html {
     <td>${testName(test)}</td>
     <td class="long-name">${test.suite}</td>
     <td class="nowrap">${tookInWords(test.duration_ms)}</td>
-    <td>${test.runs}</td>
+    <td class="nowrap">${test.runs === 1 ? '1 run' : `${test.runs} runs`}</td>
   </tr>`;
 }

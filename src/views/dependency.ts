@@ -22,8 +22,8 @@ export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> 
 }
 
 /** How it is compiled; every view of a dependency begins with these fields. */
-export function describedView({ name, description, command, prefix, source }: DependencyRow) {
-  return { name, description, command, prefix, source };
+export function describedView({ name, description, command, prefix, source, image }: DependencyRow) {
+  return { name, description, command, prefix, source, image };
 }
 
 export function dependencyView(dependency: DependencyRow, related: Related[]) {

@@ -28,6 +28,7 @@ const leaveNothing = [
   'POST /projects/ID/builds/ID/restart',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',
   'POST /projects/ID/hooks/ID/deliveries/ID/replay',
+  'PUT /projects/ID/config', // the routes that it calls write theirs
 ];
 
 describe('every route that changes something', () => {
@@ -82,6 +83,11 @@ const forms: Record<string, () => Form> = {
   'PUT /projects/ID/hooks/ID': () => ({ 'events[]': 'tag' }),
   'POST /dependencies': () => ({ name: freshName('dependency'), command: 'make PREFIX=/srv/dependency' }),
   'PUT /dependencies/ID': () => ({ launch_command: secrets.command }),
+  'POST /registries': () => ({
+    host: `${freshName('r').replace(' ', '-')}.example.org`,
+    username: 'puller',
+    password: secrets.token,
+  }),
   'POST /users': () => ({ email: `${freshName('invited').replace(' ', '')}@example.org` }),
 };
 
@@ -257,6 +263,7 @@ describeService('the audit log', (service) => {
     assert.deepEqual(ofStranger.map(({ action, actor }) => `${action} by ${actor?.email}`).toSorted(), [
       `dependency.created by ${stranger.email}`,
       `project.created by ${stranger.email}`,
+      `registry.created by ${stranger.email}`,
     ]);
     const path = `/projects/${world.project.id}/suites`;
     const form = { name: 'taken', command: 'x' };

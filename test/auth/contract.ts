@@ -26,6 +26,8 @@ export const contract = entries(`
   GET    /projects/ID                                               both          projects
   PUT    /projects/ID                                               users         projects
   DELETE /projects/ID                                               users         projects
+  GET    /projects/ID/config                                        users         projects
+  PUT    /projects/ID/config                                        users         projects
   GET    /projects/ID/badge.svg                                     none          none
   GET    /cctray.xml                                                both          projects
   POST   /projects/ID/check_connection                              both          projects
@@ -41,6 +43,7 @@ export const contract = entries(`
   GET    /projects/ID/build_requests                                both          build_requests
   POST   /projects/ID/build_requests                                both          build_requests_create
   GET    /projects/ID/build_requests/ID                             both          build_requests
+  GET    /projects/ID/build_requests/ID/explanation                 both          build_requests
   POST   /projects/ID/build_requests/ID/cancel                      both          build_requests_create
   POST   /projects/ID/build_requests/ID/approve                     both          build_requests_create
   POST   /projects/ID/build_requests/ID/rerun                       both          build_requests_create
@@ -52,6 +55,7 @@ export const contract = entries(`
   GET    /projects/ID/commits                                       both          commits
   GET    /projects/ID/commits/ID                                    both          commits
   GET    /projects/ID/commits/ID/builds                             both          commits
+  GET    /projects/ID/builds                                        both          commits
   GET    /projects/ID/builds/ID                                     both          commits
   POST   /projects/ID/builds/ID/cancel                              both          build_requests_create
   POST   /projects/ID/builds/ID/restart                             both          build_requests_create
@@ -137,6 +141,9 @@ export const contract = entries(`
   POST   /dependencies/ID/share                                     users         dependencies
   POST   /dependencies/ID/unshare                                   users         dependencies
   GET    /marketplace                                               users         dependencies
+  GET    /registries                                                users         dependencies
+  POST   /registries                                                users         dependencies
+  DELETE /registries/ID                                             users         dependencies
   GET    /audit                                                     operators     user
   GET    /runners                                                   operators     user
   GET    /queue                                                     operators     user

@@ -52,6 +52,8 @@ describeService('a token', (service) => {
     for (const [at] of waysOf('user').entries()) {
       const world = await buildWorld(service, owner);
       for (const route of guarded.toSorted(deletesLast)) {
+        // It reads what other routes show, and needs their scopes too; test/resources/config.test.ts has that.
+        if (route.method === 'GET' && route.path.endsWith('/config')) continue;
         const isForNoToken = route.scope === 'never';
         const scope = route.scope === 'any' ? 'deploys' : isForNoToken ? 'user' : route.scope;
         const way = waysOf(scope)[at];

@@ -12,7 +12,8 @@ import { archiveOf, kinds } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
 const unavailable = { generic: ['resource_temporary_unavailable'] };
-const uploaded = 'id id_str name description command prefix source archive_file_size launch_command marketplace_state';
+const uploaded =
+  'id id_str name description command prefix source image archive_file_size launch_command marketplace_state';
 const types = {
   tar: 'application/x-tar',
   'tar.gz': 'application/gzip',

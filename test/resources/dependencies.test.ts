@@ -11,7 +11,7 @@ import {
 import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
-const described = 'name description command prefix source';
+const described = 'name description command prefix source image';
 const uploaded = 'archive_content_type archive_file_size';
 const fetched = `id id_str ${described} ${uploaded} launch_command related_dependencies marketplace_state`;
 
@@ -30,6 +30,7 @@ describeService('dependencies', (service) => {
       description: '',
       prefix: '/srv/dependency',
       source: '',
+      image: '',
       launch_command: '',
     });
     const fetch = (await alice.get(`/dependencies/${id}`)).record;

@@ -28,7 +28,7 @@ describeService('the marketplace', (service) => {
     const [item = {}] = (await bob.get('/marketplace?limit=1')).list;
     assertFields(
       item,
-      'id id_str name description command prefix source archive_content_type archive_file_size launch_command related_dependencies marketplace_state',
+      'id id_str name description command prefix source image archive_content_type archive_file_size launch_command related_dependencies marketplace_state',
     );
     const again = await alice.post(`/dependencies/${older.id}/share`);
     assert.equal(again.status, 200);

@@ -147,7 +147,7 @@ describeWithRunner(
     test('has a status at the forge for every variant', async () => {
       await using forge = await Receiver.start(reply(201));
       const runs = await begin();
-      await runs.suite({ name: 'unit', 'matrix[]': 'A=1,2' });
+      await runs.suite({ name: 'unit', 'matrix[]': 'A=1,2', retries: '1' });
       await runs.suite({ name: 'lint', allow_failure: 'true' });
       await alice.post(`${runs.path}/status_targets`, {
         provider: 'gitea',
@@ -156,15 +156,17 @@ describeWithRunner(
         token: 'secret-token',
       });
       await runs.fetched();
-      for (const [variant, task] of await runs.take(3)) await task.exit(variant === 'A=1' ? 0 : 1);
-      const told = (await forge.received(9)).map(
+      const tasks = await runs.take(3);
+      for (const variant of ['A=1', 'A=2', '']) await tasks.get(variant)?.exit(variant === 'A=2' ? 0 : 1);
+      await (await runner.take('run_suite')).exit(1);
+      const told = (await forge.received(11)).map(
         ({ body }) => JSON.parse(body) as { state: string; context: string; description: string },
       );
       const last = new Map(told.map((one) => [one.context, one]));
       assert.deepEqual(Array.from(last.values(), ({ context, state }) => `${context} ${state}`).toSorted(), [
         'headrace/lint success',
-        'headrace/unit (A=1) success',
-        'headrace/unit (A=2) failure',
+        'headrace/unit (A=1) failure',
+        'headrace/unit (A=2) success',
       ]);
       assert.match(
         last.get('headrace/lint')?.description ?? '',

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
-const fields = 'id id_str name description command tags reports timeout allow_failure retries matrix cache artifacts';
+const fields = 'id id_str name description command tags image reports timeout allow_failure retries matrix cache artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
@@ -63,6 +63,34 @@ describeService('suites', (service) => {
     assertWrongFields(await alice.post(path, { name: 'two\nlines', command: 'true' }), { name: 'invalid_format' });
     const longest = await alice.post(path, { name: 'n'.repeat(255), command: 'c'.repeat(65_536) });
     assert.equal(longest.status, 201);
+  });
+
+  test('have an image, which is a reference or blank', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const suite = await alice.createSuite(project);
+    assert.equal(suite.image, '');
+    const own = `/projects/${project.id}/suites/${suite.id}`;
+    const digest = `sha256:${'0f'.repeat(32)}`;
+    const good = ['alpine', 'debian:12', 'localhost/a', '127.0.0.1:5000/team/app:v1.2_3', `r.example.org/a@${digest}`];
+    for (const image of [...good, `r.example.org/a/b__c-d:x@${digest}`, '[::1]:5000/app'])
+      assert.equal((await alice.put(own, { image })).record.image, image);
+    const bad = [
+      '-a',
+      'UPPER',
+      'a b',
+      'https://r.example.org/a',
+      'docker://a',
+      'a:',
+      'a:-b',
+      'a/../b',
+      '/a',
+      'a/',
+      'a@sha256:00',
+    ];
+    for (const image of [...bad, 'r.example.org:99999/a', 'a;b', 'a\nb', `a@md5:${'0'.repeat(32)}`, 'a/'.repeat(300)])
+      assertWrongFields(await alice.put(own, { image }), { image: 'invalid_format' });
+    assert.equal((await alice.put(own, { image: ' ' })).record.image, '');
   });
 
   test('have tags, sorted and each once, that a change replaces or leaves', async () => {

@@ -47,6 +47,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     store: nothing,
     keep: nothing,
     key: nothing,
+    registry: nothing,
     gone: async () => [],
     stale: async () => [],
     looks: nothing,

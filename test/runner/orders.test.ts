@@ -41,6 +41,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     keep: () => assert.fail('there is nothing to keep'),
     key: () => assert.fail('there is nothing to open'),
     leave: async () => {},
+    registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
     stale: async () => [],
     looks: async () => [],

@@ -79,7 +79,7 @@ export class CachingRunner {
     return join(this.#folder, 'checkout');
   }
 
-  /** Runs a command with a cache of these layers, and saves what it leaves. */
+  /** Runs a command with a cache of these layers, and saves what it leaves; without paths there is no cache. */
   async build(
     command: string,
     layers: readonly CacheLayer[] | undefined,
@@ -99,7 +99,7 @@ export class CachingRunner {
     const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
     const say = async (text: string): Promise<void> => void said.push(text);
     const task = { id: `build-${id}`, project: '7', checkout: this.checkout, say, signal };
-    await using cache = await openSuiteCache(services, order, task);
+    await using cache = await openSuiteCache(services, paths.length > 0 ? order : undefined, task);
     const ended = await this.#sandboxes.run({
       id: task.id,
       steps: [{ name: 'command', command }],

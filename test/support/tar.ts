@@ -3,7 +3,9 @@ export interface TarEntry {
   name: string;
   type?: 'file' | 'hard link' | 'symbolic link' | 'character device' | 'block device' | 'directory' | 'pipe';
   target?: string;
-  content?: string;
+  content?: string | Buffer;
+  /** Its permissions; 0755 if it is missing. */
+  mode?: number;
   /** The size in the header, where it differs from the length of the content. */
   size?: number;
 }
@@ -27,10 +29,10 @@ export function tarOf(entries: TarEntry[]): Buffer {
   return Buffer.concat([...blocks, Buffer.alloc(1024)]);
 }
 
-function header({ name, type = 'file', target = '' }: TarEntry, size: number): Buffer {
+function header({ name, type = 'file', target = '', mode = 0o755 }: TarEntry, size: number): Buffer {
   const block = Buffer.alloc(512);
   block.write(name, 0, 100);
-  block.write('0000755\0', 100);
+  block.write(`${mode.toString(8).padStart(7, '0')}\0`, 100);
   block.write('0000000\0', 108);
   block.write('0000000\0', 116);
   if (size < 8 ** 11) block.write(`${size.toString(8).padStart(11, '0')}\0`, 124);

@@ -99,6 +99,11 @@ export class User {
     });
   }
 
+  async createRegistry(fields: Record<string, string> = {}): Promise<Record_> {
+    const form = { host: 'registry.example.org', username: 'puller', password: 'password-of-a-registry', ...fields };
+    return this.#created('/registries', form);
+  }
+
   async requestBuild(project: Record_, commitRef = 'main'): Promise<Record_> {
     return this.#created(`/projects/${project.id}/build_requests`, { commit_ref: commitRef });
   }

@@ -38,6 +38,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const guest = { email: `guest-of-${project.id}@example.org`, kind: 'user', secrets: noSecrets } as const;
   const guestId = await store.db.transaction((trx) => insertUser(trx, store.ids, guest));
   const schedule = (await owner.post(`/projects/${project.id}/schedules`, { cron: '0 0 1 1 *' })).record;
+  const registry = await owner.createRegistry({ host: `registry-of-${project.id}.example.org` });
   const ids: Record<string, bigint> = {
     project_id: project.id,
     suite_id: suite.id,
@@ -58,6 +59,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     collaborator_id: collaborator.id,
     user_id: guestId,
     schedule_id: schedule.id,
+    registry_id: registry.id,
     cache_id: cache.id,
   };
   const path = (route: string): string =>

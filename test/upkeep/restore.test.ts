@@ -87,6 +87,7 @@ for (const kind of kinds) {
         description: '',
         command: 'c',
         tags: '',
+        image: '',
         cache: '[]',
         reports: '[]',
         timeout: 0,

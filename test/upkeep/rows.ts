@@ -77,6 +77,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       project_id: project,
       ...named,
       tags: 'arm,gpu',
+      image: awkward,
       cache: '["~/x"]',
       timeout: 60,
       allow_failure: 1,
@@ -106,9 +107,17 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     const dependency = { owner_id: user, ...named, prefix: '/srv/x', source: '', launch_command: '', state: 'shared' };
     const archive = { archive_content_type: null, archive_file_size: null, created_at: 3n };
     const compile = { archive: null, archive_kind: null, result: null, result_prefix: '', compile_prefix: '' };
-    const rest = { ...archive, ...compile, shared: 0, last_event: 0n };
+    const rest = { ...archive, ...compile, shared: 0, last_event: 0n, image: awkward };
     await put('dependencies', { id: 1n, ...dependency, ...rest });
     await put('dependencies', { id: 2n, ...dependency, ...rest, name: 'other', archive_file_size: largestId });
+    await put('registries', {
+      id: 1n,
+      owner_id: user,
+      host: 'registry.example.org:5000',
+      username: awkward,
+      password: seal({ table: 'registries', column: 'password' }, 1n),
+      created_at: 1n,
+    });
     await put('dependency_events', { dependency_id: 1n, sequence: 1n, state: 'shared', created_at: 3n });
     await put('dependency_relations', { id: 1n, dependency_id: 1n, related_id: 2n });
     await put('dependency_relations', { id: 2n, dependency_id: 2n, related_id: 1n });

@@ -26,9 +26,11 @@ import { drainedRunners } from './0024-drained-runners.ts';
 import { traces } from './0025-traces.ts';
 import { requestsWithoutCommit } from './0026-requests-without-commit.ts';
 import { suiteFields } from './0027-suite-fields.ts';
+import { images } from './0028-images.ts';
 import { caches } from './0029-caches.ts';
 import { artifacts } from './0030-artifacts.ts';
 import { testResults } from './0031-test-results.ts';
+import { commandLine } from './0032-command-line.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -59,7 +61,9 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0025-traces', apply: traces },
   { name: '0026-requests-without-commit', apply: requestsWithoutCommit },
   { name: '0027-suite-fields', apply: suiteFields },
+  { name: '0028-images', apply: images },
   { name: '0029-caches', apply: caches },
   { name: '0030-artifacts', apply: artifacts },
   { name: '0031-test-results', apply: testResults },
+  { name: '0032-command-line', apply: commandLine },
 ];

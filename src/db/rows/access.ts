@@ -60,7 +60,8 @@ export interface AccessTokenRow {
 /** An application that acts for people. In requests it is named by its identifier. */
 export interface OauthClientRow {
   id: bigint;
-  owner_id: bigint;
+  /** null for the application that comes with the program. */
+  owner_id: bigint | null;
   name: string;
   /** A list, as JSON. */
   redirect_uris: string;

@@ -51,6 +51,8 @@ export interface SuiteRow {
   retries: number;
   /** Variables and their values, as a JSON list of `NAME=a,b`. */
   matrix: string;
+  /** The image that it runs in; blank for the machine's programs. */
+  image: string;
   /** The globs of the files that its builds keep, as a JSON list. */
   artifacts: string;
   /** The paths that builds keep for the next one, as a JSON list. */
@@ -108,6 +110,19 @@ export interface DependencyRow {
   shared: number;
   /** The sequence number of its newest event. */
   last_event: bigint;
+  /** The image that it is compiled in; blank for the machine's programs. */
+  image: string;
+}
+
+/** The credentials of an account for a registry of images. */
+export interface RegistryRow {
+  id: bigint;
+  owner_id: bigint;
+  /** In the spelling of lib/image-reference.ts. */
+  host: string;
+  username: string;
+  password: Sealed;
+  created_at: bigint;
 }
 
 export interface DependencyRelationRow {

@@ -8,7 +8,7 @@ import { signalAll } from './descendants.ts';
 import { graceMs } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';
 import { readNow, readPipe } from './pipe.ts';
-import { announced, awaitScript, neverDescriptor, reportDescriptor, scriptDescriptor } from './steps.ts';
+import { announced, awaitScript, neverDescriptor, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
 import type { Command } from './types.ts';
 
 /**
@@ -38,6 +38,8 @@ export interface Bubblewrap {
   /** The listener is called when the report has grown. */
   onNews(listener: () => void): void;
   complaint(): string;
+  /** Settles when the shell waits, and bubblewrap and the shell need nothing of the sandbox's root any more. */
+  settled(): Promise<void>;
   isWaiting(): boolean;
   /** Ends the sandbox with all its processes. */
   kill(): void;
@@ -137,7 +139,10 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
       news = listener;
       listener();
     },
-    complaint: () => complaint.text().trim(),
+    complaint: () => complaint.text().replace(`${ready}\n`, '').trim(),
+    settled: async () => {
+      for (; ; await delay(1)) if (isOver || complaint.text().includes(`${ready}\n`)) return;
+    },
     isWaiting: () => waiting,
     kill: () => void kill(),
   };

@@ -1,5 +1,7 @@
 import {
   copyFileSync,
+  existsSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -10,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { dnsAddress } from './network.ts';
-import { buildUser, places, type Network, type SandboxOptions } from './types.ts';
+import { buildUser, places, type Identity, type Network, type SandboxOptions } from './types.ts';
 
 /**
  * The /etc that a build sees: a folder that is made once, when the sandboxes are opened.
@@ -36,6 +38,12 @@ const forBuilds = {
     'glvnd gtk-3.0 dbus-1/session.conf',
 };
 
+/**
+ * The machine's directories below /etc that say which registries, certificates and signatures of images are trusted. A
+ * bare /etc has empty places for them, because the programs that pull images are shown them as they are at that moment.
+ */
+export const trustPlaces = ['containers', 'docker/certs.d', 'ssl/certs', 'pki/ca-trust', 'pki/tls'];
+
 export function composeEtc(target: string, network: Network, content: SandboxOptions['etc']): void {
   mkdirSync(target, { recursive: true, mode: 0o755 });
   const taken = content === 'bare' ? [forAll] : [forAll, ...Object.values(forBuilds)];
@@ -43,6 +51,7 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
     mkdirSync(join(target, name, '..'), { recursive: true });
     take(join('/etc', name), join(target, name));
   }
+  if (content === 'bare') for (const place of trustPlaces) mkdirSync(join(target, place), { recursive: true });
   const { name, uid, gid } = buildUser;
   const nobody = 65_534;
   const texts: Record<string, string> = {
@@ -55,6 +64,27 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
   if (network === 'internet') texts['resolv.conf'] = `nameserver ${dnsAddress}\n`;
   for (const [file, text] of Object.entries(texts)) writeFileSync(join(target, file), text, { mode: 0o644 });
   if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
+}
+
+/**
+ * A layer over the files of every image: the sandbox's own places that are not at the top of the root. Whatever an image
+ * has there, a link or a device for example, is covered by it.
+ */
+export function composeOverImages(target: string, etc: string, owner: Identity): void {
+  const own = (path: string): void => lchownSync(path, owner.uid, owner.gid);
+  for (const path of ['', 'etc', 'home', 'home/build', 'var']) {
+    mkdirSync(join(target, path), { recursive: true, mode: 0o755 });
+    own(join(target, path));
+  }
+  for (const name of ['passwd', 'group', 'hostname', 'hosts', 'resolv.conf']) {
+    if (!existsSync(join(etc, name))) continue;
+    copyFileSync(join(etc, name), join(target, 'etc', name));
+    own(join(target, 'etc', name));
+  }
+  for (const name of ['run', 'tmp']) {
+    symlinkSync(`/${name}`, join(target, 'var', name));
+    own(join(target, 'var', name));
+  }
 }
 
 /** Copies files that every user may read. Links stay links, so that they lead into the /usr of the build. */

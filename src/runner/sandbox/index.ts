@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
-import { composeEtc } from './etc.ts';
+import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
 import { leftIn } from './left.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
@@ -15,7 +15,7 @@ import { directoriesAhead } from './run-directories.ts';
 import { openSandbox } from './sandbox.ts';
 import { rootLayout } from './sandbox-root.ts';
 import { openState, type State } from './state.ts';
-import type { Ended, Identity, Job, SandboxOptions, Sandboxes } from './types.ts';
+import { CannotMountError, type Ended, type Identity, type Job, type SandboxOptions, type Sandboxes } from './types.ts';
 
 export type {
   Ended,
@@ -55,6 +55,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     mountHelper: await openMountHelper({ root, ownNetworks: outside !== undefined, onLost: options.onLost }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
+    overImages: join(state.folder, 'over-images'),
     paths: options.paths ?? [],
     arguments: commonArguments(network),
     overlay: true,
@@ -69,13 +70,17 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   };
   try {
     composeEtc(machine.etc, network, options.etc);
+    composeOverImages(machine.overImages, machine.etc, machine.users.files);
     await machine.mountHelper.base({ etc: machine.etc, ...rootLayout(), own: directoriesAhead });
     const disk = await watchDisk(state.folder, options.diskReserveBytes);
     await findWays(machine, disk, log);
     await pool.prepare(options.prepare ?? 1);
     return assemble(
-      machine.overlay,
-      root ? machine.users.files : ourselves(),
+      {
+        owner: root ? machine.users.files : ourselves(),
+        hasLayers: machine.overlay,
+        whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
+      },
       (job) =>
         pool.use(job.limits, async (sandbox) => {
           const ended = await runInSandbox(machine, sandbox, job, disk);
@@ -121,7 +126,9 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
   options.log('builds are NOT isolated: they run as plain processes of this user and see everything it sees');
   const disk = await watchDisk(state.folder, options.diskReserveBytes);
   const makeCgroup = await cgroupMaker(state, options.log);
-  return assemble(false, ourselves(), plainRunner({ stateDir: state.folder, makeCgroup, disk }), () => state.close());
+  const whyNoImages = 'builds are not isolated (HEADRACE_SANDBOX=off)';
+  const run = plainRunner({ stateDir: state.folder, makeCgroup, disk });
+  return assemble({ owner: ourselves(), hasLayers: false, whyNoImages }, run, () => state.close());
 }
 
 function ourselves(): Identity {
@@ -130,8 +137,7 @@ function ourselves(): Identity {
 
 /** Common to both kinds: tracks the current runs, so that closing can end them. */
 function assemble(
-  hasLayers: boolean,
-  owner: Identity,
+  { owner, hasLayers, whyNoImages }: Pick<Sandboxes, 'owner' | 'hasLayers' | 'whyNoImages'>,
   start: (job: Job) => Promise<Ended>,
   takeDown: () => Promise<void>,
 ): Sandboxes {
@@ -139,9 +145,11 @@ function assemble(
   const running = new Set<Promise<unknown>>();
   return {
     owner,
+    whyNoImages,
     hasLayers,
     run: async (job) => {
       check(job);
+      if (job.image !== undefined && whyNoImages !== null) throw new CannotMountError(whyNoImages);
       const signal = AbortSignal.any([job.signal, closing.signal]);
       if (signal.aborted) return { exitStatus: null, step: job.steps[0]?.name ?? '', reason: 'cancelled' };
       const ended = start({ ...job, signal });

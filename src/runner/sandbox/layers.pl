@@ -9,7 +9,7 @@ our $call;
 my ( $ENOENT, $HERE, $CHARACTER_DEVICE ) = ( 2, -100, oct '20000' );
 
 # Returns "kept", or "same" when the run has changed nothing there, or "gone" when the run has removed it. The layer then
-# hides what the layers below have at the path.
+# hides what the layers below have at the path. Without a layer it only looks.
 sub keep {
     my ( $upper, $path, $layer, $uid, $gid, $attribute ) = @_;
     my @parts = split m{/}, $path;
@@ -23,6 +23,7 @@ sub keep {
     }
     $from .= "/$last";
     if ( !lstat $from ) { return $! == $ENOENT ? without( $is_cut_off, @_ ) : 0 }
+    return 'kept' if $layer eq '';
     my $is_directory = -d _;
     my $to = way_to( $layer, $path, $uid, $gid ) or return 0;
     rename $from, $to or return 0;
@@ -35,6 +36,7 @@ sub keep {
 sub without {
     my ( $is_cut_off, $upper, $path, $layer, $uid, $gid ) = @_;
     return 'same' if !$is_cut_off;
+    return 'gone' if $layer eq '';
     my $to = way_to( $layer, $path, $uid, $gid ) or return 0;
     return syscall( $call->{mknodat}, $HERE, $to, $CHARACTER_DEVICE, 0 ) == 0 ? 'gone' : 0;
 }

@@ -22,11 +22,14 @@ export function leftIn(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskW
         unwatch();
       }
     },
-    keep(root, path, layer) {
-      const upper = join(sandbox.folder, root === 'workspace' ? 'changes' : 'home');
-      return sandbox.namespaces.keep(upper, path, join(layer, root), machine.users.files);
-    },
+    keep: (root, path, layer) =>
+      sandbox.namespaces.keep(upperOf(sandbox, root), path, join(layer, root), machine.users.files),
+    changed: (root, path) => sandbox.namespaces.keep(upperOf(sandbox, root), path, '', machine.users.files),
   };
+}
+
+function upperOf({ folder }: Sandbox, root: 'workspace' | 'home'): string {
+  return join(folder, root === 'workspace' ? 'changes' : 'home');
 }
 
 async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {

@@ -16,6 +16,8 @@ export interface Machine {
   stateDir: string;
   /** The folder that builds see as /etc. */
   etc: string;
+  /** The folder that lies over the files of every image. */
+  overImages: string;
   /** Directories of the machine that runs see besides its programs. */
   paths: readonly string[];
   /** bubblewrap's arguments for every run. */
@@ -54,7 +56,8 @@ export async function requirePrograms(network: Network): Promise<void> {
   );
 }
 
-async function present(program: string): Promise<boolean> {
+/** Whether a program is installed. */
+export async function present(program: string): Promise<boolean> {
   const folders = new Set([...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/bin', '/sbin', '/bin']);
   for (const folder of folders) {
     const found = await access(join(folder, program), constants.X_OK).then(

@@ -34,6 +34,8 @@
 #                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
+#   image DIRECTORY                the entries of this directory, an image's files, replace all of the root but the
+#                                  sandbox's own places. The sandbox must be open and wait.
 #   keep UPPER PATH LAYER UID GID ATTRIBUTE
 #       moves what the run has made at PATH of its upper directory to the same path of LAYER; directories on the way are made
 #       for that user. ATTRIBUTE is the one by which overlays mark directories that hide those below. The answer is "ok"
@@ -46,7 +48,7 @@ use strict;
 use warnings;
 
 require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner layers);
-our ( $machine, $call, $run_directory, $nook, $id_map );
+our ( $machine, $call, $run_directory, $root, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
 my ( $EPERM, $ESRCH ) = ( 1, 3 );
@@ -204,6 +206,12 @@ my %for_run = (
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
+    image     => sub {
+        my ( $image, $run ) = ( $_[0], $inside );
+        opendir my $place, $root or return 0;
+        my %covered = covered_by($image);
+        return enter('-') && clear_root( $place, %covered ) && enter($run) && show_image($image);
+    },
     keep      => \&keep,
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );

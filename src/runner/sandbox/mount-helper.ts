@@ -48,10 +48,13 @@ export interface RunNamespaces {
   /** Makes the root of the sandbox, and in a folder the run's own directories. */
   furnish(folder: string, owner: Identity): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
+  /** Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. */
+  image(directory: string): Promise<void>;
   /** `mapped`: files of the build user on disk belong to the user of this run. */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
   /**
-   * Moves what the run has made at a path of its upper directory into a layer, once no process of the run lives any more.
+   * Moves what the run has made at a path of its upper directory into a layer, once no process of the run lives any more;
+   * with an empty name for the layer it only looks.
    */
   keep(upper: string, path: string, layer: string, owner: Identity): Promise<Kept>;
   /** Starts the process of the run. */
@@ -94,6 +97,8 @@ export interface Started {
 export const helperDirectory = '/sys/run';
 export const sandboxRoot = join(helperDirectory, 'root');
 export const ownDirectories = join(helperDirectory, 'own');
+/** Where the files of an image are put together. */
+export const imagePlace = join(helperDirectory, 'image');
 
 /** An option string must fit into one page. */
 const longestOptions = 4000;
@@ -174,6 +179,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
       furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
+      image: (directory) => tell('image', directory),
       bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
       keep: async (upper, path, layer, { uid, gid }) => {
         const attribute = `${root ? 'trusted' : 'user'}.overlay.opaque`;

@@ -173,6 +173,55 @@ sub furnish {
     return 1;
 }
 
+# The sandbox's own places, which an image cannot replace. Those below other directories (the home, links in /var, files
+# in /etc) are in a layer over the image's files.
+my %own_place    = map { $_ => 1 } qw(build dev proc run tmp);
+my $most_entries = 200;
+
+# The other entries of a directory: an image's or a root's.
+sub entries_of {
+    my ($directory) = @_;
+    opendir my $place, $directory or return;
+    my @names = grep { !/^\.\.?$/ && !$own_place{$_} } readdir $place;
+    if ( @names > $most_entries ) { $! = $ENOTEMPTY; return }
+    return @names;
+}
+
+# Of the root's directories, those that the image has too: they are covered.
+sub covered_by {
+    my ($image) = @_;
+    return map { $_ => 1 } grep { !-l "$image/$_" && -d _ && !-l "$root/$_" && -d _ } entries_of($root);
+}
+
+# Removes what is not covered from a root, given as an open directory. A waiting sandbox has bound the machine's programs,
+# and the kernel lets nobody unmount them there. But who removes a directory on which only other namespaces have mounts
+# takes these mounts away with it, everywhere. So this is to be called from outside the run's namespaces.
+sub clear_root {
+    my ( $place, %covered ) = @_;
+    my ( $path, $budget ) = ( '/proc/self/fd/' . fileno $place, $most_entries );
+    my @names = entries_of($path) or return 0;
+    for ( grep { !$covered{$_} } @names ) { remove_small( "$path/$_", \$budget ) or return 0 }
+    return 1;
+}
+
+# The entries of an image take their places, and over them the directories that the run owns. Each shows with the flags
+# of the mount that it is in. Pipes, sockets and devices do not show.
+sub show_image {
+    my ($image) = @_;
+    my @names = entries_of($image) or return 0;
+    for my $name (@names) {
+        my ( $from, $to ) = ( "$image/$name", "$root/$name" );
+        if ( -l $from ) { symlink readlink($from), $to or return 0; next }
+        my $is_directory = -d _;
+        next if !$is_directory && !-f _;
+        ( $is_directory ? -d $to || mkdir $to : write_file( $to, '' ) ) && mount_at( $from, $to, 'none', $MS_BIND, '' ) or return 0;
+    }
+    for ( grep { $_->[2] =~ m{^/([^/]+)} && !$own_place{$1} } @own ) {
+        mount_at( "$belongings/$_->[0]", "$root$_->[2]", 'none', $MS_BIND, '' ) or return 0;
+    }
+    return 1;
+}
+
 sub make_directory {
     my ( $path, $mode, $uid, $gid ) = @_;
     return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );

@@ -47,7 +47,8 @@ export function plainRunner(options: {
       const workspace = { directory: workspaceOf(job, folder) };
       const left: Left = {
         inspect: (inspection) => start({ ...inspectionJob(inspection), workspace }),
-        keep: () => Promise.reject(new CannotMountError('without isolation there are no layers to keep')),
+        keep: noLayers,
+        changed: noLayers,
       };
       await job.onLeft?.(left, ended);
       return ended;
@@ -58,6 +59,10 @@ export function plainRunner(options: {
     }
   };
   return start;
+}
+
+function noLayers(): Promise<never> {
+  return Promise.reject(new CannotMountError('without isolation there are no layers to keep'));
 }
 
 function workspaceOf(job: Job, folder: string): string {

@@ -23,7 +23,8 @@ export const directoriesAhead = {
   work: { mode: 0o755 },
 };
 const laterMode = 0o755;
-export type RunDirectory = keyof typeof directoriesAhead | 'workspace' | 'layers' | 'homeWork';
+export type RunDirectory =
+  keyof typeof directoriesAhead | 'workspace' | 'layers' | 'homeWork' | 'image-changes' | 'image-work';
 
 interface Options {
   folder: string;

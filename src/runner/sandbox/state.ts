@@ -85,5 +85,5 @@ async function sweep(folder: string, groups: string, log: SandboxOptions['log'])
     });
   }
   if (isSwept) await rm(groups, { force: true });
-  for (const name of ['runs', 'etc']) await sweepTree(join(folder, name), log);
+  for (const name of ['runs', 'etc', 'over-images']) await sweepTree(join(folder, name), log);
 }

@@ -20,17 +20,24 @@ export const neverDescriptor = 7;
 /** The shell that waits in its sandbox reads the script from this descriptor. */
 export const scriptDescriptor = 4;
 
+/** What the waiting shell says when it is there. */
+export const ready = 'ready';
+
 /**
  * The program of a sandbox's shell before its run is known. It waits for a line, because that wait also ends when no
  * writer is left: bubblewrap ties the sandbox to the life of the runner only at the end of its work, and a runner may
  * die before that. The rest is read as a file, because shells read their input byte by byte. Only Bash would wait for
- * the end of that file before it begins; the line tells the length.
+ * the end of that file before it begins; the line tells the length. Where a run has an image, the programs that were
+ * there at the start are gone by then: so the shell says when it needs none of them any more, and Bash does without
+ * `head` where the image has none.
  */
 export const awaitScript = [
+  `echo ${ready} >&2`,
   `read -r size <&${scriptDescriptor} || exit`,
   'if [ -z "${BASH_VERSION-}" ]',
   `then . /dev/fd/${scriptDescriptor}`,
-  `else eval "$(/usr/bin/head -c "$size" <&${scriptDescriptor})"`,
+  `elif [ -x /usr/bin/head ]; then eval "$(/usr/bin/head -c "$size" <&${scriptDescriptor})"`,
+  `else IFS= read -r -N "$size" HEADRACE_SCRIPT <&${scriptDescriptor}; eval "$HEADRACE_SCRIPT"`,
   'fi',
 ].join('\n');
 

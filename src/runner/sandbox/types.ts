@@ -70,6 +70,8 @@ export interface Job {
   environment: Record<string, string>;
   workspace: Workspace;
   mounts?: Mount[];
+  /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
+  image?: string | undefined;
   /** Directories that lie below the run's home as layers, later ones on top. */
   home?: readonly string[];
   limits: Limits;
@@ -95,6 +97,8 @@ export interface Left {
    * a layer; see `Kept` in mount-helper.ts. The workspace must be one that `isKept`, and is of no use afterwards.
    */
   keep(root: 'workspace' | 'home', path: string, layer: string): Promise<'kept' | 'same' | 'gone'>;
+  /** Whether `keep` would find anything new at the path. */
+  changed(root: 'workspace' | 'home', path: string): Promise<'kept' | 'same' | 'gone'>;
 }
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
@@ -124,6 +128,8 @@ export interface Identity {
 
 export interface Sandboxes {
   readonly owner: Identity;
+  /** Why runs here cannot have an image; null where they can. */
+  readonly whyNoImages: string | null;
   /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */
   readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;

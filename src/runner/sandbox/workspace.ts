@@ -1,9 +1,9 @@
-import { chownSync, mkdirSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import type { Machine } from './machine.ts';
-import { helperDirectory } from './mount-helper.ts';
+import { helperDirectory, imagePlace } from './mount-helper.ts';
 import type { Sandbox } from './sandbox.ts';
 import { CannotMountError, places, type Job, type Mount } from './types.ts';
 
@@ -22,9 +22,10 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     requests.push(request);
   };
   let bound = 0;
+  const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
+  if (job.image !== undefined) await image(job.image);
   await workspace(root.at(places.workspace));
-  if (job.home && job.home.length > 0) await home(job.home, root.at(places.home));
-  const mounts = withPaths(job.mounts ?? [], machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
+  if (job.home && job.home.length > 0) home(job.home, root.at(places.home));
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
@@ -34,6 +35,28 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     else writable(mount.writable, target);
   }
   await Promise.all(requests);
+
+  /** The places of mounts are directories over the image's files: a link that it has there leads nowhere. */
+  async function image(tree: string): Promise<void> {
+    const changes = directories.make('image-changes');
+    directories.make('image-work');
+    if (mounts.length > 0) await directories.settled();
+    for (const { at } of mounts) makeWay(changes, at);
+    await sandbox.process.settled();
+    const upper = { directory: directories.mapped('image-changes'), work: directories.mapped('image-work') };
+    mounting(namespaces.overlay(imagePlace, { lower: [layer(tree), layer(machine.overImages)], upper }));
+    mounting(namespaces.image(imagePlace));
+  }
+
+  function makeWay(folder: string, place: string): void {
+    let path = folder;
+    for (const part of place.split('/').slice(1)) {
+      path = join(path, part);
+      if (existsSync(path)) continue;
+      mkdirSync(path, { mode: 0o755 });
+      chownSync(path, owner.uid, owner.gid);
+    }
+  }
 
   async function workspace(target: string): Promise<void> {
     if ('directory' in job.workspace) return writable(job.workspace.directory, target);
@@ -52,9 +75,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.bind(directories.mapped('workspace'), target, 'rw'));
   }
 
-  async function home(below: readonly string[], target: string): Promise<void> {
-    directories.make('homeWork');
-    await directories.settled();
+  function home(below: readonly string[], target: string): void {
+    directories.make('homeWork'); // requests are done in their order
     const upper = { directory: directories.mapped('home'), work: directories.mapped('homeWork') };
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper, isKept: true }));
   }
@@ -120,9 +142,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
 const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
 
-/** If software lies inside a directory of the machine that runs see, or around it, both are mounted again. */
-function withPaths(mounts: readonly Mount[], { paths, overlay }: Machine): Mount[] {
-  const touched = paths.filter((path) => mounts.some(({ at }) => isInside(at, path) || isInside(path, at)));
+/**
+ * If software lies inside a directory of the machine that runs see, or around it, both are mounted again. An image takes
+ * all of them away, so all are mounted again.
+ */
+function withPaths({ mounts = [], image }: Job, { paths, overlay }: Machine): Mount[] {
+  const isTouched = (path: string): boolean => mounts.some(({ at }) => isInside(at, path) || isInside(path, at));
+  const touched = paths.filter((path) => image !== undefined || isTouched(path));
   const [inTheWay] = touched;
   if (inTheWay !== undefined && !overlay)
     throw new CannotMountError(

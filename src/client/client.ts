@@ -1,0 +1,137 @@
+import type { IncomingMessage } from 'node:http';
+import { parseJson } from './json.ts';
+import { Failure } from './failure.ts';
+import { operations, streams, type Answered, type Name, type StreamName } from './operations.ts';
+import type { Operation } from './shapes.ts';
+import { readEvents, type StreamedEvent } from './events.ts';
+import { Transport } from './transport.ts';
+import type { ServerAddress } from './server.ts';
+
+export type Params = Record<string, string>;
+/** A field with several values is sent several times. */
+export type Fields = Record<string, string | readonly string[] | boolean | undefined>;
+
+/**
+ * The API of one server, for one person. The typed calls are those of `operations`; identifiers are their string twins,
+ * because a JavaScript number cannot hold them.
+ */
+export class Client {
+  readonly #transport: Transport;
+  readonly #token: string;
+
+  constructor(server: ServerAddress, token: string) {
+    this.#transport = new Transport(server);
+    this.#token = token;
+  }
+
+  get url(): string {
+    return this.#transport.url;
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  async call<N extends Name>(name: N, params: Params = {}, fields: Fields = {}): Promise<Answered<N>> {
+    const operation: Operation = operations[name];
+    const { path, encoded } = prepared(operation, params, fields);
+    const isQuery = operation.method === 'GET' && encoded !== '';
+    const answer = await this.#open(isQuery ? `${path}?${encoded}` : path, {
+      method: operation.method,
+      ...(operation.method === 'GET' ? {} : { body: encoded }),
+    });
+    return responseIn(await this.#transport.textOf(answer)) as Answered<N>;
+  }
+
+  /** What the server says, as it says it. */
+  async text(name: StreamName, params: Params, headers: Record<string, string> = {}): Promise<string> {
+    return this.#transport.textOf(await this.#open(fill(streams[name], params), { headers }));
+  }
+
+  /** The bytes of a log, or a part of them, as they come. */
+  async bytes(name: StreamName, params: Params, headers: Record<string, string> = {}): Promise<IncomingMessage> {
+    return this.#open(fill(streams[name], params), { headers });
+  }
+
+  /** What happens, from the beginning to the end; a connection that breaks is opened again where it broke. */
+  follow(name: StreamName, params: Params, signal?: AbortSignal): AsyncGenerator<StreamedEvent> {
+    const path = fill(streams[name], params);
+    return readEvents(async (last) => {
+      const accept = { accept: 'application/x-ndjson' };
+      const headers = last === undefined ? accept : { ...accept, 'last-event-id': last };
+      return this.#transport.pieces(await this.#open(path, { headers, signal }));
+    });
+  }
+
+  /** Sends a body as it is read, and tells after each piece how much has gone. */
+  async upload(
+    name: StreamName,
+    params: Params,
+    { size, pieces, onSent }: { size: number; pieces: AsyncIterable<Buffer>; onSent: (bytes: number) => void },
+  ): Promise<unknown> {
+    const headers = { ...this.#headers(), 'content-length': String(size) };
+    const request = this.#transport.begin(fill(streams[name], params), { method: 'POST', headers });
+    const answering = this.#transport.answerTo(request);
+    let isAnswered = false;
+    const answered = answering.then(
+      () => void (isAnswered = true),
+      () => void (isAnswered = true),
+    );
+    let sent = 0;
+    for await (const piece of pieces) {
+      // The server may refuse the archive by its first bytes, and then hears no more of it.
+      if (isAnswered) break;
+      if (!request.write(piece)) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        request.once('drain', resolve);
+        await Promise.race([promise, answered]);
+      }
+      sent += piece.length;
+      onSent(sent);
+    }
+    request.end();
+    return responseIn(await this.#transport.textOf(await answering));
+  }
+
+  #headers(): Record<string, string> {
+    return { authorization: `Bearer ${this.#token}`, 'user-agent': 'headrace' };
+  }
+
+  #open(
+    path: string,
+    { headers = {}, ...sending }: Parameters<Transport['open']>[1] & object,
+  ): Promise<IncomingMessage> {
+    const form = sending.body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
+    return this.#transport.open(path, { ...sending, headers: { ...this.#headers(), ...form, ...headers } });
+  }
+}
+
+function prepared(operation: Operation, params: Params, fields: Fields): { path: string; encoded: string } {
+  const pairs: [string, string][] = [];
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    if (!operation.sends.includes(name)) throw new Error(`${operation.path} takes no ${name}`);
+    for (const one of Array.isArray(value) ? value : [String(value)]) pairs.push([name, String(one)]);
+  }
+  return { path: fill(operation.path, params), encoded: new URLSearchParams(pairs).toString() };
+}
+
+function fill(path: string, params: Params): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = params[name];
+    if (value === undefined) throw new Error(`${path} needs ${name}`);
+    return encodeURIComponent(value);
+  });
+}
+
+function responseIn(text: string): unknown {
+  let body: unknown;
+  try {
+    body = parseJson(text);
+  } catch {
+    body = undefined;
+  }
+  if (typeof body !== 'object' || body === null || !('response' in body))
+    throw new Failure('unreachable', 'What answers there is not Headrace. Check the address of the server.');
+  return body.response;
+}

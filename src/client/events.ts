@@ -1,0 +1,58 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { StringDecoder } from 'node:string_decoder';
+import { Failure } from './failure.ts';
+
+/** An event of a firehose. Those of a build in the stream of a request say which. */
+export interface StreamedEvent {
+  event: 'state' | 'log' | 'end';
+  state?: string;
+  text?: string;
+  build_id_str?: string;
+}
+
+type Opened = (last: string | undefined) => Promise<AsyncIterable<Buffer>>;
+
+const firstPauseMs = 500;
+const longestPauseMs = 15_000;
+/** How often in a row a stream may fail to open before that is an error. */
+const mostFailures = 8;
+
+/**
+ * Reads a stream of JSON lines to its end. A server that restarts, or a network that went away, is waited for, and the
+ * stream goes on where it was: no event is lost, and none is told twice.
+ */
+export async function* readEvents(open: Opened): AsyncGenerator<StreamedEvent> {
+  let last: string | undefined;
+  let isOpen = false;
+  for (let failures = 0; ;) {
+    try {
+      const pieces = await open(last);
+      isOpen = true;
+      for await (const line of linesOf(pieces)) {
+        if (line === '') continue; // keeps proxies from closing a quiet stream
+        const event = JSON.parse(line) as StreamedEvent & { id?: string };
+        failures = 0;
+        last = event.id ?? last;
+        yield event;
+        if (event.event === 'end') return;
+      }
+    } catch (error) {
+      const isPassing = error instanceof Failure && error.kind === 'unreachable';
+      if (!isPassing || !isOpen || failures >= mostFailures) throw error;
+    }
+    await pause(Math.min(firstPauseMs * 2 ** failures, longestPauseMs));
+    failures += 1;
+    if (failures > mostFailures)
+      throw new Failure('unreachable', 'The server ends the stream again and again. Try later.');
+  }
+}
+
+async function* linesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new StringDecoder('utf8');
+  let rest = '';
+  for await (const piece of pieces) {
+    const lines = (rest + decoder.write(piece)).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+}

@@ -1,0 +1,78 @@
+/** Why a command ends before its end. The message is one line that says what to do. */
+export type FailureKind =
+  /** The server cannot be reached, is broken, or speaks something else. */
+  | 'unreachable'
+  /** Its certificate is unknown here. */
+  | 'untrusted'
+  /** The credentials are missing or refused. */
+  | 'refused'
+  /** There is no such record. */
+  | 'not_found'
+  /** The server does not accept what was sent. */
+  | 'invalid'
+  /** Later it may work. */
+  | 'unavailable';
+
+export class Failure extends Error {
+  readonly kind: FailureKind;
+  /** For `--verbose`. */
+  readonly more: string;
+
+  constructor(kind: FailureKind, message: string, more = '') {
+    super(message);
+    this.name = 'Failure';
+    this.kind = kind;
+    this.more = more;
+  }
+}
+
+/** What the codes of the API mean to a person. */
+const meanings: Record<string, string> = {
+  already_exists: 'is taken already',
+  is_blank: 'is missing',
+  invalid_format: 'is not valid',
+  resource_temporary_unavailable: 'cannot be had now; try again later',
+  is_reserved: 'is reserved',
+  not_found: 'does not exist, or is not yours',
+};
+
+/** An answer of the API that is an error. */
+export function failureOf(status: number, body: string, requestId: string): Failure {
+  const fields = fieldsIn(body);
+  const codes = Object.values(fields).flat();
+  const more = `the server answered ${status} ${body.slice(0, 500)} (request ${requestId})`;
+  if (codes.includes('account_suspended'))
+    return new Failure('refused', 'Your account is suspended. Ask the operator of the server.', more);
+  if (status === 401)
+    return new Failure('refused', 'The server refuses these credentials. Sign in with: headrace login', more);
+  if (status === 402)
+    return new Failure('refused', 'The account has to be paid for first. Ask the owner of the project.', more);
+  if (status >= 500)
+    return new Failure(
+      'unreachable',
+      `The server failed (${status}). Try again; its log knows request ${requestId}.`,
+      more,
+    );
+  if (status === 400)
+    return new Failure('invalid', 'The server does not know this. Is it older than this program?', more);
+  const words = Object.entries(fields).map(([field, said]) => {
+    const means = said.map((code) => meanings[code] ?? code).join(', ');
+    return field === 'generic' ? `this ${means}` : `${field} ${means}`;
+  });
+  const kind = codes.includes('not_found') ? 'not_found' : 'invalid';
+  const isLater = codes.length > 0 && codes.every((code) => code === 'resource_temporary_unavailable');
+  const text = words.length === 0 ? `The server answered ${status}.` : `Refused: ${words.join('; ')}.`;
+  return new Failure(isLater ? 'unavailable' : kind, text, more);
+}
+
+function fieldsIn(body: string): Record<string, string[]> {
+  try {
+    const { error } = JSON.parse(body) as { error?: unknown };
+    if (typeof error !== 'object' || error === null) return {};
+    return Object.fromEntries(
+      Object.entries(error).map(([field, codes]) => [field, Array.isArray(codes) ? codes.map(String) : []]),
+    );
+  } catch {
+    return {};
+  }
+}

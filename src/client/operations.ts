@@ -1,0 +1,118 @@
+import { list, one, type AnswerOf } from './shapes.ts';
+
+/** Every call that the command line makes. Paths are those of the OpenAPI document. */
+
+const project = {
+  id_str: 'string',
+  name: 'string',
+  repository_url: 'string',
+  build_state: 'string',
+  owned: 'boolean',
+} as const;
+
+const changedRequest = {
+  id_str: 'string',
+  build_state: 'string',
+  commit_ref: 'string',
+  commit_id_str: 'string',
+  created_by: 'string',
+  created_at: 'string',
+  event: 'string',
+  target_branch: 'string',
+} as const;
+const buildRequest = { ...changedRequest, waiting_reason: 'string?' } as const;
+
+const build = {
+  id_str: 'string',
+  suite_id_str: 'string',
+  commit_id_str: 'string',
+  variant: 'string',
+  build_state: 'string',
+  attempt: 'number',
+  exit_status: 'number|null',
+  failure_reason: 'string',
+  created_at: 'string',
+  started_at: 'string|null',
+  finished_at: 'string|null',
+  waiting_reason: 'string?',
+} as const;
+
+const commit = {
+  id_str: 'string',
+  ref: 'string',
+  build_state: 'string',
+  message: 'string',
+  scm_author_name: 'string',
+} as const;
+
+const deploy = {
+  id_str: 'string',
+  state: 'string',
+  created_by: 'string',
+  commit_id_str: 'string',
+} as const;
+
+const page = ['limit', 'before'];
+
+export const operations = {
+  whoami: one('GET /whoami', { email: 'string' }),
+  projects: list('GET /projects', project),
+  project: one('GET /projects/{project_id}', project),
+  requests: list('GET /projects/{project_id}/build_requests', buildRequest, page),
+  request: one('GET /projects/{project_id}/build_requests/{build_request_id}', buildRequest),
+  ask: one('POST /projects/{project_id}/build_requests', changedRequest, ['commit_ref', 'suites[]']),
+  cancel: one('POST /projects/{project_id}/build_requests/{build_request_id}/cancel', changedRequest),
+  rerun: one('POST /projects/{project_id}/build_requests/{build_request_id}/rerun', changedRequest, ['failed_only']),
+  explain: list('GET /projects/{project_id}/build_requests/{build_request_id}/explanation', {
+    name: 'string',
+    runs: 'boolean',
+    why: 'string',
+  }),
+  suites: list('GET /projects/{project_id}/suites', { id_str: 'string', name: 'string', command: 'string' }),
+  builds: list('GET /projects/{project_id}/builds', build, page),
+  build: one('GET /projects/{project_id}/builds/{build_id}', build),
+  buildsOfCommit: list('GET /projects/{project_id}/commits/{commit_id}/builds', build, page),
+  commits: list('GET /projects/{project_id}/commits', { id_str: 'string', ref: 'string', build_state: 'string' }, page),
+  commit: one('GET /projects/{project_id}/commits/{commit_id}', commit),
+  strategies: list('GET /projects/{project_id}/deploy_strategies', { id_str: 'string', name: 'string' }),
+  deploy: one('POST /projects/{project_id}/deploys', deploy, ['deploy_strategy_id', 'commit_id']),
+  config: one('GET /projects/{project_id}/config', { document: 'string' }),
+  configure: one(
+    'PUT /projects/{project_id}/config',
+    {
+      applied: 'boolean',
+      changes: {
+        each: {
+          action: 'string',
+          what: 'string',
+          fields: { each: { name: 'string', from: 'string', to: 'string' } },
+        },
+      },
+    },
+    ['document', 'prune', 'dry_run'],
+  ),
+  dependencies: list('GET /dependencies', { id_str: 'string', name: 'string', marketplace_state: 'string' }),
+} as const;
+
+export type Operations = typeof operations;
+export type Name = keyof Operations;
+export type Answered<N extends Name> = AnswerOf<Operations[N]>;
+
+export type Project = Answered<'project'>;
+/** What every answer says about a request. */
+export type AskedRequest = Answered<'ask'>;
+export type BuildRequest = Answered<'request'>;
+export type Build = Answered<'build'>;
+export type Commit = Answered<'commit'>;
+
+/** Answers that are no records: streams and uploads. */
+export const streams = {
+  requestEvents: '/projects/{project_id}/build_requests/{build_request_id}/firehose',
+  buildEvents: '/projects/{project_id}/builds/{build_id}/firehose',
+  deployEvents: '/projects/{project_id}/deploys/{deploy_id}/firehose',
+  dependencyEvents: '/dependencies/{dependency_id}/firehose',
+  buildLog: '/projects/{project_id}/builds/{build_id}/log.txt',
+  requestLog: '/projects/{project_id}/build_requests/{build_request_id}/log.txt',
+  archive: '/dependencies/{dependency_id}/archive',
+} as const;
+export type StreamName = keyof typeof streams;

@@ -1,0 +1,42 @@
+import { isIP } from 'node:net';
+import type { ConnectionOptions, PeerCertificate } from 'node:tls';
+import { Failure } from './failure.ts';
+
+/** A server, and by what its certificate is known. */
+export interface ServerAddress {
+  /** Without a slash at the end. */
+  url: string;
+  /** Certificates of authorities in PEM form; without them those of the machine. */
+  ca?: string | undefined;
+  /** The one certificate that is accepted, in PEM form: a person has compared its fingerprint. */
+  pinned?: { certificate: string; fingerprint: string } | undefined;
+}
+
+/** Only TLS, but for a server on this machine behind nothing. */
+export function readAddress(text: string): string {
+  const whole = /^https?:\/\//i.test(text) ? text : `https://${text}`;
+  if (!URL.canParse(whole)) throw new Failure('invalid', `${JSON.stringify(text)} is not the address of a server.`);
+  const { protocol, hostname, username, password, origin, pathname } = new URL(whole);
+  if (username !== '' || password !== '')
+    throw new Failure('invalid', 'The address of a server has no credentials in it. Leave them out.');
+  if (protocol === 'http:' && !isLoopback(hostname))
+    throw new Failure('invalid', `Headrace is served over TLS alone. Use https://${hostname}.`);
+  return `${origin}${pathname.replace(/\/+$/, '')}`;
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'));
+}
+
+/**
+ * A pinned certificate is its own authority, and no other certificate will do, also not one that it issued. Its names are
+ * not compared: the fingerprint says more.
+ */
+export function trustOf({ ca, pinned }: ServerAddress): ConnectionOptions {
+  if (!pinned) return ca === undefined ? {} : { ca };
+  const checkServerIdentity = (_: string, { fingerprint256 }: PeerCertificate): Error | undefined =>
+    fingerprint256 === pinned.fingerprint
+      ? undefined
+      : Object.assign(new Error('another certificate'), { code: 'OTHER_CERTIFICATE' });
+  return { ca: pinned.certificate, allowPartialTrustChain: true, checkServerIdentity };
+}

@@ -1,0 +1,36 @@
+import type { Call } from './command.ts';
+import { WrongUse } from './errors.ts';
+import { namer } from './suite-names.ts';
+import { ago, painted, tookFrom } from './states.ts';
+
+export async function run(call: Call): Promise<void> {
+  const { client, screen } = call;
+  const limit = call.value('limit') ?? '20';
+  if (!/^[1-9]\d{0,2}$|^1000$/.test(limit)) throw new WrongUse('--limit is a whole number from 1 to 1000');
+  const project = await call.project();
+  const inProject = { project_id: project.id_str };
+  const [builds, suites] = await Promise.all([
+    client.call('builds', inProject, { limit }),
+    client.call('suites', inProject),
+  ]);
+  const nameOf = namer(suites);
+  const named = builds.map((build) => ({ ...build, suite: nameOf(build) }));
+  if (screen.isJson) return screen.json(named);
+  if (named.length === 0) return screen.say('Nothing was built yet. Begin with: headrace run');
+  screen.table(
+    [
+      { title: 'SUITE', gives: 1 },
+      { title: 'STATE' },
+      { title: 'TIME', isNumber: true, gives: 4 },
+      { title: 'MADE', gives: 3 },
+      { title: 'BUILD', gives: 2 },
+    ],
+    named.map((build) => [
+      build.suite,
+      painted(build.build_state),
+      tookFrom(build.started_at, build.finished_at),
+      ago(build.created_at),
+      build.id_str,
+    ]),
+  );
+}

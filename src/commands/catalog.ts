@@ -1,0 +1,168 @@
+import type { Command, Flag } from './command.ts';
+
+/** Every command for developers, in the order of the help. What they do is loaded when they are called. */
+
+const follow: Flag = { name: 'follow', short: 'f', about: 'show what happens until it is over' };
+
+export const catalog: readonly Command[] = [
+  {
+    words: 'login',
+    args: ['URL'],
+    about: 'Sign in to a server',
+    flags: [{ name: 'no-browser', about: 'show an address to open elsewhere, and ask for the code from there' }],
+    examples: [
+      ['headrace login https://ci.example.org', 'sign in with the browser of this machine'],
+      ['headrace login https://ci.example.org --no-browser', 'sign in from a machine without one'],
+    ],
+    details:
+      'The token is kept in servers.json under $XDG_CONFIG_HOME/headrace (~/.config/headrace), for you alone to read. ' +
+      'A certificate that is unknown here is shown with its fingerprint; once you have accepted it, no other will do. ' +
+      'In scripts, set HEADRACE_URL and HEADRACE_TOKEN instead (and HEADRACE_CA_FILE, HEADRACE_PROJECT).',
+    load: () => import('./login.ts'),
+  },
+  {
+    words: 'logout',
+    args: ['URL?'],
+    about: 'Sign out: revoke the token and forget it',
+    flags: [],
+    examples: [['headrace logout', 'sign out of the server that you use']],
+    load: () => import('./logout.ts'),
+  },
+  {
+    words: 'whoami',
+    args: [],
+    about: 'Show who you are, and on which server',
+    flags: [],
+    examples: [['headrace whoami', '']],
+    load: () => import('./whoami.ts'),
+  },
+  {
+    words: 'projects',
+    args: [],
+    about: 'List the projects that you may see',
+    flags: [],
+    examples: [['headrace projects --json', 'the same for a program']],
+    load: () => import('./projects.ts'),
+  },
+  {
+    words: 'status',
+    args: ['REF?'],
+    about: 'Show how the newest build of a branch stands',
+    flags: [],
+    examples: [
+      ['headrace status', 'of the branch that is checked out'],
+      ['headrace status v1.2', 'of a tag'],
+    ],
+    load: () => import('./status.ts'),
+  },
+  {
+    words: 'builds',
+    args: [],
+    about: 'List the newest builds of the project',
+    flags: [{ name: 'limit', value: 'N', about: 'how many (default 20)' }],
+    examples: [['headrace builds --limit 100', 'the newest hundred']],
+    load: () => import('./builds.ts'),
+  },
+  {
+    words: 'run',
+    args: ['REF?'],
+    about: 'Ask for a build',
+    flags: [follow, { name: 'suite', value: 'SUITE', isRepeatable: true, about: 'only this suite; can be repeated' }],
+    examples: [
+      ['headrace run -f', 'build the branch that is checked out, and wait for it'],
+      ['headrace run v1.2 --suite unit', 'one suite on a tag'],
+    ],
+    load: () => import('./run.ts'),
+  },
+  {
+    words: 'watch',
+    args: ['REQUEST?'],
+    about: 'Follow a build request until it is over',
+    flags: [{ name: 'exit-status', about: 'exit with its result' }],
+    examples: [['headrace watch --exit-status', 'wait for the newest of the branch that is checked out']],
+    load: () => import('./watch.ts'),
+  },
+  {
+    words: 'logs',
+    args: ['BUILD'],
+    about: 'Print the log of a build',
+    flags: [{ ...follow, about: 'go on until the build is over' }],
+    examples: [
+      ['headrace logs 912345678901234567', 'by the identifier that status shows'],
+      ['headrace logs unit -f', 'of a suite, in the newest build of the branch'],
+    ],
+    load: () => import('./logs.ts'),
+  },
+  {
+    words: 'explain',
+    args: ['REQUEST?'],
+    about: 'Tell why each suite did or did not run',
+    flags: [],
+    examples: [['headrace explain main', 'for the newest build request of a branch']],
+    load: () => import('./explain.ts'),
+  },
+  {
+    words: 'cancel',
+    args: ['REQUEST?'],
+    about: 'Cancel a build request',
+    flags: [],
+    examples: [['headrace cancel', 'the newest of the branch that is checked out']],
+    load: () => import('./cancel.ts'),
+  },
+  {
+    words: 'rerun',
+    args: ['REQUEST?'],
+    about: 'Run a finished build request again',
+    flags: [{ name: 'failed', about: 'only the suites that did not pass' }, follow],
+    examples: [['headrace rerun --failed -f', 'run what failed again, and wait for it']],
+    load: () => import('./rerun.ts'),
+  },
+  {
+    words: 'deploy',
+    args: ['STRATEGY', 'COMMIT?'],
+    about: 'Deploy a commit, or the newest that passed',
+    flags: [follow],
+    examples: [['headrace deploy production -f', 'deploy, and wait for the end of it']],
+    load: () => import('./deploy.ts'),
+  },
+  {
+    words: 'dependency upload',
+    args: ['NAME', 'FILE'],
+    about: 'Upload source, and follow its compile',
+    flags: [],
+    examples: [['headrace dependency upload lua lua-5.4.7.tar.gz', '']],
+    load: () => import('./dependency-upload.ts'),
+  },
+  {
+    words: 'apply',
+    args: [],
+    about: 'Make the project what a file says',
+    flags: [
+      { name: 'file', short: 'f', value: 'FILE', about: 'a document in TOML, YAML or JSON; - is standard input' },
+      { name: 'dry-run', about: 'only show the difference' },
+      { name: 'check', about: 'only show the difference, and exit 1 if there is one' },
+      { name: 'prune', about: 'delete what the file does not have' },
+    ],
+    examples: [
+      ['headrace apply -f headrace.toml --dry-run', 'see what would change'],
+      ['headrace apply -f headrace.toml', 'change it, all or nothing'],
+    ],
+    load: () => import('./apply.ts'),
+  },
+  {
+    words: 'export',
+    args: [],
+    about: 'Print the project as a file for apply',
+    flags: [{ name: 'format', value: 'FORMAT', about: 'toml (default), yaml or json' }],
+    examples: [['headrace export > headrace.toml', 'begin with what is there']],
+    load: () => import('./export.ts'),
+  },
+  {
+    words: 'completion',
+    args: ['SHELL'],
+    about: 'Print completions for bash, zsh or fish',
+    flags: [],
+    examples: [['source <(headrace completion bash)', 'for this shell, in ~/.bashrc for every one']],
+    load: () => import('./completion.ts'),
+  },
+];

@@ -1,0 +1,78 @@
+import { WrongUse } from './errors.ts';
+import { words } from './text.ts';
+
+/** A project as a file: TOML, YAML or JSON, all of the same shape. */
+export type Format = 'toml' | 'yaml' | 'json';
+export const formats: readonly Format[] = ['toml', 'yaml', 'json'];
+
+export type Document = Record<string, unknown>;
+
+/** By its name; without one TOML is tried, and then YAML, which JSON is part of. */
+export function formatOf(file: string): Format | undefined {
+  const [, ending = ''] = /\.([a-z]+)$/i.exec(file) ?? [];
+  if (/^ya?ml$/i.test(ending)) return 'yaml';
+  return formats.find((format) => format === ending.toLowerCase());
+}
+
+export async function readDocument(text: string, file: string): Promise<Document> {
+  const format = formatOf(file);
+  const tried: Format[] = format === undefined ? ['toml', 'yaml'] : [format];
+  let problem = '';
+  for (const one of tried) {
+    try {
+      const value = await parsers[one](text);
+      if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Document;
+      problem ||= 'it is not a table of settings';
+    } catch (error) {
+      problem ||= error instanceof Error ? error.message : String(error);
+    }
+  }
+  throw new WrongUse(words`${file} cannot be read: ${problem}`);
+}
+
+const parsers: Record<Format, (text: string) => Promise<unknown>> = {
+  toml: async (text) => (await import('smol-toml')).parse(text),
+  // Aliases are refused: a few of them can stand for more than any memory holds.
+  yaml: async (text) => (await import('yaml')).parse(text, { maxAliasCount: 0 }),
+  json: async (text) => JSON.parse(text) as unknown,
+};
+
+export async function writeDocument(document: Document, format: Format): Promise<string> {
+  if (format === 'json') return `${JSON.stringify(document, undefined, 2)}\n`;
+  if (format === 'yaml') return (await import('yaml')).stringify(document);
+  return `${(await import('smol-toml')).stringify(document).trimEnd()}\n`;
+}
+
+/** Puts the values of who applies it where the document refers to their environment. */
+export function withValues(document: Document, env: NodeJS.ProcessEnv): Document {
+  return {
+    ...document,
+    ...mapped(document, 'suites', (suite) =>
+      mapped(suite, 'variables', (variable) => {
+        const { from_env: source, ...rest } = variable;
+        if (source === undefined) {
+          if (variable.content !== undefined)
+            throw new WrongUse(
+              words`The file holds the value of ${String(variable.name)}. Refer to it with from_env = "NAME", or keep = true.`,
+            );
+          return rest;
+        }
+        const content = typeof source === 'string' ? env[source] : undefined;
+        if (content === undefined)
+          throw new WrongUse(
+            words`${String(variable.name)} is to be ${JSON.stringify(source)} of the environment, which is not set.`,
+          );
+        return { ...rest, content };
+      }),
+    ),
+  };
+}
+
+const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);
+
+/** A document with one of its lists changed; what is no list of tables is left for the server to refuse. */
+function mapped(document: Document, section: string, change: (entry: Document) => Document): Document {
+  const list = document[section];
+  if (!Array.isArray(list)) return document;
+  return { ...document, [section]: list.map((item: unknown) => (isTable(item) ? change(item) : item)) };
+}

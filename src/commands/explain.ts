@@ -1,0 +1,18 @@
+import type { Call } from './command.ts';
+import { findRequest } from './project.ts';
+import { clean } from './text.ts';
+
+export async function run(call: Call): Promise<void> {
+  const { client, screen, args, cwd } = call;
+  const project = await call.project();
+  const { id_str: id } = await findRequest(client, project, { named: args[0], cwd });
+  const suites = await client.call('explain', { project_id: project.id_str, build_request_id: id });
+  if (screen.isJson) return screen.json(suites);
+  if (suites.length === 0) return screen.say('The commit was not fetched, so no suite could be chosen.');
+  for (const { name, runs, why } of suites) {
+    screen.say(
+      screen.paint(`${runs ? '✓' : '-'} ${clean(name)} ${runs ? 'runs' : 'does not run'}`, runs ? 'green' : 'dim'),
+    );
+    screen.say(`    ${clean(why)}`);
+  }
+}

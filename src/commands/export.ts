@@ -1,0 +1,13 @@
+import type { Call } from './command.ts';
+import { formats, writeDocument, type Document } from './documents.ts';
+import { WrongUse } from './errors.ts';
+
+export async function run(call: Call): Promise<void> {
+  const { client, screen } = call;
+  const wanted = call.value('format') ?? (screen.isJson ? 'json' : 'toml');
+  const format = formats.find((one) => one === wanted);
+  if (!format) throw new WrongUse(`--format is one of ${formats.join(', ')}`);
+  const project = await call.project();
+  const { document } = await client.call('config', { project_id: project.id_str });
+  screen.out.write(await writeDocument(JSON.parse(document) as Document, format));
+}

@@ -1,0 +1,86 @@
+import type { StreamName } from '../client/operations.ts';
+import type { AskedRequest, Build, Project } from '../client/operations.ts';
+import type { Params } from '../client/client.ts';
+import type { Call } from './command.ts';
+import { Following, type LookUp, type Row } from './following.ts';
+import { Live } from './live.ts';
+import { copyLog } from './log-output.ts';
+import { exitStatus, resultOf } from './states.ts';
+import { namer } from './suite-names.ts';
+import { words } from './text.ts';
+
+/** Of a log that is longer only the end is shown. */
+const longestLog = 256 * 1024;
+
+/** Shows a request until it is over, and then the logs of what failed. Answers its result as an exit status. */
+export async function followRequest(call: Call, project: Project, request: AskedRequest): Promise<number> {
+  const { client, screen } = call;
+  const inProject = { project_id: project.id_str };
+  const following = new Following(request, lookUpIn(call, inProject));
+  const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
+  using _ = onInterrupt(() => {
+    live?.end();
+    screen.hint(`The build goes on. Come back with: headrace watch ${request.id_str}`);
+  });
+  if (!live) screen.say(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
+  live?.changed();
+  try {
+    const place = { ...inProject, build_request_id: request.id_str };
+    for await (const event of client.follow('requestEvents', place)) {
+      const said = await following.take(event);
+      if (live) live.changed();
+      else if (said !== undefined) screen.say(said);
+    }
+  } finally {
+    live?.end();
+  }
+  const failed = following.rows.filter(({ state }) => (resultOf(state) ?? 0) > 0 && state !== 'cancelled');
+  if (screen.isJson) {
+    const place = { ...inProject, build_request_id: request.id_str };
+    screen.json({ request: await client.call('request', place), builds: following.rows.map(asRecord) });
+  } else {
+    for (const { id, name } of failed)
+      await showLog(call, words`log of ${name}, build ${id}`, 'buildLog', { ...inProject, build_id: id }, id);
+    if (following.rows.length === 0 && following.state === 'errored') {
+      const place = { ...inProject, build_request_id: request.id_str };
+      await showLog(call, 'log of the fetch', 'requestLog', place);
+    }
+  }
+  return resultOf(following.state) ?? exitStatus.errored;
+}
+
+function asRecord({ id, name, attempt, state }: Row): object {
+  return { id_str: id, suite: name, attempt, build_state: state };
+}
+
+function lookUpIn({ client }: Call, inProject: { project_id: string }): LookUp {
+  let naming: Promise<(build: Build) => string> | undefined;
+  return async (id) => {
+    naming ??= client.call('suites', inProject).then(namer);
+    const [build, nameOf] = await Promise.all([client.call('build', { ...inProject, build_id: id }), naming]);
+    return { build, name: nameOf(build) };
+  };
+}
+
+async function showLog(call: Call, title: string, name: StreamName, params: Params, build?: string): Promise<void> {
+  const { client, screen } = call;
+  screen.say('');
+  screen.say(screen.paint(`── ${title}`, 'bold'));
+  const range = { range: `bytes=-${longestLog}` };
+  const answer = await client.bytes(name, params, range).catch(() => undefined); // an empty log has no range
+  if (!answer) return;
+  const [, from] = /^bytes (\d+)-/.exec(answer.headers['content-range'] ?? '') ?? [];
+  if (from !== undefined && from !== '0' && build !== undefined)
+    screen.say(screen.paint(`(the end of it; all of it: headrace logs ${build})`, 'dim'));
+  await copyLog(answer, screen, { isFiltered: true });
+}
+
+/** What happens when somebody presses Ctrl-C. */
+export function onInterrupt(say: () => void): Disposable {
+  const interrupted = (): void => {
+    say();
+    process.exit(130); // as a shell calls it
+  };
+  process.once('SIGINT', interrupted);
+  return { [Symbol.dispose]: () => void process.off('SIGINT', interrupted) };
+}

@@ -1,0 +1,125 @@
+import type { Build, AskedRequest } from '../client/operations.ts';
+import type { StreamedEvent } from '../client/events.ts';
+import { colourOf, duration, isUnderWay, resultOf, signOf } from './states.ts';
+import type { Screen } from './screen.ts';
+import { clean, fit, LogFilter, padded, width, words } from './text.ts';
+
+/** What is known of a build while it is followed. */
+export interface Row {
+  id: string;
+  key: string;
+  name: string;
+  attempt: number;
+  state: string;
+  since: number;
+  took: number | undefined;
+  /** The last line of its log. */
+  says: string;
+}
+
+export type LookUp = (id: string) => Promise<{ build: Build; name: string }>;
+
+/** The newest whole line in what a log has said. */
+class LastLine {
+  readonly #filter = new LogFilter(false);
+  #rest = '';
+  line = '';
+
+  write(text: string): void {
+    const lines = (this.#rest + this.#filter.write(text)).split('\n');
+    this.#rest = (lines.pop() ?? '').slice(-500);
+    this.line = lines.findLast((line) => line.trim() !== '')?.slice(0, 500) ?? this.line;
+  }
+}
+
+/** The state of a request and its builds, from the events of its stream. */
+export class Following {
+  state: string;
+  readonly #since = Date.now();
+  readonly #request: AskedRequest;
+  readonly #rows = new Map<string, Row & { log: LastLine }>();
+  readonly #fetch = new LastLine();
+  /** Looks up a build that is new here: its suite's name, its attempt. */
+  readonly #lookUp: LookUp;
+
+  constructor(request: AskedRequest, lookUp: LookUp) {
+    this.#request = request;
+    this.state = request.build_state;
+    this.#lookUp = lookUp;
+  }
+
+  /** Of each suite its newest attempt. */
+  get rows(): Row[] {
+    const newest = new Map<string, Row>();
+    for (const row of this.#rows.values()) {
+      const known = newest.get(row.key);
+      if (!known || known.attempt < row.attempt) newest.set(row.key, row);
+    }
+    return [...newest.values()];
+  }
+
+  /** Takes an event in. Answers what a plain line would say about it. */
+  async take({ event, state, text = '', build_id_str: id }: StreamedEvent): Promise<string | undefined> {
+    if (id === undefined) {
+      if (event === 'log') this.#fetch.write(text);
+      if (state === undefined || state === this.state) return undefined;
+      this.state = state;
+      return words`request ${this.#request.id_str}: ${state}`;
+    }
+    const row = this.#rows.get(id) ?? (await this.#appeared(id));
+    if (event === 'log') {
+      row.log.write(text);
+      row.says = row.log.line;
+    }
+    if (state === undefined || state === row.state) return undefined;
+    row.state = state;
+    if (isUnderWay(state)) row.since = Date.now();
+    if (resultOf(state) === undefined) return words`${row.name}: ${state}`;
+    row.took ??= Date.now() - row.since;
+    return words`${row.name}: ${state} (${duration(row.took)})`;
+  }
+
+  async #appeared(id: string): Promise<Row & { log: LastLine }> {
+    const { build, name } = await this.#lookUp(id);
+    const { attempt, started_at: started, finished_at: finished } = build;
+    const since = started === null ? Date.now() : Date.parse(started);
+    const took = finished === null ? undefined : Date.parse(finished) - since;
+    const log = new LastLine();
+    const row = {
+      id,
+      key: `${build.suite_id_str} ${build.variant}`,
+      name,
+      attempt,
+      state: '',
+      since,
+      took,
+      says: '',
+      log,
+    };
+    this.#rows.set(id, row);
+    return row;
+  }
+
+  /** The lines of the screen. */
+  lines(screen: Screen): string[] {
+    const room = screen.columns - 1;
+    const elapsed = resultOf(this.state) === undefined ? ` ${duration(Date.now() - this.#since)}` : '';
+    const head = `${signOf(this.state)} ${this.state}${elapsed}`;
+    const about = words` · request ${this.#request.id_str} of ${this.#request.commit_ref}`;
+    const { rows } = this;
+    const said = rows.length === 0 && this.state === 'fetching' ? ` · ${clean(this.#fetch.line)}` : '';
+    const rest = fit(about + said, room - width(head));
+    const first = screen.paint(head, colourOf(this.state)) + screen.paint(rest, 'dim');
+    const widest = Math.min(Math.max(0, ...rows.map(({ name }) => width(clean(name)))), Math.floor(room * 0.4));
+    return [first, ...rows.map((row) => rowLine(screen, row, widest, room))];
+  }
+}
+
+function rowLine(screen: Screen, row: Row, widest: number, room: number): string {
+  const name = padded(fit(clean(row.name), widest), widest);
+  const isOver = resultOf(row.state) !== undefined;
+  const time = isOver || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
+  const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
+  const says = isUnderWay(row.state) ? fit(`  ${clean(row.says)}`, room - width(left)) : '';
+  return screen.paint(left, colourOf(row.state)) + screen.paint(says.trimEnd(), 'dim');
+}

@@ -1,0 +1,52 @@
+import { execFile } from 'node:child_process';
+
+/** What the folder's git repository knows. Every answer is undefined where there is none. */
+async function git(cwd: string, ...args: string[]): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  execFile('git', args, { cwd, timeout: 10_000, maxBuffer: 1024 * 1024 }, (error, stdout) =>
+    resolve(error ? undefined : stdout.trim()),
+  );
+  return promise;
+}
+
+/** The branch that is checked out, or the commit where there is no branch. */
+export async function currentRef(cwd: string): Promise<string | undefined> {
+  return (await git(cwd, 'symbolic-ref', '--quiet', '--short', 'HEAD')) ?? git(cwd, 'rev-parse', '--verify', 'HEAD');
+}
+
+const isOrigin = (line: string): boolean => line.startsWith('remote.origin.url ');
+
+/** The addresses of the remotes, `origin` first. */
+export async function remotes(cwd: string): Promise<string[]> {
+  const text = await git(cwd, 'config', '--get-regexp', String.raw`^remote\..*\.url$`);
+  const pairs = (text ?? '').split('\n').filter((line) => line !== '');
+  const sorted = [...pairs.filter(isOrigin), ...pairs.filter((line) => !isOrigin(line))];
+  return sorted.map((line) => line.slice(line.indexOf(' ') + 1));
+}
+
+export interface Place {
+  /** Empty for a path on this machine. */
+  host: string;
+  path: string;
+}
+
+const tidy = (path: string): string => path.replace(/^\/+(?:~\/)?/, '').replace(/\/*(?:\.git)?\/*$/, '');
+
+/**
+ * Where a repository is, whichever way leads there: `git@host:path`, `ssh://git@host:22/path`, `https://host/path.git`
+ * are one place.
+ */
+export function placeOf(address: string): Place {
+  const scp = /^(?:[^@/\s]+@)?(\[[^\]]+\]|[^:/\s]+):(?!\/\/)(.*)$/.exec(address);
+  if (scp) return { host: (scp[1] ?? '').toLowerCase(), path: tidy(scp[2] ?? '') };
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(address) || !URL.canParse(address)) return { host: '', path: tidy(address) };
+  const { protocol, hostname, pathname } = new URL(address);
+  if (protocol === 'file:') return { host: '', path: tidy(pathname) };
+  return { host: hostname.toLowerCase(), path: tidy(decodeURI(pathname)) };
+}
+
+/** Whether a project's repository is this remote. A path on this machine has no host to compare. */
+export function isSamePlace(remote: string, repository: string): boolean {
+  const [here, there] = [placeOf(remote), placeOf(repository)];
+  return here.path !== '' && here.path === there.path && (here.host === there.host || here.host === '');
+}

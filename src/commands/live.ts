@@ -1,0 +1,67 @@
+import type { Screen } from './screen.ts';
+
+const drawEveryMs = 100;
+
+/**
+ * Lines at the end of the screen that change in place. Only those that differ are written, in one piece, so nothing
+ * flickers. There are never more of them than the screen has rows, because what has left the screen upwards cannot be
+ * changed any more, and would be left behind twice.
+ */
+export class Live {
+  readonly #screen: Screen;
+  readonly #compose: () => readonly string[];
+  #shown: string[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  readonly #clock: NodeJS.Timeout;
+  readonly #resized = (): void => this.#startAnew();
+
+  /** `compose` makes lines that are not wider than the screen. */
+  constructor(screen: Screen, compose: () => readonly string[]) {
+    this.#screen = screen;
+    this.#compose = compose;
+    this.#clock = setInterval(() => this.#draw(), 1000).unref(); // times go on by themselves
+    screen.out.on('resize', this.#resized);
+  }
+
+  /** Something has changed. Many changes at once are shown together. */
+  changed(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#draw();
+    }, drawEveryMs);
+  }
+
+  /** Shows how it ended, and leaves that on the screen. */
+  end(): void {
+    clearTimeout(this.#timer);
+    clearInterval(this.#clock);
+    this.#screen.out.off('resize', this.#resized);
+    this.#draw();
+  }
+
+  #draw(): void {
+    const most = this.#screen.rows - 1;
+    const all = this.#compose();
+    const lines = all.length > most ? [...all.slice(0, most - 1), `… and ${all.length - most + 1} more`] : [...all];
+    const before = this.#shown;
+    const first = lines.findIndex((line, at) => line !== before[at]);
+    if (first < 0 && lines.length === before.length) return;
+    const from = first < 0 ? lines.length : first;
+    const up = before.length - from;
+    let text = up > 0 ? `\u001b[${up}A` : '';
+    for (const [at, line] of lines.entries()) {
+      if (at < from) continue;
+      text += at < before.length && line === before[at] ? '\r\n' : `\r\u001b[2K${line}\r\n`;
+    }
+    if (lines.length < before.length) text += '\u001b[J';
+    // The terminal shows all of it at once, where it knows how to; others ignore the two sequences around it.
+    this.#screen.out.write(`\u001b[?2026h${text}\u001b[?2026l`);
+    this.#shown = lines;
+  }
+
+  /** Terminals move lines when their width changes, each in its own way. What is there stays; new lines come below. */
+  #startAnew(): void {
+    this.#shown = [];
+    this.#draw();
+  }
+}

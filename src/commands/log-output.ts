@@ -1,0 +1,51 @@
+import { once } from 'node:events';
+import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import type { Screen } from './screen.ts';
+import { LogFilter } from './text.ts';
+
+/**
+ * Copies a log. A terminal gets what is safe there; a file or a pipe gets every byte as it is, unless the text stands
+ * among other lines.
+ */
+export async function copyLog(
+  from: Readable,
+  screen: Screen,
+  { isFiltered = screen.out.isTTY }: { isFiltered?: boolean } = {},
+): Promise<void> {
+  const writer = new LogWriter(screen, isFiltered);
+  for await (const piece of from as AsyncIterable<Buffer>) await writer.write(piece);
+  await writer.end();
+}
+
+export class LogWriter {
+  readonly #out: NodeJS.WriteStream;
+  readonly #filter: LogFilter | undefined;
+  readonly #decoder = new StringDecoder('utf8');
+  #isAtStart = true;
+
+  constructor(screen: Screen, isFiltered: boolean) {
+    this.#out = screen.out;
+    this.#filter = isFiltered ? new LogFilter(screen.hasColours) : undefined;
+  }
+
+  async write(piece: Buffer | string): Promise<void> {
+    if (!this.#filter) return this.#put(piece);
+    return this.#put(this.#filter.write(typeof piece === 'string' ? piece : this.#decoder.write(piece)));
+  }
+
+  /** The end of a line is added where the log has none, so that the prompt stands below it. */
+  async end(): Promise<void> {
+    if (!this.#filter) return;
+    await this.#put(this.#filter.write(this.#decoder.end()));
+    const isOpen = !this.#isAtStart;
+    await this.#put(this.#filter.end());
+    if (isOpen) await this.#put('\n');
+  }
+
+  async #put(piece: Buffer | string): Promise<void> {
+    if (piece.length === 0) return;
+    this.#isAtStart = typeof piece === 'string' ? piece.endsWith('\n') : piece.at(-1) === 10;
+    if (!this.#out.write(piece)) await once(this.#out, 'drain');
+  }
+}

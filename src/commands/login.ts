@@ -1,0 +1,77 @@
+import { certificateOf, isTrusted } from '../client/certificate.ts';
+import { Client } from '../client/client.ts';
+import { Failure } from '../client/failure.ts';
+import { readAddress, type ServerAddress } from '../client/server.ts';
+import { beginSignIn, endSignIn, outOfBand, revoke } from '../client/sign-in.ts';
+import type { Call } from './command.ts';
+import { awaitCode, openBrowser } from './loopback.ts';
+import { ask } from './question.ts';
+import { readCaFile } from './session.ts';
+import { readStore, remember } from './store.ts';
+import { clean, words } from './text.ts';
+
+export async function run(call: Call): Promise<void> {
+  const { screen, env, args } = call;
+  const server = await trusted(call, readAddress(args[0] ?? ''));
+  const token = call.has('no-browser') ? await byCode(call, server) : await byBrowser(call, server);
+  const client = new Client(server, token);
+  const { email } = await client.call('whoami').finally(() => client.close());
+  const before = readStore(env).servers.find(({ url }) => url === server.url);
+  remember(env, { ...server, token, email });
+  // The token of the last time is of no use to anybody any more.
+  if (before) await revoke(server, before.token).catch(() => {});
+  if (screen.isJson) screen.json({ url: server.url, email });
+  else screen.say(words`Signed in to ${server.url} as ${email}.`);
+}
+
+/** The server, with a certificate that is known to be its own. */
+async function trusted(call: Call, url: string): Promise<ServerAddress> {
+  const { screen, env } = call;
+  const file = call.value('ca-file') ?? (env.HEADRACE_CA_FILE === '' ? undefined : env.HEADRACE_CA_FILE);
+  if (file !== undefined) {
+    const server = { url, ca: readCaFile(file) };
+    if (await isTrusted(server)) return server;
+    throw new Failure('untrusted', words`The certificate of ${url} was not issued by those in ${file}.`);
+  }
+  const known = readStore(env).servers.find((server) => server.url === url);
+  for (const server of known ? [{ url, ca: known.ca, pinned: known.pinned }, { url }] : [{ url }])
+    if (await isTrusted(server)) return server;
+  const pinned = await certificateOf({ url });
+  screen.hint(words`The certificate of ${url} is unknown here.`);
+  screen.hint(`Its SHA-256 fingerprint:\n${inTwoLines(pinned.fingerprint)}`);
+  if (known?.pinned) screen.hint(`You accepted another before:\n${inTwoLines(known.pinned.fingerprint)}`);
+  if (!process.stdin.isTTY)
+    throw new Failure(
+      'untrusted',
+      'Nobody can be asked about the certificate here. Name its authority with --ca-file FILE.',
+    );
+  const answer = await ask(screen, 'Compare it with what the operator tells you. Accept it from now on? [y/N] ');
+  if (!/^y(es)?$/i.test(answer)) throw new Failure('untrusted', 'Not accepted. Nothing was sent to the server.');
+  return { url, pinned };
+}
+
+/** Whole on a narrow screen. */
+function inTwoLines(fingerprint: string): string {
+  const half = Math.ceil(fingerprint.length / 2);
+  return `  ${clean(fingerprint.slice(0, half))}\n  ${clean(fingerprint.slice(half))}`;
+}
+
+async function byCode({ screen }: Call, server: ServerAddress): Promise<string> {
+  const signIn = beginSignIn(server, outOfBand);
+  const show = (line: string): void => (screen.isJson ? screen.hint(line) : screen.say(line));
+  show('Open this address in a browser, allow headrace-cli, and copy the code that it shows:');
+  show(`  ${signIn.url}`);
+  const code = await ask(screen, 'Code: ');
+  if (code === '') throw new Failure('refused', 'There was no code. Run headrace login again.');
+  return endSignIn(server, signIn, code);
+}
+
+async function byBrowser({ screen, env }: Call, server: ServerAddress): Promise<string> {
+  await using waiting = await awaitCode();
+  const signIn = beginSignIn(server, waiting.redirect);
+  const show = (line: string): void => (screen.isJson ? screen.hint(line) : screen.say(line));
+  show('Allow headrace-cli in your browser. If none opens, open this address on this machine:');
+  show(`  ${signIn.url}`);
+  openBrowser(signIn.url, env);
+  return await endSignIn(server, signIn, await waiting.code(signIn.state));
+}

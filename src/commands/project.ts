@@ -1,0 +1,98 @@
+import type { Client } from '../client/client.ts';
+import { Failure } from '../client/failure.ts';
+import type { BuildRequest, Commit, Project } from '../client/operations.ts';
+import { WrongUse } from './errors.ts';
+import { currentRef, isSamePlace, remotes } from './git.ts';
+import { words } from './text.ts';
+
+/** Finding what a person means: the project of the folder, the newest request of a branch. */
+
+export interface Named {
+  /** From `--project` or the environment: an identifier or a name. */
+  project: string | undefined;
+  cwd: string;
+}
+
+export async function findProject(client: Client, { project: named, cwd }: Named): Promise<Project> {
+  if (named !== undefined && /^\d+$/.test(named)) {
+    return client.call('project', { project_id: named }).catch((error: unknown) => {
+      if (!(error instanceof Failure) || error.kind !== 'not_found') throw error;
+      throw new WrongUse(words`There is no project ${named} that you may see. List them with: headrace projects`);
+    });
+  }
+  const [projects, addresses] = await Promise.all([client.call('projects'), named === undefined ? remotes(cwd) : []]);
+  if (named !== undefined)
+    return only(
+      projects.filter(({ name }) => name === named),
+      words`named ${named}`,
+    );
+  if (addresses.length === 0)
+    throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
+  for (const address of addresses) {
+    const found = projects.filter(({ repository_url: repository }) => isSamePlace(address, repository));
+    if (found.length > 0) return only(found, words`of ${address}`);
+  }
+  throw new WrongUse(words`No project of yours builds ${addresses[0] ?? ''}. Say which with --project NAME.`);
+}
+
+function only(found: readonly Project[], what: string): Project {
+  const [first, ...more] = found;
+  if (first === undefined)
+    throw new WrongUse(`There is no project ${what} that you may see. List them with: headrace projects`);
+  if (more.length === 0) return first;
+  const ids = found.map(({ id_str: id }) => id).join(', ');
+  throw new WrongUse(`There are several projects ${what}. Say which with --project ID: ${ids}`);
+}
+
+/** How far back a request is looked for. */
+const mostRequests = 1000;
+
+/** A request by its identifier, or the newest one of a branch, tag or commit; by default of the branch of the folder. */
+export async function findRequest(
+  client: Client,
+  project: Project,
+  { named, cwd }: { named: string | undefined; cwd: string },
+): Promise<BuildRequest> {
+  const inProject = { project_id: project.id_str };
+  if (named !== undefined && /^\d{8,}$/.test(named)) {
+    const known = await client.call('request', { ...inProject, build_request_id: named }).catch((error: unknown) => {
+      if (error instanceof Failure && error.kind === 'not_found') return undefined;
+      throw error;
+    });
+    if (known) return known;
+  }
+  const ref = named ?? (await currentRef(cwd));
+  // Most look for a recent one, so a short list is asked for first.
+  let before: string | undefined;
+  for (let seen = 0; seen < mostRequests;) {
+    const limit = String(seen === 0 ? 100 : mostRequests - seen);
+    const requests = await client.call('requests', inProject, { limit, before });
+    const found = ref === undefined ? requests[0] : requests.find((request) => isOf(request, ref));
+    if (found) return found;
+    if (requests.length < Number(limit)) break;
+    seen += requests.length;
+    before = requests.at(-1)?.id_str;
+  }
+  if (ref === undefined) throw new WrongUse(words`Nothing was built in ${project.name} yet. Begin with: headrace run`);
+  throw new WrongUse(words`Nothing was built of ${ref} in ${project.name}. Begin with: headrace run ${ref}`);
+}
+
+function isOf(request: BuildRequest, ref: string): boolean {
+  return request.commit_ref === ref || (request.event !== 'pull_request' && request.target_branch === ref);
+}
+
+/** A commit by its identifier or its SHA, also a short one. */
+export async function findCommit(client: Client, project: Project, named: string): Promise<Commit> {
+  const inProject = { project_id: project.id_str };
+  if (/^[0-9a-f]{7,40}$/i.test(named)) {
+    const commits = await client.call('commits', inProject, { limit: '1000' });
+    const found = commits.filter(({ ref }) => ref.startsWith(named.toLowerCase()));
+    const [newest] = found;
+    if (newest) return client.call('commit', { ...inProject, commit_id: newest.id_str });
+  }
+  if (/^\d+$/.test(named)) return client.call('commit', { ...inProject, commit_id: named });
+  const request = await findRequest(client, project, { named, cwd: '/' });
+  if (request.commit_id_str === '')
+    throw new WrongUse(words`The commit of ${named} was not fetched yet. Try again later.`);
+  return client.call('commit', { ...inProject, commit_id: request.commit_id_str });
+}

@@ -1,0 +1,137 @@
+import { writeJson } from '../client/json.ts';
+import { fit, padded, width, clean } from './text.ts';
+
+/** Where a command writes: for people on a terminal, for people elsewhere, or for programs. */
+export type Colour = 'red' | 'green' | 'yellow' | 'blue' | 'dim' | 'bold';
+
+const codes: Record<Colour, string> = { red: '31', green: '32', yellow: '33', blue: '36', dim: '2', bold: '1' };
+
+/** Text from the server, and how it is shown. */
+export interface Painted {
+  text: string;
+  colour?: Colour | undefined;
+}
+export type Cell = string | Painted;
+
+export interface Column {
+  title: string;
+  /** Which columns give way first where the screen is too narrow: those with the highest number. */
+  gives?: number;
+  isNumber?: boolean;
+}
+
+export interface ScreenOptions {
+  out: NodeJS.WriteStream;
+  err: NodeJS.WriteStream;
+  isPlain: boolean;
+  isJson: boolean;
+  env: NodeJS.ProcessEnv;
+}
+
+export class Screen {
+  readonly out: NodeJS.WriteStream;
+  readonly err: NodeJS.WriteStream;
+  readonly isJson: boolean;
+  /** Whether lines may be rewritten. */
+  readonly isLive: boolean;
+  readonly hasColours: boolean;
+
+  constructor({ out, err, isPlain, isJson, env }: ScreenOptions) {
+    this.out = out;
+    this.err = err;
+    this.isJson = isJson;
+    const isTerminal = out.isTTY && !isPlain && env.TERM !== 'dumb';
+    this.isLive = isTerminal && !isJson;
+    this.hasColours = isTerminal && (env.NO_COLOR ?? '') === '';
+  }
+
+  /** The columns of the screen; a file has any number. */
+  get columns(): number {
+    return this.out.isTTY ? Math.max(10, this.out.columns || 80) : Number.POSITIVE_INFINITY;
+  }
+
+  get rows(): number {
+    return Math.max(4, this.out.rows || 24);
+  }
+
+  /** One line for people. It says nothing where a program reads. */
+  say(text: string): void {
+    if (!this.isJson) this.out.write(`${text}\n`);
+  }
+
+  /** Beside the answer: hints, questions. */
+  hint(text: string): void {
+    this.err.write(`${text}\n`);
+  }
+
+  json(value: unknown): void {
+    this.out.write(`${writeJson(value)}\n`);
+  }
+
+  paint(text: string, colour: Colour | undefined): string {
+    return this.hasColours && colour !== undefined ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text;
+  }
+
+  /** Rows with titles. Where they are wider than the screen, columns are shortened, and then left out. */
+  table(columns: readonly Column[], rows: readonly (readonly Cell[])[]): void {
+    if (this.isJson) return;
+    const cells = rows.map((row) => row.map(asPainted));
+    const widths = columns.map(({ title }, at) =>
+      Math.max(width(title), ...cells.map((row) => width(row[at]?.text ?? ''))),
+    );
+    const shown = fitted(columns, widths, this.columns);
+    const print = (row: readonly Painted[]): void => {
+      const parts = shown.map(([at, columnWidth], place) => {
+        const { text, colour } = row[at] ?? { text: '' };
+        const short = fit(text, columnWidth);
+        const gap = ' '.repeat(Math.max(0, columnWidth - width(short)));
+        const isLast = place === shown.length - 1;
+        if (columns[at]?.isNumber) return `${gap}${this.paint(short, colour)}`;
+        return `${this.paint(short, colour)}${isLast ? '' : gap}`;
+      });
+      this.say(parts.join('  ').trimEnd());
+    };
+    print(columns.map(({ title }) => ({ text: title, colour: 'dim' })));
+    for (const row of cells) print(row);
+  }
+
+  /** Names and values below each other. */
+  facts(pairs: readonly (readonly [string, Cell])[]): void {
+    const longest = Math.max(...pairs.map(([name]) => name.length));
+    for (const [name, cell] of pairs) {
+      const { text, colour } = asPainted(cell);
+      const room = this.columns - longest - 2;
+      this.say(`${this.paint(padded(name, longest), 'dim')}  ${this.paint(fit(text, room), colour)}`);
+    }
+  }
+}
+
+function asPainted(cell: Cell): Painted {
+  return typeof cell === 'string' ? { text: clean(cell) } : { ...cell, text: clean(cell.text) };
+}
+
+const leastWidth = 8;
+
+/** Which columns are shown, and how wide. */
+function fitted(columns: readonly Column[], widths: readonly number[], room: number): [number, number][] {
+  let shown = columns.map((_, at) => at);
+  const all = [...widths];
+  const needed = (): number => shown.reduce((sum, at) => sum + (all[at] ?? 0), 0) + 2 * (shown.length - 1);
+  const givingWay = columns
+    .map(({ gives = 0 }, at) => ({ gives, at }))
+    .filter(({ gives }) => gives > 0)
+    .toSorted((a, b) => b.gives - a.gives);
+  for (const { at } of givingWay) {
+    const excess = needed() - room;
+    if (excess <= 0) break;
+    all[at] = Math.max(Math.min(leastWidth, all[at] ?? 0), (all[at] ?? 0) - excess);
+  }
+  for (const { at } of givingWay) {
+    if (needed() <= room || shown.length === 1) break;
+    shown = shown.filter((one) => one !== at);
+  }
+  const [last] = shown.slice(-1);
+  const excess = needed() - room;
+  if (last !== undefined && excess > 0) all[last] = Math.max(1, (all[last] ?? 0) - excess);
+  return shown.map((at) => [at, all[at] ?? 0]);
+}

@@ -1,0 +1,66 @@
+import type { Build, BuildRequest, Commit } from '../client/operations.ts';
+import type { Call } from './command.ts';
+import { findRequest } from './project.ts';
+import { namer } from './suite-names.ts';
+import { ago, painted, tookFrom } from './states.ts';
+import type { Screen } from './screen.ts';
+
+export async function run(call: Call): Promise<void> {
+  const { client, screen, args, cwd } = call;
+  const project = await call.project();
+  const inProject = { project_id: project.id_str };
+  const [request, suites] = await Promise.all([
+    findRequest(client, project, { named: args[0], cwd }),
+    client.call('suites', inProject),
+  ]);
+  const inCommit = { ...inProject, commit_id: request.commit_id_str };
+  const [commit, builds] =
+    request.commit_id_str === ''
+      ? [undefined, []]
+      : await Promise.all([
+          client.call('commit', inCommit),
+          client.call('buildsOfCommit', inCommit, { limit: '1000' }),
+        ]);
+  const nameOf = namer(suites);
+  const newest = newestAttempts(builds).map((build) => ({ ...build, suite: nameOf(build) }));
+  if (screen.isJson) return screen.json({ project, request, commit: commit ?? null, builds: newest });
+  head(screen, project.name, request, commit);
+  if (newest.length === 0) return;
+  screen.say('');
+  screen.table(
+    [
+      { title: 'SUITE', gives: 1 },
+      { title: 'STATE' },
+      { title: 'TIME', isNumber: true, gives: 3 },
+      { title: 'WHY', gives: 4 },
+      { title: 'BUILD', gives: 2 },
+    ],
+    newest.map((build) => [
+      build.suite,
+      painted(build.build_state),
+      tookFrom(build.started_at, build.finished_at),
+      build.failure_reason === '' ? (build.waiting_reason ?? '') : build.failure_reason,
+      build.id_str,
+    ]),
+  );
+}
+
+function head(screen: Screen, project: string, request: BuildRequest, commit: Commit | undefined): void {
+  screen.facts([
+    ['project', project],
+    ['request', `${request.id_str} of ${request.commit_ref}, ${ago(request.created_at)}, by ${request.created_by}`],
+    ...(commit ? [['commit', `${commit.ref.slice(0, 12)} ${commit.message.split('\n', 1)[0] ?? ''}`] as const] : []),
+    ['state', painted(request.build_state)],
+    ...(request.waiting_reason === undefined ? [] : [['waits', request.waiting_reason] as const]),
+  ]);
+}
+
+/** Of each suite the newest attempt; lists have the newest first. */
+function newestAttempts(builds: readonly Build[]): Build[] {
+  const newest = new Map<string, Build>();
+  for (const build of builds) {
+    const key = `${build.suite_id_str} ${build.variant}`;
+    if (!newest.has(key)) newest.set(key, build);
+  }
+  return [...newest.values()].toReversed();
+}

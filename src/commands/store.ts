@@ -1,0 +1,65 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { Failure } from '../client/failure.ts';
+import type { ServerAddress } from '../client/server.ts';
+
+/** The servers that a person has signed in to. The file is theirs alone: it holds their tokens. */
+export interface SignedIn extends ServerAddress {
+  token: string;
+  email: string;
+}
+
+interface Stored {
+  /** The server that commands without an address go to: the last one signed in to. */
+  current: string | undefined;
+  servers: SignedIn[];
+}
+
+export function folderOf(env: NodeJS.ProcessEnv): string {
+  const { XDG_CONFIG_HOME: chosen = '', HOME: home = homedir() } = env;
+  // The specification of XDG: a relative path is ignored.
+  return join(chosen.startsWith('/') ? chosen : join(home, '.config'), 'headrace');
+}
+
+function fileOf(env: NodeJS.ProcessEnv): string {
+  return join(folderOf(env), 'servers.json');
+}
+
+export function readStore(env: NodeJS.ProcessEnv): Stored {
+  let text: string;
+  try {
+    text = readFileSync(fileOf(env), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { current: undefined, servers: [] };
+    throw new Failure('refused', `Cannot read ${fileOf(env)}: ${(error as Error).message}`);
+  }
+  try {
+    const { current, servers } = JSON.parse(text) as Stored;
+    if (!Array.isArray(servers)) throw new Error('it has no servers');
+    return { current, servers };
+  } catch {
+    throw new Failure('refused', `${fileOf(env)} cannot be understood. Remove it and sign in again: headrace login`);
+  }
+}
+
+/** Written aside and put in place whole, so that nobody reads half of it, and never readable by others. */
+function writeStore(env: NodeJS.ProcessEnv, stored: Stored): void {
+  mkdirSync(folderOf(env), { recursive: true, mode: 0o700 });
+  const file = fileOf(env);
+  const fresh = `${file}.${process.pid}`;
+  rmSync(fresh, { force: true });
+  writeFileSync(fresh, `${JSON.stringify(stored, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });
+  renameSync(fresh, file);
+}
+
+export function remember(env: NodeJS.ProcessEnv, server: SignedIn): void {
+  const { servers } = readStore(env);
+  writeStore(env, { current: server.url, servers: [...servers.filter(({ url }) => url !== server.url), server] });
+}
+
+export function forget(env: NodeJS.ProcessEnv, url: string): void {
+  const { current, servers } = readStore(env);
+  const left = servers.filter((server) => server.url !== url);
+  writeStore(env, { current: current === url ? left.at(-1)?.url : current, servers: left });
+}

@@ -1,0 +1,46 @@
+import type { Queries } from '../db/open.ts';
+import { sealedPlace, type JobRow } from '../db/schema.ts';
+import { parseImageReference } from '../lib/image-reference.ts';
+import type { Vault } from '../lib/vault.ts';
+import type { ImageOrder, RegistryAccess } from '../protocol.ts';
+import { jobOf } from '../queue/queue.ts';
+
+export function imageOrder(reference: string, accountId: bigint): { image?: ImageOrder } {
+  return reference === '' ? {} : { image: { reference, accountId: String(accountId) } };
+}
+
+/**
+ * What the account has for the registry of the image that this holder's work needs now. The image may have changed since
+ * the order was made; the answer names the registry, so that the runner does not send it to another one.
+ */
+export async function registryOf(
+  db: Queries,
+  vault: Vault,
+  holder: string,
+  claim: string,
+): Promise<RegistryAccess | undefined> {
+  const job = await jobOf(db, claim);
+  if (job?.holder !== holder) return undefined;
+  const host = parseImageReference((await imageOf(db, job)) ?? '')?.host;
+  if (host === undefined) return undefined;
+  const found = await db
+    .selectFrom('registries')
+    .selectAll()
+    .where('owner_id', '=', job.account_id)
+    .where('host', '=', host)
+    .executeTakeFirst();
+  if (!found) return { host };
+  const { id, username, password } = found;
+  const place = sealedPlace({ table: 'registries', column: 'password' }, id);
+  return { host, username, password: vault.open(password, place) };
+}
+
+async function imageOf(db: Queries, job: Pick<JobRow, 'kind' | 'subject_id'>): Promise<string | undefined> {
+  if (job.kind === 'run_suite') {
+    const suites = db.selectFrom('builds').innerJoin('suites', 'suites.id', 'builds.suite_id').select('suites.image');
+    return (await suites.where('builds.id', '=', job.subject_id).executeTakeFirst())?.image;
+  }
+  if (job.kind !== 'compile_dependency') return undefined;
+  const dependencies = db.selectFrom('dependencies').select('image').where('id', '=', job.subject_id);
+  return (await dependencies.executeTakeFirst())?.image;
+}

@@ -1,0 +1,109 @@
+import { ApiError, type FieldErrors } from '../errors.ts';
+import { parseExactJson } from '../lib/exact-json.ts';
+import { sections, suites, type DocumentField, type Entry, type Kind, type Value } from './config-kinds.ts';
+
+/** A document that was read: every entry with its fields, in the form of the API, and its parts. */
+export interface Node {
+  entry: Entry;
+  /** Where it stands in the document, for errors. */
+  at: string;
+  children: Readonly<Record<string, readonly Node[]>>;
+  /** Names, of a suite. */
+  dependencies: readonly string[];
+}
+
+export type FieldsOf = (kind: Kind) => readonly DocumentField[];
+
+/** Reads a document, and throws all its mistakes at once, each under its place. */
+export function readDocument(text: string, projectFields: readonly DocumentField[], fieldsOf: FieldsOf): Node {
+  const errors: FieldErrors = {};
+  const node = readNode(parsed(text), { at: '', errors, fields: projectFields, children: sections, fieldsOf });
+  if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+  return node;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return parseExactJson(text);
+  } catch {
+    throw new ApiError('invalid_format', 'document');
+  }
+}
+
+interface Reading {
+  at: string;
+  errors: FieldErrors;
+  fields: readonly DocumentField[];
+  children: readonly Kind[];
+  fieldsOf: FieldsOf;
+  kind?: Kind;
+}
+
+function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind }: Reading): Node {
+  const place = (name: string): string => (at === '' ? name : `${at}[${name}]`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    errors[at === '' ? 'document' : at] = ['invalid_format'];
+    return { entry: {}, at, children: {}, dependencies: [] };
+  }
+  const said = value as Record<string, unknown>;
+  const entry: Record<string, Value> = {};
+  const isVariable = kind?.section === 'variables';
+  const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
+  if (isVariable) known.add('keep');
+  if (kind === suites) known.add('dependencies');
+  for (const name of Object.keys(said)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
+  for (const { name, isRequired, fallback } of fields) {
+    const isKept = isVariable && name === 'content' && said.keep === true;
+    if (isKept) continue;
+    const isNeeded = isRequired || (isVariable && name === 'content');
+    const read = said[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(said[name]);
+    if (read === undefined) errors[place(name)] = [said[name] === undefined ? 'is_blank' : 'invalid_format'];
+    else entry[name] = read;
+  }
+  const dependencies = kind === suites && said.dependencies !== undefined ? valueOf(said.dependencies) : [];
+  if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
+  const nodes = children.map((child) => {
+    const list = said[child.section] ?? [];
+    if (!Array.isArray(list)) errors[place(child.section)] = ['invalid_format'];
+    const read = (Array.isArray(list) ? list : []).map((item: unknown, index) => {
+      const inner = `${place(child.section)}[${nameOf(item, child) ?? index}]`;
+      const of = { at: inner, errors, fields: fieldsOf(child), children: child.children ?? [], fieldsOf, kind: child };
+      return readNode(item, of);
+    });
+    refuseTwins(read, child, errors);
+    return [child.section, read] as const;
+  });
+  return {
+    entry,
+    at,
+    children: Object.fromEntries(nodes),
+    dependencies: Array.isArray(dependencies) ? (dependencies as string[]) : [],
+  };
+}
+
+/** Texts, numbers, flags, and lists of texts; undefined for anything else. */
+function valueOf(said: unknown): Value | undefined {
+  if (typeof said === 'bigint') return Number(said);
+  if (typeof said === 'string' || typeof said === 'number' || typeof said === 'boolean') return said;
+  if (!Array.isArray(said)) return undefined;
+  return said.every((item) => typeof item === 'string') ? said : undefined;
+}
+
+function nameOf(item: unknown, { key, isNameless }: Kind): string | undefined {
+  const name = typeof item === 'object' && item !== null ? (item as Record<string, unknown>)[key[0] ?? ''] : undefined;
+  return !isNameless && typeof name === 'string' ? name : undefined;
+}
+
+export function keyOf({ key }: Kind, entry: Entry): string {
+  return JSON.stringify(key.map((name) => entry[name]));
+}
+
+function refuseTwins(nodes: readonly Node[], kind: Kind, errors: FieldErrors): void {
+  if (kind.isNameless) return;
+  const seen = new Set<string>();
+  for (const { entry, at } of nodes) {
+    const key = keyOf(kind, entry);
+    if (seen.has(key)) errors[`${at}[${kind.key[0] ?? ''}]`] = ['already_exists'];
+    seen.add(key);
+  }
+}

@@ -1,0 +1,240 @@
+import type { Call } from '../api/call.ts';
+import { ApiError } from '../errors.ts';
+import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { keyOf, type FieldsOf, type Node } from './config-document.ts';
+import {
+  afterProject,
+  beforeProject,
+  isSame,
+  suites,
+  valueIn,
+  type DocumentField,
+  type Entry,
+  type Kind,
+  type Value,
+} from './config-kinds.ts';
+
+/** The way from what a project is to what a document says, as steps. Each is a call of the route that a person would use. */
+export interface Step {
+  action: 'create' | 'change' | 'delete';
+  what: string;
+  fields: { name: string; from: string; to: string }[];
+  run(): Promise<unknown>;
+}
+
+type Within = Call['within'];
+type Params = Readonly<Record<string, bigint>>;
+type Record_ = Readonly<Record<string, unknown>> & { id: bigint };
+
+export interface Planning {
+  within: Within;
+  fieldsOf: FieldsOf;
+  projectFields: readonly DocumentField[];
+}
+
+export async function planFor(planning: Planning, projectId: bigint, wanted: Node): Promise<Step[]> {
+  const params = { project_id: projectId };
+  const steps: Step[] = [];
+  for (const kind of beforeProject)
+    steps.push(...(await planKind(planning, kind, params, wanted.children[kind.section] ?? [], '')));
+  steps.push(...(await planProject(planning, params, wanted)));
+  for (const kind of afterProject)
+    steps.push(...(await planKind(planning, kind, params, wanted.children[kind.section] ?? [], '')));
+  return steps;
+}
+
+async function planProject({ within, projectFields }: Planning, params: Params, { entry }: Node): Promise<Step[]> {
+  const record = (await within('GET /projects/:project_id', params)) as Record_;
+  const changed = differing(projectFields, record, entry);
+  if (changed.length === 0) return [];
+  return [
+    {
+      action: 'change',
+      what: 'project',
+      fields: changed.map((field) => shownChange(field, record, entry)),
+      run: () => named('', () => within('PUT /projects/:project_id', params, bodyFrom(changed, entry))),
+    },
+  ];
+}
+
+/** The steps for the entries of one list: first what goes, because its name may be taken by what comes. */
+async function planKind(
+  planning: Planning,
+  kind: Kind,
+  params: Params,
+  wanted: readonly Node[],
+  inside: string,
+): Promise<Step[]> {
+  const { within, fieldsOf } = planning;
+  const fields = fieldsOf(kind);
+  const records = await recordsOf(within, kind, params);
+  const left = new Map(records.map((record) => [record.id, record]));
+  const pairs: [Node, Record_ | undefined][] = wanted.map((node) => {
+    const key = keyOf(kind, node.entry);
+    const found = [...left.values()].find((record) => keyOf(kind, entryOf(fields, record)) === key);
+    if (found) left.delete(found.id);
+    return [node, found];
+  });
+  if (kind.isNameless)
+    for (const pair of pairs) {
+      const [next] = left.values();
+      if (pair[1] !== undefined || next === undefined) continue;
+      pair[1] = next; // it has no name, so it is the same, changed
+      left.delete(next.id);
+    }
+  const steps: Step[] = Array.from(left.values(), (record) => ({
+    action: 'delete' as const,
+    what: `${kind.what} ${labelOf(kind, entryOf(fields, record))}${inside}`,
+    fields: [],
+    run: () => named('', () => within(`DELETE ${kind.path}/:${kind.param}`, { ...params, [kind.param]: record.id })),
+  }));
+  for (const [node, record] of pairs)
+    steps.push(
+      ...(await (record
+        ? planChange(planning, kind, params, node, record, inside)
+        : planCreate(planning, kind, params, node, inside))),
+    );
+  return steps;
+}
+
+async function planChange(
+  planning: Planning,
+  kind: Kind,
+  params: Params,
+  node: Node,
+  record: Record_,
+  inside: string,
+): Promise<Step[]> {
+  const { within, fieldsOf } = planning;
+  const own = { ...params, [kind.param]: record.id };
+  const changed = differing(fieldsOf(kind), record, node.entry);
+  const step: Step = {
+    action: 'change',
+    what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
+    fields: changed.map((field) => shownChange(field, record, node.entry)),
+    run: () => named(node.at, () => within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, node.entry))),
+  };
+  return [...(changed.length === 0 ? [] : [step]), ...(await planParts(planning, kind, own, node))];
+}
+
+async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {
+  const { within, fieldsOf } = planning;
+  const fields = fieldsOf(kind);
+  // A variable whose value is to stay has to have one.
+  const missing = fields.find(({ name }) => node.entry[name] === undefined);
+  if (missing) throw new ApiError('is_blank', `${node.at}[${missing.name}]`);
+  const step: Step = {
+    action: 'create',
+    what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
+    fields: [],
+    async run() {
+      const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, node.entry)));
+      const own = { ...params, [kind.param]: (made as Record_).id };
+      for (const part of await planParts(planning, kind, own, node)) await part.run();
+    },
+  };
+  return [step];
+}
+
+/** The lists inside an entry. */
+async function planParts(planning: Planning, kind: Kind, own: Params, node: Node): Promise<Step[]> {
+  const inside = ` of ${kind.what} ${labelOf(kind, node.entry)}`;
+  const steps: Step[] = [];
+  for (const part of kind.children ?? [])
+    steps.push(...(await planKind(planning, part, own, node.children[part.section] ?? [], inside)));
+  if (kind === suites) steps.push(...(await planDependencies(planning, own, node, inside)));
+  return steps;
+}
+
+/** Software is attached by its name. */
+async function planDependencies({ within }: Planning, own: Params, node: Node, inside: string): Promise<Step[]> {
+  const path = `${suites.path}/:suite_id/dependencies` as const;
+  const attached = (await within(`GET ${path}`, own)) as (Record_ & { name: string })[];
+  const steps: Step[] = attached
+    .filter(({ name }) => !node.dependencies.includes(name))
+    .map(({ id, name }) => ({
+      action: 'delete' as const,
+      what: `dependency ${name}${inside}`,
+      fields: [],
+      run: () => named(node.at, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })),
+    }));
+  const missing = node.dependencies.filter((name) => !attached.some((one) => one.name === name));
+  const known = missing.length === 0 ? [] : ((await within('GET /dependencies', {})) as (Record_ & { name: string })[]);
+  for (const name of missing) {
+    const found = known.find((one) => one.name === name);
+    if (!found) throw new ApiError('not_found', `${node.at}[dependencies]`);
+    const body = Object.assign(emptyGroup(), { dependency_id: String(found.id) });
+    steps.push({
+      action: 'create',
+      what: `dependency ${name}${inside}`,
+      fields: [],
+      run: () => named(node.at, () => within(`POST ${path}`, own, body)),
+    });
+  }
+  return steps;
+}
+
+export async function recordsOf(within: Within, kind: Kind, params: Params): Promise<Record_[]> {
+  const list = (await within(`GET ${kind.path}`, params)) as Record_[];
+  if (!kind.isShort) return list;
+  const whole: Record_[] = [];
+  for (const { id } of list)
+    whole.push((await within(`GET ${kind.path}/:${kind.param}`, { ...params, [kind.param]: id })) as Record_);
+  return whole;
+}
+
+export function entryOf(fields: readonly DocumentField[], record: object): Entry {
+  return Object.fromEntries(fields.map((field) => [field.name, valueIn(record, field)]));
+}
+
+function differing(fields: readonly DocumentField[], record: object, entry: Entry): DocumentField[] {
+  return fields.filter(
+    (field) => entry[field.name] !== undefined && !isSame(valueIn(record, field), entry[field.name]),
+  );
+}
+
+function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
+  const body = emptyGroup();
+  for (const { name, sent } of fields) {
+    const value = entry[name];
+    if (value === undefined) continue;
+    const [first = '', second] = sent.replace(/\[\]$/, '').split(/[[\]]+/);
+    const raw: Raw = Array.isArray(value) ? [...(value as string[])] : String(value);
+    if (second === undefined || second === '') body[first] = raw;
+    else {
+      const group = (body[first] as RawGroup | undefined) ?? emptyGroup();
+      group[second] = raw;
+      body[first] = group;
+    }
+  }
+  return body;
+}
+
+/** The value of a variable is never shown. */
+function shownChange(field: DocumentField, record: object, entry: Entry): { name: string; from: string; to: string } {
+  if (field.name === 'content') return { name: 'content', from: '', to: '' };
+  return { name: field.name, from: shown(valueIn(record, field)), to: shown(entry[field.name]) };
+}
+
+const shown = (value: Value | undefined): string => (Array.isArray(value) ? value.join(', ') : String(value ?? ''));
+
+function labelOf({ key }: Kind, entry: Entry): string {
+  return key
+    .map((name) => shown(entry[name]))
+    .join(' ')
+    .trim();
+}
+
+/** Says in which entry of the document a field was refused. */
+async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
+    const fields = Object.entries(error.fields).map(([name, codes]) => {
+      const [first = '', ...rest] = name.split(/[[\]]+/).filter((part) => part !== '');
+      return [name === 'generic' ? at : `${at}[${rest.at(-1) ?? first}]`, codes] as const;
+    });
+    throw ApiError.ofFields(Object.fromEntries(fields));
+  }
+}

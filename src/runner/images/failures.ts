@@ -1,0 +1,88 @@
+/** Why a run cannot have its image. `reason` is the one word that the API shows, the message is for the log. */
+export class ImageError extends Error {
+  override name = 'ImageError';
+  readonly reason: ImageFailure;
+
+  constructor(reason: ImageFailure, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+export type ImageFailure =
+  | 'images_not_possible'
+  | 'image_invalid'
+  | 'image_not_found'
+  | 'image_access_refused'
+  | 'image_digest_mismatch'
+  | 'image_wrong_architecture'
+  | 'image_without_shell'
+  | 'image_too_large'
+  | 'image_rejected'
+  | 'image_pull_failed'
+  | 'registry_unreachable'
+  | 'registry_untrusted'
+  | 'registry_not_allowed'
+  | 'disk_full';
+
+/** What the proxy saw of a connection that was not made. */
+export type Trouble = 'forbidden' | 'unreachable';
+
+/** Words of skopeo, and of registries as it repeats them. The first that fits decides. */
+const meanings: readonly [RegExp, ImageFailure, string][] = [
+  [
+    /x509:|tls: |certificate|server gave HTTP response to HTTPS client/i,
+    'registry_untrusted',
+    'its certificate is not one that this runner trusts',
+  ],
+  [
+    /source image rejected|signature.*required/i,
+    'image_rejected',
+    "the policy of the runner's machine for images (/etc/containers/policy.json) refuses it",
+  ],
+  [
+    /digest did not match|does not match.*digest|digest.*mismatch|provided digest/i,
+    'image_digest_mismatch',
+    'what the registry sent does not have the digest that it should have',
+  ],
+  [/toomanyrequests|too many requests|status code.* (?:429|5\d\d)/i, 'registry_unreachable', 'it cannot answer now'],
+  [
+    /unauthorized|authentication required|invalid username|denied|forbidden|status code.* 40[13]/i,
+    'image_access_refused',
+    'it does not accept the credentials of this account, or wants some and there are none',
+  ],
+  [
+    /manifest unknown|name unknown|name invalid|repository name not known|not found|status code.* 404/i,
+    'image_not_found',
+    'it has no such image',
+  ],
+  [
+    /timeout|deadline exceeded|connection (?:refused|reset)|\bEOF\b|no route|broken pipe/i,
+    'registry_unreachable',
+    'it does not answer',
+  ],
+];
+
+/** Says what the end of skopeo means. */
+export function pullFailure(host: string, said: string, troubles: readonly Trouble[]): ImageError {
+  const at = `The registry ${host}`;
+  if (troubles.includes('forbidden'))
+    return new ImageError(
+      'registry_not_allowed',
+      `${at} has, or leads to, an address that is not public, and the operator of this runner has not allowed it (HEADRACE_REGISTRY_ALLOW).`,
+    );
+  const [, reason, words] = meanings.find(([form]) => form.test(said)) ?? [];
+  if (reason !== undefined && reason !== 'registry_unreachable') return new ImageError(reason, `${at}: ${words}.`);
+  if (troubles.includes('unreachable') || reason !== undefined)
+    return new ImageError('registry_unreachable', `${at}: ${words ?? 'it does not answer'}.`);
+  return new ImageError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(said)}`);
+}
+
+/** The end of what a program said, fit for a log. */
+export function lastLine(said: string): string {
+  const line = said.trim().split('\n').at(-1) ?? '';
+  return line
+    .replaceAll(/^time="[^"]*" level=\w+ msg=/g, '')
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .slice(0, 1000);
+}

@@ -1,0 +1,227 @@
+import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { isNoSpace, type DiskReserve } from '../../lib/disk-reserve.ts';
+import { imageAddress, parseImageReference, type ImageReference } from '../../lib/image-reference.ts';
+import { addressJudge } from '../../lib/public-addresses.ts';
+import { run } from '../../lib/processes.ts';
+import { removeTree } from '../../lib/remove-tree.ts';
+import { createResolve } from '../../lib/resolve.ts';
+import type { ImageOrder, Link, RegistryAccess } from '../../protocol.ts';
+import { untilAnswered } from '../retry.ts';
+import { present } from '../sandbox/machine.ts';
+import type { Sandboxes } from '../sandbox/types.ts';
+import { ImageError } from './failures.ts';
+import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
+import { digestOf, hexOf, layoutOf, readConfiguration, readManifest, type Manifest } from './manifest.ts';
+import { openImageTools, type RegistrySource } from './tools.ts';
+
+/**
+ * The images of runs. The reference is looked up for each run, with the credentials of its account: what another
+ * account's run has brought here serves only whom the registry lets have it. Only where the registry is away does the
+ * image serve that this account had last.
+ */
+export interface Images {
+  take(order: ImageOrder, task: ImageTask): Promise<TakenImage>;
+}
+
+export interface ImageTask {
+  /** The claim under which the credentials are asked for. */
+  id: string;
+  say: (text: string) => void | Promise<void>;
+  signal: AbortSignal;
+}
+
+/** The image stays until this is disposed of. */
+export type TakenImage = Pick<HeldImage, 'tree' | 'environment'> & Disposable;
+
+export interface ImagesOptions {
+  folder: string;
+  /** For sockets of the tools; no other user may enter it. */
+  sockets: string;
+  link: Pick<Link, 'registry'>;
+  /** Those of builds, and those of tools, which have no network. */
+  sandboxes: Pick<Sandboxes, 'whyNoImages'>;
+  toolSandboxes: Sandboxes;
+  /** Private ranges whose registries may be called. */
+  allow: readonly string[];
+  /** The largest image, and the most bytes that unused images may take up. */
+  imageBytes: number;
+  mostBytes: number;
+  timeoutMs: number;
+  disk: Pick<DiskReserve, 'allows'>;
+  log: (message: string) => void;
+}
+
+export async function openImages(options: ImagesOptions): Promise<Images> {
+  const { link, imageBytes, disk, timeoutMs, log } = options;
+  const store = await openImageStore(options.folder, options.mostBytes, log);
+  await mkdir(options.sockets, { recursive: true, mode: 0o700 });
+  const rules = { mayCall: addressJudge(options.allow), resolve: createResolve() };
+  const tools = openImageTools({ sandboxes: options.toolSandboxes, folder: options.sockets, rules, timeoutMs, log });
+
+  const checked = async (source: RegistrySource, digest: string, signal: AbortSignal): Promise<Buffer> => {
+    const bytes = await tools.lookUp(source, signal);
+    if (digestOf(bytes) !== digest) throw mismatch(source.reference);
+    return bytes;
+  };
+
+  /** Fetches and unpacks an image of which the registry has just sent the manifest or index. */
+  const pull = async (
+    source: RegistrySource,
+    described: Buffer,
+    making: string,
+    signal: AbortSignal,
+  ): Promise<Brought> => {
+    const first = readManifest(described);
+    let digest = digestOf(described);
+    if ('other' in first) digest = first.other;
+    const pinned = { ...source, address: imageAddress(source.reference, digest) };
+    const found = 'other' in first ? readManifest(await checked(pinned, digest, signal)) : first;
+    if ('other' in found) throw new ImageError('image_invalid', 'The image cannot be used: an index leads to another.');
+    const { manifest } = found;
+    const packed = manifest.layers.reduce((sum, { size }) => sum + size, manifest.config.size);
+    if (packed > imageBytes) throw tooLarge(imageBytes);
+    const hasRoom = (): Promise<boolean> => disk.allows(packed);
+    await store.makeRoom(hasRoom);
+    if (!(await hasRoom())) throw diskFull();
+    const layout = join(making, 'layout');
+    const blobs = join(making, 'blobs');
+    const unpacked = join(making, 'unpacked');
+    for (const path of [layout, join(layout, 'blobs'), blobs, unpacked]) await mkdir(path, { mode: 0o755 });
+    return withinBytes(making, imageBytes, signal, async (bounds) => {
+      const configuration = await tools.copy(pinned, blobs, hexOf(manifest.config.digest), bounds);
+      if (digestOf(configuration) !== manifest.config.digest) throw mismatch(source.reference);
+      const environment = readConfiguration(configuration);
+      await compose(layout, blobs, manifest);
+      await tools.unpack(layout, unpacked, bounds);
+      await removeTree(layout);
+      if (!(await tools.hasShell(treeOf(making), bounds.signal)))
+        throw new ImageError('image_without_shell', 'The image has no /bin/sh that runs here, and builds need one.');
+      return { environment, bytes: await sizeOf(making) };
+    });
+  };
+
+  return {
+    async take(order, { id, say, signal }) {
+      const reference = parseImageReference(order.reference);
+      if (!reference) throw new ImageError('image_invalid', `${order.reference} is no reference to an image.`);
+      const why = options.sandboxes.whyNoImages ?? (await missingPrograms());
+      if (why !== null) throw new ImageError('images_not_possible', `This runner cannot use images: ${why}.`);
+      const access = await accessFor(link, id, reference, signal);
+      const source = { reference, address: imageAddress(reference), access };
+      const { accountId: account } = order;
+      const { host } = reference;
+      try {
+        const described = await tools.lookUp(source, signal);
+        const digest = digestOf(described);
+        if (reference.digest !== undefined && reference.digest !== digest) throw mismatch(reference);
+        const bring = (making: string, ending: AbortSignal): Promise<Brought> =>
+          pull(source, described, making, ending);
+        const image = await store.hold({ host, digest, account: `${account} ${reference.name}`, bring }, signal);
+        await store.noteLast(account, order.reference, image);
+        await say(`Image ${imageAddress(reference)} (${digest})\n`);
+        return image;
+      } catch (error) {
+        if (isNoSpace(error)) throw diskFull();
+        if (!(error instanceof ImageError)) throw error;
+        if (error.reason !== 'registry_unreachable') {
+          if (error.reason === 'image_access_refused' || error.reason === 'image_not_found')
+            await store.forgetLast(account, order.reference);
+          throw error;
+        }
+        const digest = store.lastOf(account, order.reference);
+        if (digest === undefined) throw error;
+        await say(
+          `${error.message} It runs in the image that this account had last: ${imageAddress(reference)} (${digest})\n`,
+        );
+        const bring = async (): Promise<never> => {
+          throw error; // it was removed just now
+        };
+        return store.hold({ host, digest, account, bring }, signal);
+      }
+    },
+  };
+}
+
+const programs = ['skopeo', 'umoci'];
+
+async function missingPrograms(): Promise<string | null> {
+  const missing = (await Promise.all(programs.map(async (one) => ((await present(one)) ? [] : [one])))).flat();
+  if (missing.length === 0) return null;
+  return `${missing.join(' and ')} not found. Install with: apt-get install ${missing.join(' ')}`;
+}
+
+async function accessFor(
+  link: Pick<Link, 'registry'>,
+  claim: string,
+  { host }: ImageReference,
+  signal: AbortSignal,
+): Promise<RegistryAccess> {
+  const access = await untilAnswered(signal, () => link.registry(claim, signal));
+  if (access === undefined) throw new Error('the claim expired');
+  if (access.host !== host) throw new Error('the image of this work was changed after it was ordered');
+  return access;
+}
+
+/**
+ * Makes a layout of the fetched parts. Its documents are written here, from those whose digests were checked: so what is
+ * unpacked does not rely on the program that talked to the registry. The unpacker checks the parts against them.
+ */
+async function compose(layout: string, blobs: string, manifest: Manifest): Promise<void> {
+  await rename(blobs, join(layout, 'blobs', 'sha256'));
+  for (const [path, text] of Object.entries(layoutOf(manifest)))
+    await writeFile(join(layout, path), text, { flag: 'wx', mode: 0o644 });
+}
+
+const measureEveryMs = 1000;
+
+/** Ends the work when a folder has more bytes than it may: an unpacked image can be far larger than a packed one. */
+async function withinBytes<T>(
+  folder: string,
+  mostBytes: number,
+  signal: AbortSignal,
+  work: (bounds: { mostBytes: number; signal: AbortSignal }) => Promise<T>,
+): Promise<T> {
+  const over = new AbortController();
+  const done = new AbortController();
+  const watching = (async () => {
+    while (!done.signal.aborted) {
+      if ((await sizeOf(folder)) > mostBytes) over.abort(tooLarge(mostBytes));
+      await pause(measureEveryMs, undefined, { signal: done.signal }).catch(() => {});
+    }
+  })();
+  try {
+    const result = await work({ mostBytes, signal: AbortSignal.any([signal, over.signal]) });
+    if ((await sizeOf(folder)) > mostBytes) throw tooLarge(mostBytes);
+    return result;
+  } catch (error) {
+    // A single file that is too large ends the program that writes it, before this has measured anything.
+    if (error instanceof ImageError && /file too large/i.test(error.message)) throw tooLarge(mostBytes);
+    throw error;
+  } finally {
+    done.abort();
+    await watching;
+  }
+}
+
+async function sizeOf(folder: string): Promise<number> {
+  const { stdout } = await run('du', ['--summarize', '--block-size=1', '--', folder]);
+  return Number.parseInt(stdout.toString(), 10) || 0;
+}
+
+function mismatch({ host }: ImageReference): ImageError {
+  return new ImageError(
+    'image_digest_mismatch',
+    `The registry ${host}: what it sent does not have the digest that it should have.`,
+  );
+}
+
+function tooLarge(mostBytes: number): ImageError {
+  const megabytes = Math.floor(mostBytes / 1024 / 1024);
+  return new ImageError('image_too_large', `The image is larger than ${megabytes} MB (HEADRACE_IMAGE_SIZE).`);
+}
+
+function diskFull(): ImageError {
+  return new ImageError('disk_full', "The runner's disk has not enough room for the image.");
+}

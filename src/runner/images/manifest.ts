@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto';
+import { ImageError } from './failures.ts';
+
+/**
+ * The documents that describe an image. Everything here comes from a registry, through a program that has seen its
+ * bytes. So each document counts only with its digest: a reference leads to an index or manifest, the index to a
+ * manifest, the manifest to the configuration and the layers.
+ */
+export interface Descriptor {
+  mediaType: string;
+  digest: string;
+  size: number;
+}
+
+export interface Manifest {
+  config: Descriptor;
+  layers: Descriptor[];
+}
+
+/** The image's manifest, or which of an index's manifests is for this machine. */
+export type Described = { manifest: Manifest } | { other: string };
+
+export const mostBytesOfDocument = 4 * 1024 * 1024;
+const mostLayers = 1000;
+const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch as string] ?? process.arch;
+
+const layerTypes: Record<string, string> = {
+  'application/vnd.oci.image.layer.v1.tar': 'application/vnd.oci.image.layer.v1.tar',
+  'application/vnd.oci.image.layer.v1.tar+gzip': 'application/vnd.oci.image.layer.v1.tar+gzip',
+  'application/vnd.docker.image.rootfs.diff.tar': 'application/vnd.oci.image.layer.v1.tar',
+  'application/vnd.docker.image.rootfs.diff.tar.gzip': 'application/vnd.oci.image.layer.v1.tar+gzip',
+};
+
+export function digestOf(bytes: Uint8Array): string {
+  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+}
+
+/** Reads a manifest or an index. */
+export function readManifest(bytes: Uint8Array): Described {
+  const all = group(json(bytes));
+  if (Array.isArray(all.manifests)) return { other: ofThisMachine(all.manifests.map(group)) };
+  if (!Array.isArray(all.layers) || all.layers.length > mostLayers)
+    throw invalid('its manifest is of an old or unknown kind');
+  const layers = all.layers.map(descriptor).map((layer) => ({ ...layer, mediaType: layerType(layer) }));
+  return { manifest: { config: descriptor(all.config), layers } };
+}
+
+function ofThisMachine(manifests: Record<string, unknown>[]): string {
+  const fitting = manifests.find((one) => {
+    const platform = typeof one.platform === 'object' && one.platform !== null ? group(one.platform) : {};
+    return platform.os === 'linux' && platform.architecture === architecture;
+  });
+  if (!fitting) throw wrongArchitecture('it has nothing');
+  return descriptor(fitting).digest;
+}
+
+function layerType({ mediaType }: Descriptor): string {
+  const known = layerTypes[mediaType];
+  if (known === undefined)
+    throw invalid(`a layer is packed in a way that cannot be unpacked here (${mediaType.slice(0, 100)})`);
+  return known;
+}
+
+/** The layout that unpackers read, with these layers: the texts of its files by their paths. */
+export function layoutOf({ config, layers }: Manifest): Record<string, string> {
+  const mediaType = 'application/vnd.oci.image.manifest.v1+json';
+  const manifest = JSON.stringify({
+    schemaVersion: 2,
+    mediaType,
+    config: { ...config, mediaType: 'application/vnd.oci.image.config.v1+json' },
+    layers,
+  });
+  const digest = digestOf(Buffer.from(manifest));
+  const named = { 'org.opencontainers.image.ref.name': layoutName };
+  const index = {
+    schemaVersion: 2,
+    manifests: [{ mediaType, digest, size: Buffer.byteLength(manifest), annotations: named }],
+  };
+  return {
+    'oci-layout': JSON.stringify({ imageLayoutVersion: '1.0.0' }),
+    'index.json': JSON.stringify(index),
+    [`blobs/sha256/${hexOf(digest)}`]: manifest,
+  };
+}
+
+export const layoutName = 'image';
+export const hexOf = (digest: string): string => digest.slice('sha256:'.length);
+
+const mostVariables = 1000;
+const longestVariable = 64 * 1024;
+
+/** The variables of an image's configuration. Throws where the image is for another kind of machine. */
+export function readConfiguration(bytes: Uint8Array): Record<string, string> {
+  const { os, architecture: made, config } = group(json(bytes));
+  if (os !== 'linux' || made !== architecture) throw wrongArchitecture(`it is for ${String(os)}/${String(made)}`);
+  const listed = typeof config === 'object' && config !== null ? group(config).Env : undefined;
+  const variables: Record<string, string> = {};
+  for (const entry of Array.isArray(listed) ? listed.slice(0, mostVariables) : []) {
+    if (typeof entry !== 'string' || entry.length > longestVariable) continue;
+    const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)$/s.exec(entry) ?? [];
+    // Who the build is and what the sandbox has is not the image's to say.
+    if (name !== undefined && value !== undefined && !/^(HEADRACE.*|CI|HOME|USER|LOGNAME|SHELL|PWD)$/.test(name))
+      variables[name] = value;
+  }
+  return variables;
+}
+
+function wrongArchitecture(what: string): ImageError {
+  return new ImageError(
+    'image_wrong_architecture',
+    `The image is for another kind of machine: ${what.slice(0, 100)}, and this runner is linux/${architecture}.`,
+  );
+}
+
+function json(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString());
+  } catch {
+    throw invalid('its description is not JSON');
+  }
+}
+
+function group(value: unknown): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalid('its description is malformed');
+  return value as Record<string, unknown>;
+}
+
+function descriptor(value: unknown): Descriptor {
+  const { mediaType, digest, size } = group(value);
+  const isWhole = typeof size === 'number' && Number.isSafeInteger(size) && size >= 0;
+  if (typeof mediaType !== 'string' || typeof digest !== 'string' || !isWhole || !/^sha256:[0-9a-f]{64}$/.test(digest))
+    throw invalid('its description is malformed');
+  return { mediaType, digest, size };
+}
+
+function invalid(why: string): ImageError {
+  return new ImageError('image_invalid', `The image cannot be used: ${why}.`);
+}

@@ -1,0 +1,109 @@
+import { closeSync, openSync } from 'node:fs';
+import { chmod } from 'node:fs/promises';
+import { createServer, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../../lib/public-addresses.ts';
+import type { Trouble } from './failures.ts';
+
+/**
+ * The way to registries for a program that has no network: a proxy on a Unix socket that joins connections, and sees
+ * none of what is said on them, because it is encrypted. A registry chooses where its redirects and tokens lead, and an
+ * account chooses the registry. So each address is judged here, and the one that was judged is connected to.
+ */
+export interface RegistryProxy {
+  /** What went wrong with connections. */
+  readonly troubles: readonly Trouble[];
+  close(): Promise<void>;
+}
+
+export interface RegistryProxyOptions {
+  /** The folder for the socket; the program finds it there as `socketName`. */
+  folder: string;
+  rules: AddressRules;
+  /** The most bytes from all registries together. */
+  mostBytes: number;
+  signal: AbortSignal;
+}
+
+export const socketName = 'proxy';
+const connectMs = 10_000;
+const silenceMs = 60_000;
+
+export async function openRegistryProxy(options: RegistryProxyOptions): Promise<RegistryProxy> {
+  const { folder, rules, signal } = options;
+  const troubles: Trouble[] = [];
+  const open = new Set<Duplex>();
+  let left = options.mostBytes;
+
+  const join = async ({ url = '' }: IncomingMessage, client: Duplex, head: Buffer): Promise<void> => {
+    open.add(client);
+    client.on('error', () => {}).on('close', () => open.delete(client));
+    let remote: Socket | undefined;
+    try {
+      const target = new URL(`tcp://${url}`);
+      remote = await reach(target, rules, AbortSignal.any([signal, AbortSignal.timeout(connectMs)]));
+      const socket = remote;
+      open.add(socket);
+      socket.on('error', () => client.destroy()).on('close', () => open.delete(socket));
+      client.on('close', () => socket.destroy());
+      socket.setTimeout(silenceMs, () => {
+        troubles.push('unreachable');
+        socket.destroy();
+      });
+      socket.on('data', (chunk: Buffer) => {
+        left -= chunk.length;
+        if (left < 0) socket.destroy();
+      });
+      client.write('HTTP/1.1 200 OK\r\n\r\n');
+      socket.write(head);
+      socket.pipe(client);
+      client.pipe(socket);
+    } catch (error) {
+      remote?.destroy();
+      const isForbidden = error instanceof ForbiddenAddressError;
+      troubles.push(isForbidden ? 'forbidden' : 'unreachable');
+      client.end(`HTTP/1.1 ${isForbidden ? '403 Forbidden' : '502 Bad Gateway'}\r\n\r\n`);
+    }
+  };
+  const server = createServer((_, response) => response.writeHead(405).end());
+  server.on('connect', (request, client, head) => void join(request, client, head));
+  // The path of a socket must be short; the path of an open directory is.
+  const directory = openSync(folder, 'r');
+  try {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once('error', reject).listen(`/proc/self/fd/${directory}/${socketName}`, resolve);
+    await promise;
+    await chmod(`/proc/self/fd/${directory}/${socketName}`, 0o666); // only its sandbox can enter the folder
+  } finally {
+    closeSync(directory);
+  }
+  return {
+    troubles,
+    async close() {
+      for (const socket of open) socket.destroy();
+      server.closeAllConnections();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      server.close(() => resolve());
+      await promise;
+    },
+  };
+}
+
+async function reach(target: URL, rules: AddressRules, signal: AbortSignal): Promise<Socket> {
+  const port = Number(target.port);
+  if (target.hostname === '' || !(port > 0)) throw new Error('not an address to connect to');
+  const lookup = await judgedLookup(target, rules, signal);
+  const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
+  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+  const socket = connect({ host, port, lookup, autoSelectFamily: true });
+  const stop = (): void => void socket.destroy(new Error('it does not answer'));
+  signal.addEventListener('abort', stop, { once: true });
+  socket.once('connect', () => resolve(socket));
+  socket.on('error', reject);
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,209 @@
+import { readFileSync, statSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DiskFullError } from '../../lib/disk-reserve.ts';
+import type { ImageReference } from '../../lib/image-reference.ts';
+import type { AddressRules } from '../../lib/public-addresses.ts';
+import { randomName } from '../../lib/random-name.ts';
+import { sweepTree } from '../../lib/remove-tree.ts';
+import type { RegistryAccess } from '../../protocol.ts';
+import { trustPlaces } from '../sandbox/etc.ts';
+import { quote } from '../sandbox/steps.ts';
+import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';
+import { ImageError, lastLine, pullFailure } from './failures.ts';
+import { layoutName, mostBytesOfDocument } from './manifest.ts';
+import { openRegistryProxy, socketName, type RegistryProxy } from './registry-proxy.ts';
+
+/**
+ * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has
+ * no network. skopeo reaches registries through a proxy that judges addresses (registry-proxy.ts); what unpacks an image
+ * reaches nothing.
+ */
+export interface ImageTools {
+  /** The manifest or index that an address stands for, as the registry sent it. */
+  lookUp(source: RegistrySource, signal: AbortSignal): Promise<Buffer>;
+  /** Fetches all parts of an image into an empty directory, each under its digest; returns the one that is named. */
+  copy(source: RegistrySource, into: string, part: string, bounds: Bounds): Promise<Buffer>;
+  /** Unpacks a layout to `tree` in an empty directory. */
+  unpack(layout: string, into: string, bounds: Bounds): Promise<void>;
+  /** Whether a shell starts in an image's files. */
+  hasShell(tree: string, signal: AbortSignal): Promise<boolean>;
+}
+
+export interface RegistrySource {
+  reference: ImageReference;
+  /** The reference as skopeo wants it. */
+  address: string;
+  access: RegistryAccess;
+}
+
+export interface Bounds {
+  mostBytes: number;
+  signal: AbortSignal;
+}
+
+export interface ImageToolsOptions {
+  /** Without a network. */
+  sandboxes: Sandboxes;
+  /** For sockets; no other user may enter it. */
+  folder: string;
+  rules: AddressRules;
+  timeoutMs: number;
+  log: (message: string) => void;
+}
+
+const lookUpMs = 60_000;
+const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 512, timeoutMs: lookUpMs };
+const relayProgram = quote(readFileSync(new URL('relay.pl', import.meta.url), 'utf8'));
+const socketPlace = '/run/headrace/proxy';
+const layoutPlace = '/run/headrace/layout';
+const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
+
+export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: ImageToolsOptions): ImageTools {
+  const run = async (what: Omit<Job, 'id' | 'limits' | 'output' | 'environment'> & Partial<Job>): Promise<Heard> => {
+    const heard: Buffer[] = [];
+    let left = mostBytesOfDocument;
+    const ended = await sandboxes.run({
+      id: randomName(),
+      environment: {},
+      limits,
+      ...what,
+      output: (chunk) => {
+        heard.push(chunk.subarray(0, Math.max(0, left)));
+        left -= chunk.length;
+      },
+    });
+    if (ended.reason === 'cancelled') throw what.signal.reason;
+    if (ended.reason === 'out_of_disk') throw new DiskFullError();
+    return { ended, bytes: Buffer.concat(heard) };
+  };
+
+  /** Runs skopeo, and `print` when it succeeded. */
+  const skopeo = async (source: RegistrySource, what: Skopeo): Promise<Buffer> => {
+    const { reference, access } = source;
+    const own = join(folder, randomName());
+    let proxy: RegistryProxy | undefined;
+    try {
+      await mkdir(own, { mode: 0o755 });
+      proxy = await openRegistryProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
+      const [address, port] = loopbackOf(reference.host);
+      const relay = `perl -e ${relayProgram} ${socketPlace}/${socketName} ${quote(address)} ${quote(port)}`;
+      const { ended, bytes } = await run({
+        steps: [
+          {
+            name: 'skopeo',
+            command: [
+              `umask 077; printf %s "$REGISTRY_AUTH" >${authFile}; unset REGISTRY_AUTH; umask 022`,
+              what.before ?? '',
+              `${relay} skopeo ${what.command} >/tmp/out 2>/tmp/said && ${what.print} || { status=$?; cat /tmp/said; exit $status; }`,
+            ].join('\n'),
+          },
+        ],
+        environment: { REGISTRY_AUTH: authOf(access) },
+        workspace: what.workspace,
+        mounts: [{ at: socketPlace, layers: [own] }, ...trust()],
+        limits: { ...limits, timeoutMs: what.timeoutMs },
+        signal: what.signal,
+      });
+      if (ended.exitStatus === 0) return bytes;
+      throw failureOf(reference.host, ended, hidden(bytes.toString(), access), proxy.troubles);
+    } finally {
+      await proxy?.close();
+      await sweepTree(own, log);
+    }
+  };
+
+  return {
+    lookUp: (source, signal) =>
+      skopeo(source, {
+        command: `inspect --raw --authfile ${authFile} ${quote(`docker://${source.address}`)}`,
+        print: 'cat /tmp/out',
+        workspace: { empty: true },
+        mostBytes: 4 * mostBytesOfDocument,
+        timeoutMs: lookUpMs,
+        signal,
+      }),
+    copy: (source, into, part, { mostBytes, signal }) =>
+      skopeo(source, {
+        before: fileLimit(mostBytes),
+        command: `copy --quiet --src-authfile ${authFile} ${quote(`docker://${source.address}`)} dir:/build`,
+        print: `head -c ${mostBytesOfDocument} ${quote(`/build/${part}`)}`,
+        workspace: { directory: into },
+        mostBytes: mostBytes + 4 * mostBytesOfDocument,
+        timeoutMs,
+        signal,
+      }),
+    async unpack(layout, into, { mostBytes, signal }) {
+      const command = `${fileLimit(mostBytes)}exec umoci raw unpack --rootless --image ${layoutPlace}:${layoutName} /build/tree`;
+      const { ended, bytes } = await run({
+        steps: [{ name: 'unpack', command }],
+        workspace: { directory: into },
+        mounts: [{ at: layoutPlace, layers: [layout] }],
+        limits: { ...limits, timeoutMs },
+        signal,
+      });
+      if (ended.exitStatus === 0) return;
+      const why = ended.reason?.replaceAll('_', ' ') ?? lastLine(bytes.toString());
+      const reason = /digest|hash|checksum/i.test(why) ? 'image_digest_mismatch' : 'image_invalid';
+      throw new ImageError(reason, `The image cannot be unpacked: ${why}`);
+    },
+    async hasShell(tree, signal) {
+      const { ended } = await run({
+        steps: [{ name: 'shell', command: ':' }],
+        workspace: { empty: true },
+        image: tree,
+        signal,
+      });
+      return ended.exitStatus === 0;
+    },
+  };
+}
+
+interface Heard {
+  ended: Ended;
+  bytes: Buffer;
+}
+
+interface Skopeo extends Bounds {
+  before?: string;
+  command: string;
+  print: string;
+  workspace: Job['workspace'];
+  timeoutMs: number;
+}
+
+function failureOf(host: string, ended: Ended, said: string, troubles: RegistryProxy['troubles']): ImageError {
+  if (ended.reason === 'timed_out') return pullFailure(host, 'timeout', troubles);
+  return pullFailure(host, said, troubles);
+}
+
+/** A program that writes more gets an error, not a signal. */
+function fileLimit(bytes: number): string {
+  return `trap '' XFSZ; ulimit -f ${Math.ceil(bytes / 512)}; `;
+}
+
+/** Only this registry's: whatever a registry makes of skopeo, it finds nothing that it did not have before. */
+function authOf({ host, username, password }: RegistryAccess): string {
+  if (username === undefined || password === undefined) return JSON.stringify({ auths: {} });
+  return JSON.stringify({ auths: { [host]: { auth: Buffer.from(`${username}:${password}`).toString('base64') } } });
+}
+
+function hidden(said: string, { username, password = '' }: RegistryAccess): string {
+  if (password === '') return said;
+  const encoded = Buffer.from(`${username}:${password}`).toString('base64');
+  return said.replaceAll(encoded, '[hidden]').replaceAll(password, '[hidden]');
+}
+
+/** Go's programs call such hosts without a proxy. */
+function loopbackOf(host: string): [address: string, port: string] {
+  const [, address, port = '443'] = /^(127\.\d+\.\d+\.\d+|localhost)(?::(\d+))?$/.exec(host) ?? [];
+  return address === undefined ? ['', ''] : [address, port];
+}
+
+/** Looked for each time: an operator may add a certificate at any time. */
+function trust(): Mount[] {
+  return trustPlaces
+    .map((place) => join('/etc', place))
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    .map((path) => ({ at: path, layers: [path], isOfTheMachine: true }));
+}

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import type { Answer, Record_ } from '../support/client.ts';
+import { Developer, tokenOf } from '../support/developer.ts';
+import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
+
+const file = `name = "Sluice"
+repository_url = "git@example.org:team/sluice.git"
+description = "Gates and weirs"
+poll_interval = 60
+
+[[suites]]
+name = "unit"
+command = "make test"
+tags = [ "linux" ]
+timeout = 600
+matrix = [ "CC=gcc,clang" ]
+
+[[suites.rules]]
+subject = "commit.branches"
+operator = "equals"
+value = "main"
+
+[[suites.variables]]
+name = "TOKEN"
+from_env = "SLUICE_TOKEN"
+
+[[suites.variables]]
+name = "MODE"
+from_env = "SLUICE_MODE"
+secret = false
+
+[[suites]]
+name = "lint"
+command = "make lint"
+dependencies = [ "lua" ]
+
+[[deploy_strategies]]
+name = "live"
+strategy_type = "git"
+repository_url = "deploy@example.org:live.git"
+local_branch = "main"
+remote_branch = "production"
+
+[[hooks]]
+provider = "github"
+events = [ "push" ]
+
+[[schedules]]
+cron = "0 3 * * *"
+
+[[notifications]]
+notifiable_type = "build"
+name = "webhook"
+url = "https://receiver.example.org/secret-path"
+`;
+
+describeService('a project as a document', (service) => {
+  let alice: User;
+  let project: Record_;
+  let developer: Developer;
+  let path: string;
+  const env = { SLUICE_TOKEN: 'a-token-of-the-sluice', SLUICE_MODE: 'fast' };
+  before(async () => {
+    alice = await service.user();
+    project = await alice.createProject({ name: 'Sluice', repository_url: 'git@example.org:team/sluice.git' });
+    await alice.createDependency({ name: 'lua' });
+    developer = await Developer.of(service, alice);
+    developer.clone('git@example.org:team/sluice.git');
+    path = join(developer.folder, 'project.toml');
+    writeFileSync(path, file);
+  });
+
+  const apply = (...args: string[]) => developer.run(['apply', '-f', path, ...args], '', env);
+  const config = async (): Promise<string> =>
+    String((await alice.get(`/projects/${project.id}/config`)).record.document);
+  const configure = (document: object, fields: Record<string, string> = {}): Promise<Answer> =>
+    alice.put(`/projects/${project.id}/config`, { document: JSON.stringify(document), ...fields });
+  const entries = async (): Promise<number> =>
+    (await service.store.db.read.selectFrom('audit_entries').select('id').execute()).length;
+
+  test('is shown, applied once, and then the same', async () => {
+    const shown = await apply('--dry-run');
+    assert.deepEqual([shown.status, shown.err], [0, '']);
+    assert.equal(
+      shown.out,
+      [
+        '+ suite unit',
+        '+ suite lint',
+        '+ deploy strategy live',
+        '+ hook github',
+        '+ schedule 0 3 * * * UTC',
+        '~ project',
+        '    description: "" → "Gates and weirs"',
+        '    poll_interval: "0" → "60"',
+        '+ notification build https://receiver.example.org/secret-path',
+        '',
+      ].join('\n'),
+    );
+    assert.equal((await apply('--check')).status, 1);
+    assert.deepEqual((await alice.get(`/projects/${project.id}/suites`)).list, [], 'nothing was changed');
+
+    const before_ = await entries();
+    const applied = await apply();
+    assert.deepEqual([applied.status, applied.err], [0, '']);
+    assert.match(applied.out, /\nSluice is as .*project\.toml says\.\n$/);
+    assert.ok((await entries()) - before_ >= 11, 'every change has its own entry');
+    const written = await entries();
+    for (const args of [['--check'], ['--dry-run'], []]) {
+      const again = await apply(...args);
+      assert.deepEqual([again.status, again.out, again.err], [0, 'Nothing to change in Sluice.\n', '']);
+    }
+    assert.equal(await entries(), written);
+
+    const [unit] = (await alice.get(`/projects/${project.id}/suites`)).list;
+    const variables = `/projects/${project.id}/suites/${unit?.id}/environment_variables`;
+    assert.deepEqual(
+      (await alice.get(variables)).list.map(({ name, content, secret }) => [name, content, secret]),
+      [
+        ['TOKEN', env.SLUICE_TOKEN, true],
+        ['MODE', env.SLUICE_MODE, false],
+      ],
+    );
+  });
+
+  test('is exported as it was applied, in each form, without a secret', async () => {
+    const { out, status } = await developer.run(['export']);
+    assert.equal(status, 0);
+    assert.equal(
+      out,
+      file
+        .replaceAll(/from_env = "\w+"/g, 'keep = true')
+        .replace(/keep = true\nsecret = false/, 'secret = false\nkeep = true'),
+    );
+    for (const form of ['toml', 'yaml', 'json']) {
+      const exported = await developer.run(['export', '--format', form]);
+      assert.ok(!exported.out.includes(env.SLUICE_TOKEN) && !exported.out.includes('whsec'));
+      const place = join(developer.folder, `again.${form}`);
+      writeFileSync(place, exported.out);
+      const again = await developer.run(['apply', '-f', place, '--check']);
+      assert.deepEqual([again.status, again.out], [0, 'Nothing to change in Sluice.\n'], exported.out);
+    }
+  });
+
+  test('deletes only where that was said, and says what it would delete', async () => {
+    const less = file.replace(/\[\[suites\]\]\nname = "lint"\n.*\n.*\n\n/, '').replace('make test', 'make check');
+    writeFileSync(path, less.replace('value = "main"', 'value = "next"').replace(/\[\[hooks\]\]\n.*\n.*\n\n/, ''));
+    const refused = await apply();
+    assert.equal(refused.status, 2);
+    assert.equal(
+      refused.out,
+      [
+        '- suite lint',
+        '~ suite unit',
+        '    command: "make test" → "make check"',
+        '~ rule commit.branches equals next of suite unit',
+        '    value: "main" → "next"',
+        '- hook github',
+        '',
+      ].join('\n'),
+    );
+    assert.match(refused.err, /would delete 2 things\. If that is meant, add --prune\. Nothing was changed/);
+    assert.match(await config(), /"lint"/);
+    assert.equal((await apply('--prune')).status, 0);
+    assert.doesNotMatch(await config(), /"lint"|github/);
+    assert.match(await config(), /make check/);
+  });
+
+  test('is applied whole or not at all', async () => {
+    const now = await config();
+    const written = await entries();
+    const document = JSON.parse(now) as { suites: object[]; notifications: object[] };
+    const broken = {
+      ...document,
+      suites: [{ name: 'first', command: 'true' }, ...document.suites],
+      notifications: [{ notifiable_type: 'build', name: 'webhook', url: 'not an address' }],
+    };
+    const refused = await configure(broken);
+    assert.deepEqual([refused.status, refused.body], [403, { error: { 'notifications[0][url]': ['invalid_format'] } }]);
+    assert.equal(await config(), now);
+    assert.equal(await entries(), written, 'nothing is left, not even in the audit log');
+  });
+
+  test('names every mistake of a document at its place', async () => {
+    const document = JSON.parse(await config()) as { suites: Record<string, unknown>[] };
+    const [unit] = document.suites;
+    const twice = [unit, unit, { name: 'x', commnd: 'y', dependencies: ['nothing'] }];
+    const { body, status } = await configure({ ...document, suites: twice, nonsense: 1, name: [{}] });
+    assert.equal(status, 403);
+    assert.deepEqual(body.error, {
+      nonsense: ['invalid_format'],
+      name: ['invalid_format'],
+      'suites[unit][name]': ['already_exists'],
+      'suites[x][commnd]': ['invalid_format'],
+      'suites[x][command]': ['is_blank'],
+    });
+    const missing = { ...document, suites: [{ ...unit, dependencies: ['nothing'] }] };
+    assert.deepEqual((await configure(missing)).body.error, { 'suites[unit][dependencies]': ['not_found'] });
+    const unknown = { ...document, suites: [{ ...unit, variables: [{ name: 'NEW', keep: true }] }] };
+    const kept = { 'suites[unit][variables][NEW][content]': ['is_blank'] };
+    assert.deepEqual((await configure(unknown, { prune: 'true' })).body.error, kept);
+    for (const text of ['', 'no json', '[]', '{"__proto__":{"name":"x"}}', '"x"'])
+      assert.equal((await alice.put(`/projects/${project.id}/config`, { document: text })).status, 403, text);
+  });
+
+  test('is for its owner, with the scopes of all that is in it', async () => {
+    const bob = await service.user();
+    await alice.invite(project, bob);
+    assert.equal((await bob.get(`/projects/${project.id}/config`)).status, 401);
+    assert.equal((await (await service.user()).get(`/projects/${project.id}/config`)).status, 404);
+    const document = JSON.parse(await config()) as { suites: object[] };
+    const suites = [...document.suites, { name: 'smuggled', command: 'true' }];
+    for (const scopes of [['projects'], ['projects', 'suites', 'deploys']] as const) {
+      const headers = { authorization: `Bearer ${await tokenOf(service, alice, scopes)}` };
+      assert.equal((await service.api.get(`/projects/${project.id}/config`, { headers })).status, 401);
+      const form = { document: JSON.stringify({ ...document, suites }) };
+      assert.equal((await service.api.put(`/projects/${project.id}/config`, { headers, form })).status, 401);
+    }
+    assert.doesNotMatch(await config(), /smuggled/);
+  });
+
+  test('takes no value from the file, and none that is not there', async () => {
+    writeFileSync(path, file);
+    const unset = await developer.run(['apply', '-f', path]);
+    assert.equal(unset.status, 2);
+    assert.match(unset.err, /TOKEN is to be "SLUICE_TOKEN" of the environment, which is not set/);
+    writeFileSync(path, file.replace('from_env = "SLUICE_TOKEN"', 'content = "in the file"'));
+    const inside = await apply();
+    assert.equal(inside.status, 2);
+    assert.match(inside.err, /The file holds the value of TOKEN\. Refer to it with from_env/);
+    writeFileSync(path, 'name = "unclosed');
+    assert.match((await apply()).err, /project\.toml cannot be read: Invalid TOML/);
+    assert.match((await developer.run(['apply'])).err, /Say which file/);
+    assert.equal(readFileSync(path, 'utf8'), 'name = "unclosed');
+  });
+});

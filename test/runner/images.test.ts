@@ -1,0 +1,435 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { keepReserve } from '../../src/lib/disk-reserve.ts';
+import { run as runProgram } from '../../src/lib/processes.ts';
+import { removeTree } from '../../src/lib/remove-tree.ts';
+import type { RegistryAccess } from '../../src/protocol.ts';
+import { openImages, type Images, type ImagesOptions } from '../../src/runner/images/images.ts';
+import { openSandboxes, type Job, type Sandboxes } from '../../src/runner/sandbox/index.ts';
+import { temporaryFolder } from '../support/databases.ts';
+import { startFakeRegistry, type FakeRegistry } from '../support/fake-registry.ts';
+import { architecture, imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
+import type { TarEntry } from '../support/tar.ts';
+
+/** Real images from a real registry, in real sandboxes. */
+describe('images', () => {
+  const folder = temporaryFolder();
+  const never = new AbortController().signal;
+  let registry: TestRegistry;
+  let sandboxes: Sandboxes;
+  let images: Images;
+  let access: RegistryAccess;
+  let fake: FakeRegistry;
+  let said = '';
+  before(async () => {
+    registry = await startRegistry();
+    fake = await startFakeRegistry();
+    sandboxes = await openSandboxes({
+      stateDir: join(folder, 'sandboxes'),
+      network: 'none',
+      isolation: 'required',
+      etc: 'bare',
+      log: () => {},
+    });
+    images = await open();
+  });
+  after(async () => {
+    await sandboxes?.close();
+    await registry?.close();
+    await fake?.close();
+    await removeTree(folder);
+  });
+
+  beforeEach(() => void (access = { host: registry.host, ...registry.user }));
+
+  const store = join(folder, 'images');
+  const open = (changes: Partial<ImagesOptions> = {}): Promise<Images> =>
+    openImages({
+      folder: store,
+      sockets: join(folder, 'sockets'),
+      link: { registry: async () => access },
+      sandboxes,
+      toolSandboxes: sandboxes,
+      allow: ['127.0.0.0/8'],
+      imageBytes: 256 * 1024 * 1024,
+      mostBytes: 1024 ** 3,
+      timeoutMs: 60_000,
+      disk: keepReserve({ folders: [folder], bytes: 0 }),
+      log: () => {},
+      ...changes,
+    });
+  const take = (reference: string, accountId = '1', from = images) => {
+    said = '';
+    return from.take({ reference, accountId }, { id: 'claim', say: (text) => void (said += text), signal: never });
+  };
+  const run = async (image: string | undefined, command: string, changes: Partial<Job> = {}) => {
+    const heard: Buffer[] = [];
+    const ended = await sandboxes.run({
+      id: `run-${Math.random().toString(36).slice(2)}`,
+      steps: [{ name: 'command', command }],
+      environment: {},
+      workspace: { empty: true },
+      image,
+      limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: 30_000 },
+      output: (chunk) => void heard.push(chunk),
+      signal: never,
+      ...changes,
+    });
+    return { ...ended, text: Buffer.concat(heard).toString() };
+  };
+  const failsWith = (reason: string, words: RegExp) => (error: Error & { reason?: string }) => {
+    assert.equal(error.reason, reason, error.message);
+    assert.match(error.message, words);
+    return true;
+  };
+
+  test('a command runs in the files of its image', async () => {
+    const layers = [shellLayer(), [{ name: 'etc/motd', content: 'made for this\n' }]];
+    const digest = await registry.push('team/app', '1', imageOf(layers, { env: ['COLOUR=green', 'HOME=/root'] }));
+    using image = await take(`${registry.host}/team/app:1`);
+    assert.deepEqual(image.environment, { COLOUR: 'green' });
+    assert.match(said, new RegExp(`${registry.host}/team/app:1 \\(${digest}\\)`));
+    const { text, exitStatus } = await run(image.tree, 'cat /etc/motd; ls /; pwd; id -un');
+    assert.equal(exitStatus, 0, text);
+    assert.match(text, /^made for this\nbin\nbuild\ndev\netc\nhome\nproc\nrun\ntmp\nvar\n\/build\nbuild\n$/);
+  });
+
+  test('the second run in an image fetches nothing, and changes of the first are gone', async () => {
+    const reference = `${registry.host}/team/again:1`;
+    await registry.push(
+      'team/again',
+      '1',
+      imageOf([[...shellLayer(), { name: 'go/', type: 'directory', mode: 0o777 }]]),
+    );
+    {
+      using image = await take(reference);
+      assert.equal((await run(image.tree, 'touch /go/mine /etc/mine && rm /bin/mount')).exitStatus, 0);
+    }
+    const before = readdirSync(store);
+    using image = await take(reference);
+    assert.deepEqual(readdirSync(store), before);
+    assert.equal(
+      (await run(image.tree, 'ls /go; ls /etc/mine; ls /bin/mount')).text,
+      'ls: /etc/mine: No such file or directory\n/bin/mount\n',
+    );
+  });
+
+  test('whatever an image has at them, the places of the sandbox are its own [promise: image-places]', async () => {
+    const link = (name: string, target: string): TarEntry => ({ name, type: 'symbolic link', target });
+    const hostile: TarEntry[] = [
+      link('build', '/etc'),
+      link('home', '/etc'),
+      link('var', '/proc'),
+      link('opt', '/etc'),
+      link('run', '/proc/1/root'),
+      { name: 'tmp', content: 'a file' },
+      { name: 'proc', type: 'pipe' },
+      { name: 'dev/null', content: 'no device' },
+      { name: 'dev/sda', type: 'block device' },
+      { name: 'etc/passwd', type: 'character device' },
+      link('etc/hosts', '/proc/self/environ'),
+      { name: 'etc/group/', type: 'directory' },
+      link('etc/hostname', '../../../../../etc/hostname'),
+      { name: 'pipe', type: 'pipe' },
+      { name: 'sbin/su', content: 'x', mode: 0o6755 },
+      { name: 'data/disk', type: 'block device' },
+      link('data/shadow', '/etc/shadow'),
+    ];
+    await registry.push('team/hostile', '1', imageOf([shellLayer(), hostile]));
+    using image = await take(`${registry.host}/team/hostile:1`);
+    const software = join(folder, 'software');
+    mkdirSync(software, { recursive: true });
+    writeFileSync(join(software, 'here'), 'software\n');
+    const script = [
+      'cd /build && touch /build/w /home/build/w /tmp/w && ls /build /home/build /tmp',
+      'cat /etc/hosts | head -n 1; head -n 2 /etc/passwd; cat /etc/group | head -n 1; cat /etc/hostname',
+      'readlink /var/tmp; ls /run /proc/self/comm /opt/prefix/here; echo x >/dev/null && ls -d /dev/sda /pipe',
+      'ls /usr /lib; cat /data/shadow /data/disk; mount',
+    ].join('; ');
+    const mounts = [{ at: '/opt/prefix', layers: [software] }];
+    const { text } = await run(image.tree, script, { mounts });
+    const expected = [
+      '/build:',
+      'w',
+      '',
+      '/home/build:',
+      'w',
+      '',
+      '/tmp:',
+      'w',
+      '127.0.0.1 localhost build',
+      'root:x:0:0:root:/:/usr/sbin/nologin',
+      'build:x:1000:1000:build:/home/build:/bin/sh',
+      'root:x:0:',
+      'build',
+      '/tmp',
+    ];
+    assert.ok(text.startsWith(`${expected.join('\n')}\n`), text);
+    assert.match(text, /^\/opt\/prefix\/here$/m);
+    for (const name of ['/dev/sda', '/pipe', '/usr', '/lib'])
+      assert.match(text, new RegExp(`ls: ${name}: No such file`), name);
+    assert.match(text, /cat: can't open '\/data\/shadow'/);
+    // Set-user-id files and devices of an image do nothing: no mount of it allows them.
+    const shown = text.split('\n').filter((line) => line.startsWith('overlay on '));
+    assert.ok(shown.length >= 4, text);
+    for (const line of shown) assert.match(line, /\(rw,nosuid,nodev,/);
+  });
+
+  test('layers cannot write outside of the image, and remove what they say they remove [promise: image-unpacking]', async () => {
+    const first: TarEntry[] = [
+      { name: 'kept/a', content: 'a' },
+      { name: 'gone/b', content: 'b' },
+      { name: 'hidden/c', content: 'c' },
+      { name: 'out', type: 'symbolic link', target: '/../../../../../../../../../../../../../../tmp' },
+    ];
+    const second: TarEntry[] = [
+      { name: '.wh.gone' },
+      { name: 'hidden/.wh..wh..opq' },
+      { name: 'hidden/d', content: 'd' },
+      { name: '../../../../../../../../../../tmp/headrace-escaped-1', content: 'x' },
+      { name: '/tmp/headrace-escaped-2', content: 'x' },
+      { name: 'out/headrace-escaped-3', content: 'x' },
+      { name: '../.wh.accounts' },
+    ];
+    await registry.push('team/layers', '1', imageOf([shellLayer(), first, second]));
+    using image = await take(`${registry.host}/team/layers:1`);
+    assert.deepEqual(
+      readdirSync('/tmp').filter((name) => name.startsWith('headrace-escaped')),
+      [],
+    );
+    const { text } = await run(image.tree, 'ls /kept /hidden; ls /gone');
+    assert.equal(text, '/hidden:\nd\n\n/kept:\na\nls: /gone: No such file or directory\n');
+    assert.ok(existsSync(join(image.tree, '..', '..', 'accounts')));
+  });
+
+  test('who the registry does not let have an image does not get it from the runner [promise: image-accounts]', async () => {
+    const reference = `${registry.host}/team/private:1`;
+    await registry.push('team/private', '1', imageOf([shellLayer(), [{ name: 'secret', content: 's' }]]));
+    using _ = await take(reference, 'owner');
+    const good = access;
+    try {
+      access = { host: registry.host };
+      await assert.rejects(take(reference, 'neighbour'), failsWith('image_access_refused', /credentials/));
+      access = { ...good, password: 'wrong' };
+      await assert.rejects(take(reference, 'neighbour'), failsWith('image_access_refused', /credentials/));
+      // Nor once the registry is away.
+      await registry.stop();
+      await assert.rejects(take(reference, 'neighbour'), failsWith('registry_unreachable', /does not answer/));
+      // The owner goes on, also with a runner that was started since.
+      access = good;
+      using last = await take(reference, 'owner', await open());
+      assert.match(said, /does not answer.*the image that this account had last: .*team\/private:1 \(sha256:/);
+      assert.equal((await run(last.tree, 'cat /secret')).text, 's');
+      await assert.rejects(take(`${registry.host}/team/app:1`, 'owner'), failsWith('registry_unreachable', /does not/));
+    } finally {
+      access = good;
+      await registry.start();
+    }
+    // Whom the registry once refused, it has to let in again first.
+    access = { host: registry.host };
+    await assert.rejects(take(reference, 'owner'), failsWith('image_access_refused', /credentials/));
+    access = good;
+    await registry.stop();
+    try {
+      await assert.rejects(take(reference, 'owner'), failsWith('registry_unreachable', /does not answer/));
+    } finally {
+      await registry.start();
+    }
+  });
+
+  test('a registry of somebody else does not open what the runner has of another [promise: image-accounts]', async () => {
+    const image = imageOf([shellLayer(), [{ name: 'secret', content: 'of a team' }]]);
+    await registry.push('team/copied', '1', image);
+    using _ = await take(`${registry.host}/team/copied:1`, 'owner');
+    // It knows the manifest, and none of the layers.
+    fake.answer = (request, response) => {
+      if (request.url?.includes('/manifests/'))
+        response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' }).end(image.manifest);
+      else response.writeHead(request.url === '/v2/' ? 200 : 404).end();
+    };
+    access = { host: fake.host };
+    await assert.rejects(take(`${fake.host}/team/copied:1`, 'thief'), failsWith('image_not_found', /no such image/));
+  });
+
+  test('what fails is said in words', async () => {
+    await assert.rejects(take(`${registry.host}/team/none:1`), failsWith('image_not_found', /no such image/));
+    await registry.push('team/bare', '1', imageOf([[{ name: 'hello', content: 'x' }]]));
+    await assert.rejects(take(`${registry.host}/team/bare:1`), failsWith('image_without_shell', /no \/bin\/sh/));
+    await registry.push('team/far', '1', imageOf([shellLayer()], { architecture: 's390x' }));
+    await assert.rejects(
+      take(`${registry.host}/team/far:1`),
+      failsWith('image_wrong_architecture', /linux\/s390x.*this runner is linux/),
+    );
+    const odd = imageOf([shellLayer()]);
+    const manifest = odd.manifest.toString().replace('tar+gzip', 'tar+lzip');
+    await registry.push('team/odd', '1', { ...odd, manifest: Buffer.from(manifest) });
+    await assert.rejects(take(`${registry.host}/team/odd:1`), failsWith('image_invalid', /tar\+lzip/));
+    const lacking = { allows: async () => false };
+    await registry.push('team/roomy', '1', imageOf([shellLayer(), [{ name: 'r', content: '1' }]]));
+    await assert.rejects(
+      take(`${registry.host}/team/roomy:1`, '1', await open({ folder: join(folder, 'no-room'), disk: lacking })),
+      failsWith('disk_full', /not enough room/),
+    );
+    const impossible = await open({ sandboxes: { whyNoImages: 'builds are not isolated' } });
+    await assert.rejects(take('a:1', '1', impossible), failsWith('images_not_possible', /not isolated/));
+    assert.deepEqual(
+      readdirSync(store).filter((name) => name.startsWith('making')),
+      [],
+    );
+    assert.deepEqual(readdirSync(join(folder, 'sockets')), []);
+  });
+
+  test('an index leads to the image for this machine, by its tag and by its digest', async () => {
+    const ours = imageOf([shellLayer(), [{ name: 'which', content: 'good' }]]);
+    const theirs = imageOf([shellLayer()], { architecture: 's390x' });
+    const good = await registry.push('team/many', 'good', ours);
+    const other = await registry.push('team/many', 'other', theirs);
+    const type = 'application/vnd.oci.image.index.v1+json';
+    const entry = (digest: string, made: string) => ({
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      digest,
+      size: (digest === good ? ours : theirs).manifest.length,
+      platform: { os: 'linux', architecture: made },
+    });
+    const indexOf = (...manifests: object[]) => JSON.stringify({ schemaVersion: 2, mediaType: type, manifests });
+    const digest = await registry.pushManifest(
+      'team/many',
+      '1',
+      type,
+      indexOf(entry(other, 's390x'), entry(good, architecture)),
+    );
+    for (const reference of [`${registry.host}/team/many:1`, `${registry.host}/team/many@${digest}`]) {
+      using image = await take(reference);
+      assert.equal((await run(image.tree, 'cat /which')).text, 'good');
+    }
+    await registry.pushManifest('team/many', '2', type, indexOf(entry(other, 's390x')));
+    await assert.rejects(take(`${registry.host}/team/many:2`), failsWith('image_wrong_architecture', /it has nothing/));
+  });
+
+  test('bytes that do not have their digest are refused [promise: image-digests]', async () => {
+    const image = imageOf([shellLayer(), [{ name: 'x', content: 'x' }]]);
+    const other = imageOf([shellLayer(), [{ name: 'y', content: 'y' }]]);
+    const digest = `sha256:${createHash('sha256').update(image.manifest).digest('hex')}`;
+    const layer = `sha256:${createHash('sha256')
+      .update(image.layers[1] ?? '')
+      .digest('hex')}`;
+    const parts = [...image.layers, image.config].map((bytes): [string, Buffer] => [
+      `sha256:${createHash('sha256').update(bytes).digest('hex')}`,
+      bytes,
+    ]);
+    let sent = other.manifest;
+    fake.answer = (request, response) => {
+      const path = request.url ?? '';
+      const [, part] = parts.find(([name]) => path.endsWith(name)) ?? [];
+      if (path.includes('/manifests/'))
+        response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' }).end(sent);
+      else if (path.endsWith(layer)) response.writeHead(200).end(other.layers[1]);
+      else response.writeHead(path === '/v2/' || part ? 200 : 404).end(part);
+    };
+    access = { host: fake.host };
+    const reference = `${fake.host}/team/wrong@${digest}`;
+    await assert.rejects(take(reference), failsWith('image_digest_mismatch', /digest/));
+    sent = image.manifest;
+    await assert.rejects(take(reference), failsWith('image_digest_mismatch', /digest/));
+  });
+
+  test('an image that unpacks to too much is ended, and nothing of it stays [promise: image-limits]', async () => {
+    const small = await open({ imageBytes: 16 * 1024 * 1024, folder: join(folder, 'small') });
+    const one = imageOf([shellLayer(), [{ name: 'huge', content: Buffer.alloc(24 * 1024 * 1024) }]]);
+    await registry.push('team/huge', 'one', one);
+    const many = Array.from({ length: 24 }, (_, at) => ({ name: `part-${at}`, content: Buffer.alloc(1024 * 1024) }));
+    await registry.push('team/huge', 'many', imageOf([shellLayer(), many]));
+    for (const tag of ['one', 'many'])
+      await assert.rejects(
+        take(`${registry.host}/team/huge:${tag}`, '1', small),
+        failsWith('image_too_large', /larger than 16 MB \(HEADRACE_IMAGE_SIZE\)/),
+      );
+    assert.deepEqual(readdirSync(join(folder, 'small')), []);
+  });
+
+  test('what was not used for longest is removed first', async () => {
+    const place = join(folder, 'few');
+    const few = await open({ mostBytes: 5 * 1024 * 1024, folder: place });
+    for (const name of ['a', 'b', 'c']) {
+      await registry.push('team/few', name, imageOf([shellLayer(), [{ name: 'name', content: name }]]));
+      using image = await take(`${registry.host}/team/few:${name}`, '1', few);
+      assert.ok(existsSync(image.tree));
+    }
+    using held = await take(`${registry.host}/team/few:c`, '1', few);
+    const names = async () => {
+      const all = await readdir(place);
+      const kept = await Promise.all(
+        all.map((name) => readFile(join(place, name, 'unpacked/tree/name'), 'utf8').catch(() => '')),
+      );
+      return kept.toSorted();
+    };
+    while ((await names()).length > 2) await pause(10);
+    assert.deepEqual(await names(), ['b', 'c']);
+    assert.ok(existsSync(held.tree));
+  });
+
+  test('only public registries are called, and those that are allowed, wherever they lead [promise: registry-addresses]', async (t) => {
+    const closed = await open({ allow: [] });
+    await assert.rejects(
+      take(`${registry.host}/team/app:1`, '1', closed),
+      failsWith('registry_not_allowed', /REGISTRY_ALLOW/),
+    );
+    if (fake.elsewhere === undefined) return t.skip('this machine has no other address');
+    const { elsewhere } = fake;
+    const redirect = (request: IncomingMessage, response: ServerResponse): void => {
+      if (request.url === '/v2/') response.writeHead(200).end();
+      else response.writeHead(307, { location: `https://${elsewhere}${request.url}` }).end();
+    };
+    const token = (_: IncomingMessage, response: ServerResponse): void =>
+      void response
+        .writeHead(401, { 'www-authenticate': `Bearer realm="https://${elsewhere}/token",service="s"` })
+        .end();
+    access = { host: fake.host, username: 'u', password: 'p' };
+    for (const answer of [redirect, token]) {
+      fake.calls.length = 0;
+      fake.answer = answer;
+      await assert.rejects(take(`${fake.host}/team/led:1`), failsWith('registry_not_allowed', /leads to, an address/));
+      assert.ok(fake.calls.length > 0);
+      assert.deepEqual(
+        fake.calls.filter((call) => call.startsWith(elsewhere)),
+        [],
+      );
+    }
+  });
+
+  test('a password is in no process list and on no disk, and a pull that is called off leaves nothing [promise: registry-passwords]', async () => {
+    const called = Promise.withResolvers<void>();
+    fake.answer = (request) => void (request.headers.authorization !== undefined && called.resolve());
+    const first = fake.answer;
+    fake.answer = (request, response) => {
+      if (request.headers.authorization === undefined)
+        response.writeHead(401, { 'www-authenticate': 'Basic realm="r"' }).end();
+      else first(request, response);
+    };
+    const password = 'password-kittiwake';
+    access = { host: fake.host, username: 'u', password };
+    const stop = new AbortController();
+    const order = { reference: `${fake.host}/team/slow:1`, accountId: '1' };
+    const taking = images.take(order, { id: 'claim', say: () => {}, signal: stop.signal });
+    taking.catch(() => {});
+    await called.promise; // skopeo has sent it, and waits for the answer
+    const encoded = Buffer.from(`u:${password}`).toString('base64');
+    for (const name of readdirSync('/proc').filter((pid) => /^\d+$/.test(pid))) {
+      const line = await readFile(`/proc/${name}/cmdline`, 'latin1').catch(() => '');
+      assert.ok(!line.includes(password) && !line.includes(encoded), line);
+    }
+    for (const word of [password, encoded]) {
+      const { status, stdout } = await runProgram('grep', ['-rl', '--devices=skip', word, folder]);
+      assert.equal(status, 1, stdout.toString());
+    }
+    stop.abort(new Error('called off'));
+    await assert.rejects(taking, /called off/);
+    assert.deepEqual(readdirSync(join(folder, 'sockets')), []);
+  });
+});
