@@ -2,12 +2,12 @@ import { crc32 } from 'node:zlib';
 import { checkRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database } from '../db/open.ts';
-import type { ArtifactRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { contentTypeOf, isPlainPath } from '../lib/file-types.ts';
 import { BrokenFramesError, frameReader, type Frame } from '../lib/frames.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { addArtifacts, type NewArtifact } from '../lifecycle/artifacts.ts';
 import type { Kept } from '../protocol.ts';
 import { holdJob, jobOf, type ClaimedJob } from '../queue/queue.ts';
 import type { ArtifactLimits } from './job-handler.ts';
@@ -27,8 +27,6 @@ const longestMs = 2000;
 const isHeld = (job: ClaimedJob | undefined, { holder }: Runner): job is ClaimedJob =>
   job?.holder === holder && job.kind === 'run_suite';
 
-type NewRow = Omit<ArtifactRow, 'id' | 'created_at'>;
-
 export function artifactIntake(parts: {
   db: Database;
   ids: IdSource;
@@ -37,23 +35,13 @@ export function artifactIntake(parts: {
 }): ArtifactIntake {
   const { db, blobs, artifacts: limits } = parts;
 
-  const note = (runner: Runner, claim: string, rows: readonly NewRow[]): Promise<void> =>
+  const note = (runner: Runner, claim: string, rows: readonly NewArtifact[]): Promise<void> =>
     db.transaction(async (trx) => {
       const job = await holdJob(db, trx, claim);
       if (!isHeld(job, runner)) throw new Ended({ gone: true });
-      const created = { created_at: BigInt(Date.now()) };
-      await trx
-        .insertInto('artifacts')
-        .values(rows.map((row) => ({ id: parts.ids.next(), ...row, ...created })))
-        .onConflict((conflict) => conflict.columns(['build_id', 'path']).doNothing())
-        .execute();
+      const { files, bytes } = await addArtifacts(trx, parts.ids, { buildId: job.subject_id, files: rows });
       // Whatever was sent beside: what is kept stays within the limits.
-      const all = trx
-        .selectFrom('artifacts')
-        .select((of) => [of.fn.countAll().as('files'), of.fn.sum('size').as('bytes')]);
-      const { files, bytes } = await all.where('build_id', '=', job.subject_id).executeTakeFirstOrThrow();
-      if (Number(files) > limits.mostFiles || Number(bytes) > limits.mostBytes)
-        throw new Ended({ refused: 'too_large' });
+      if (files > limits.mostFiles || bytes > limits.mostBytes) throw new Ended({ refused: 'too_large' });
     });
 
   return {
@@ -63,7 +51,7 @@ export function artifactIntake(parts: {
       const before = db.read.selectFrom('artifacts').select(['path', 'size']).where('build_id', '=', job.subject_id);
       const known = new Map((await before.execute()).map(({ path, size }) => [path, Number(size)]));
       let bytes = [...known.values()].reduce((sum, size) => sum + size, 0);
-      const stored: NewRow[] = [];
+      const stored: NewArtifact[] = [];
       let notedAt = performance.now();
       const noteStored = async (): Promise<void> => {
         notedAt = performance.now();

@@ -1,5 +1,6 @@
 import type { Database, Transaction } from '../db/open.ts';
-import { firstIdAt } from '../lib/ids.ts';
+import type { ArtifactRow } from '../db/schema.ts';
+import { firstIdAt, type IdSource } from '../lib/ids.ts';
 
 /** One build keeps at most this many files. */
 export const mostArtifacts = 10_000;
@@ -7,6 +8,25 @@ export const mostArtifacts = 10_000;
 const day = 24 * 60 * 60 * 1000;
 /** Small transactions, so that others get their turn in between. */
 const atOnce = 500;
+
+export type NewArtifact = Omit<ArtifactRow, 'id' | 'created_at'>;
+
+/** Adds files to those of a build, and returns how many it has then, and of which size. One that it has stays. */
+export async function addArtifacts(
+  trx: Transaction,
+  ids: IdSource,
+  { buildId, files }: { buildId: bigint; files: readonly NewArtifact[] },
+): Promise<{ files: number; bytes: number }> {
+  const created = { created_at: BigInt(Date.now()) };
+  await trx
+    .insertInto('artifacts')
+    .values(files.map((file) => ({ id: ids.next(), ...file, ...created })))
+    .onConflict((conflict) => conflict.columns(['build_id', 'path']).doNothing())
+    .execute();
+  const all = trx.selectFrom('artifacts').select((of) => [of.fn.countAll().as('files'), of.fn.sum('size').as('bytes')]);
+  const sum = await all.where('build_id', '=', buildId).executeTakeFirstOrThrow();
+  return { files: Number(sum.files), bytes: Number(sum.bytes) };
+}
 
 /** Nothing is kept of a build that was lost or cancelled. Blobs are removed when nothing refers to them (collect.ts). */
 export async function dropArtifacts(trx: Transaction, buildId: bigint): Promise<void> {
