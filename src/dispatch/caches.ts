@@ -1,3 +1,4 @@
+import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/schema.ts';
 import { saveCache, useCache, type CacheLayer as StoredLayer, type CachePlace } from '../lifecycle/caches.ts';
 import type { CacheLayer, CacheOrder } from '../protocol.ts';
@@ -46,8 +47,20 @@ export async function keepCache(
 const notKept =
   'The cache is not kept: while the build ran, the one it began with was deleted, or what the suite keeps was changed.';
 
+/** Whether a build may store a layer: its suite keeps something, and it may write. */
+export async function writesCache(db: Queries, buildId: bigint): Promise<boolean> {
+  const build = await db
+    .selectFrom('builds')
+    .innerJoin('suites', 'suites.id', 'builds.suite_id')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select(['suites.cache', 'build_requests.from_fork', 'build_requests.branch'])
+    .where('builds.id', '=', buildId)
+    .executeTakeFirst();
+  return build !== undefined && build.cache !== '[]' && mayWrite(build);
+}
+
 /** Builds of forks read caches but never write them. A build of no branch has none of its own. */
-function mayWrite({ from_fork: fromFork, branch }: CachedBuild): boolean {
+function mayWrite({ from_fork: fromFork, branch }: Pick<CachedBuild, 'from_fork' | 'branch'>): boolean {
   return fromFork === 0 && branch !== '';
 }
 

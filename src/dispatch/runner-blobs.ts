@@ -4,10 +4,11 @@ import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { Stored, Work, WorkKind } from '../protocol.ts';
+import type { Stored, Work } from '../protocol.ts';
 import { isNamedTo, noteStored } from '../queue/claimed-blobs.ts';
 import { jobOf } from '../queue/queue.ts';
 import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
+import { writesCache } from './caches.ts';
 import type { ArtifactLimits } from './job-handler.ts';
 
 /** Transfers blobs between the server and its runners, as far as the runner's claims allow. */
@@ -17,9 +18,6 @@ export interface RunnerBlobs extends ArtifactIntake {
   /** Stores the result of a compile, or the cache of a suite. */
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
 }
-
-/** The kinds of jobs that leave something. */
-const storing: ReadonlySet<string> = new Set<WorkKind>(['compile_dependency', 'run_suite']);
 
 /** How often a long transfer checks whether its claim still holds. */
 const lookEvery = 1000;
@@ -33,7 +31,8 @@ export function runnerBlobs(parts: {
   const { db, blobs } = parts;
   const isHeld = async ({ holder }: Runner, claim: string): Promise<boolean> => {
     const job = await jobOf(db.read, claim);
-    return job?.holder === holder && storing.has(job.kind);
+    if (job?.holder !== holder) return false;
+    return job.kind === 'compile_dependency' || (job.kind === 'run_suite' && writesCache(db.read, job.subject_id));
   };
   return {
     ...artifactIntake(parts),

@@ -41,8 +41,9 @@ describe('the Debian package', () => {
 
   test('asks for every program that a start asks for', async () => {
     const depends = await done('dpkg-deb', '--field', file, 'Depends');
-    const asked = /require_programs (.*) ;;/.exec(readFileSync(join(project, 'bin/headrace'), 'utf8'))?.[1] ?? '';
-    const packages = asked.split(' ').map((pair) => pair.split('=')[1] ?? '');
+    const start = readFileSync(join(project, 'bin/headrace'), 'utf8');
+    const asked = [...start.matchAll(/(?:require_programs|wish_programs '[^']*') (.*)$/gm)].map(([, pairs]) => pairs);
+    const packages = asked.flatMap((pairs = '') => pairs.split(' ').map((pair) => pair.split('=')[1] ?? ''));
     assert.ok(packages.length > 5);
     const machine = readFileSync(join(project, 'src/runner/sandbox/machine.ts'), 'utf8');
     for (const [, name = ''] of machine.matchAll(/package: '([\w-]+)'/g)) packages.push(name);
