@@ -147,7 +147,7 @@ onEveryDatabase((database) => {
         (await project.log(last)).match(/Artifacts: \d+ files kept/g)?.join(),
         `Artifacts: ${many} files kept`,
       );
-      const runs = join(installation.folder, 'runner');
+      const runs = join(installation.folder, 'runner', 'sandboxes', 'runs');
       // They are removed after the outcome is told, beside the next work.
       const left = (): string[] => {
         try {

@@ -63,7 +63,7 @@ onEveryDatabase((database) => {
       `cat /proc/${process.pid}/environ`,
       'ls /run/headrace/server.sock',
       `perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("${new URL(installation.address()).host}")'`,
-      'grep -r PRIVATE /build/.git /tmp /etc /home',
+      'grep -r "^-----BEGIN .*PRIVATE KEY-----" /build/.git /tmp /etc /home',
       'git -C /build push origin HEAD:refs/heads/mine',
     ];
     const command = tries.map((attempt, number) => `(${attempt}) >/dev/null 2>&1 && echo ${number} worked`).join('\n');

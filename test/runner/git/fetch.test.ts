@@ -35,6 +35,7 @@ test('a branch is fetched with everything its commit says', async (t) => {
     branch: 'main',
     overwritten: false,
     trunk: 'this',
+    defaultBranch: 'main',
   });
   assert.match(log(), /new branch.*main[\s\S]*Found commit .*Grüße/);
 });
