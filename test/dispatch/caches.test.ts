@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
-import type { CacheLayer, SuiteOrder } from '../../src/protocol.ts';
+import type { CacheLayer, SuiteOrder, Stored } from '../../src/protocol.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner, type Task } from '../support/runner.ts';
 import type { User } from '../support/user.ts';
@@ -37,11 +37,14 @@ describeWithRunner(
       return runner.take('run_suite');
     };
     const cacheOf = ({ order }: Task<SuiteOrder>) => order.work.cache ?? assert.fail('the order has no cache');
-    const stored = async ({ order }: Task<SuiteOrder>, text: string): Promise<string> => {
+    const store = ({ order }: Task<SuiteOrder>, text: string): Promise<Stored> => {
       const content = (async function* pieces() {
         yield Buffer.from(text);
       })();
-      const answer = await runner.dispatch.store(runner.self, order.claim, content);
+      return runner.dispatch.store(runner.self, order.claim, content);
+    };
+    const stored = async (task: Task<SuiteOrder>, text: string): Promise<string> => {
+      const answer = await store(task, text);
       assert.ok('digest' in answer);
       return answer.digest;
     };
@@ -125,8 +128,8 @@ describeWithRunner(
       const fork = await runner.take('run_suite');
       assert.deepEqual(cacheOf(fork), { paths: ['deps'], found: { branch: 'main', layers: [layer] }, mostBytes });
       const name = fork.order.work.environment['HEADRACE_BUILD_ID'] ?? '';
-      const digest = await stored(fork, 'evil');
-      await fork.finish({ kind: 'exited', status: 0, cache: [layer, { name, digest, bytes: 1 }] });
+      assert.deepEqual(await store(fork, 'evil'), { gone: true });
+      await fork.finish({ kind: 'exited', status: 0, cache: [layer, { ...layer, name }] });
       const failed = await begin(project);
       const evil = { name: cacheOf(failed).savesAs ?? '', digest: await stored(failed, 'failed'), bytes: 1 };
       await failed.finish({ kind: 'exited', status: 1, cache: [layer, evil] });
