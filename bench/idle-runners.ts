@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../src/lib/random-name.ts';
-import { mostLooks, version } from '../src/protocol.ts';
+import { mostLooks, version } from '../src/protocol/index.ts';
 import { onBoth, type DatabaseName, type Databases } from './support/databases.ts';
 import { untilIdle } from './support/idle.ts';
 import { openConnection, type Connection } from './support/load.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { readTests } from '../src/dispatch/test-messages.ts';
 import { createMask } from '../src/lib/masking.ts';
-import { mostTestsAtOnce, type TestReport } from '../src/protocol.ts';
+import { mostTestsAtOnce, type TestReport } from '../src/protocol/index.ts';
 import { createReportDecoder } from '../src/runner/reports/decoding.ts';
 import { createJunitReader } from '../src/runner/reports/junit.ts';
 import { UnreadableReportError } from '../src/runner/reports/unreadable.ts';

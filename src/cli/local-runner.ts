@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { withoutStrays } from '../lib/descriptors.ts';
 import { socketPath } from '../lib/sockets.ts';
-import { version } from '../protocol.ts';
+import { version } from '../protocol/index.ts';
 
 export interface RunnerPlaces {
   folder: string;

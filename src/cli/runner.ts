@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
-import { idleHoldSeconds } from '../protocol.ts';
+import { idleHoldSeconds } from '../protocol/index.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type ServerPlace } from '../runner/link.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.ts';

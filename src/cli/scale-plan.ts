@@ -1,4 +1,4 @@
-import type { Demand } from '../protocol.ts';
+import type { Demand } from '../protocol/index.ts';
 
 /** The jobs of a scaler, as the engine's own queue shows them. */
 export interface EngineJobs {

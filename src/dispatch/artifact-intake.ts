@@ -8,7 +8,7 @@ import { contentTypeOf, isPlainPath } from '../lib/file-types.ts';
 import { BrokenFramesError, frameReader, type Frame } from '../lib/frames.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { addArtifacts, type NewArtifact } from '../lifecycle/artifacts.ts';
-import type { Kept } from '../protocol.ts';
+import type { Kept } from '../protocol/index.ts';
 import { holdJob, jobOf, type ClaimedJob } from '../queue/queue.ts';
 import type { ArtifactLimits } from './job-handler.ts';
 

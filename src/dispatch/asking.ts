@@ -1,7 +1,7 @@
 import { checkRunner, type Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
-import { DrainedError, type Order, type OrderOrLooks, type Wanted } from '../protocol.ts';
+import { DrainedError, type Order, type OrderOrLooks, type Wanted } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import type { HeldRequests } from './held-requests.ts';

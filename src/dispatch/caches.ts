@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/schema.ts';
 import { saveCache, useCache, type CacheLayer as StoredLayer, type CachePlace } from '../lifecycle/caches.ts';
-import type { CacheLayer, CacheOrder } from '../protocol.ts';
+import type { CacheLayer, CacheOrder } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';

@@ -1,7 +1,7 @@
 import { checkRunner, type Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { takeable, workByTags } from '../lifecycle/queue-depth.ts';
-import type { Demand } from '../protocol.ts';
+import type { Demand } from '../protocol/index.ts';
 import { heldBy } from '../queue/queue.ts';
 
 /** How much work there is for runners with this token and these tags, and how much of it they do already. */

@@ -8,7 +8,7 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
-import * as protocol from '../protocol.ts';
+import * as protocol from '../protocol/index.ts';
 import type {
   ClaimSignal,
   Demand,
@@ -23,7 +23,7 @@ import type {
   TestReceipt,
   Wanted,
   WorkKind,
-} from '../protocol.ts';
+} from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';

@@ -4,7 +4,7 @@ import { mostTries } from '../lifecycle/builds.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
-import type { Outcome } from '../protocol.ts';
+import type { Outcome } from '../protocol/index.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 

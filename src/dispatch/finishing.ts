@@ -1,7 +1,7 @@
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { isUniqueViolation, type Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import type { Finished, FinishReport, Receipt } from '../protocol.ts';
+import type { Finished, FinishReport, Receipt } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import type { HeldRequests } from './held-requests.ts';
 import type { Attempt, Ordering } from './ordering.ts';

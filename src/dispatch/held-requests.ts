@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { findStandings, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { holdSeconds } from '../protocol.ts';
+import { holdSeconds } from '../protocol/index.ts';
 
 /** The requests of runners that are being answered, and the runners that get no more work from this server. */
 export interface HeldRequests {

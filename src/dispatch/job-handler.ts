@@ -1,6 +1,6 @@
 import type { Vault } from '../lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { Outcome, Work } from '../protocol.ts';
+import type { Outcome, Work } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 
 /** The limits that orders carry. */

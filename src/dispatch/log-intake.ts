@@ -2,7 +2,7 @@ import { isDatabaseFull, type Database } from '../db/open.ts';
 import { forEachKind, prepared } from '../db/prepared.ts';
 import type { JobRow, LogRow } from '../db/schema.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
-import type { CutReason, LogChunk, Receipt } from '../protocol.ts';
+import type { CutReason, LogChunk, Receipt } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
 import { appendToHeld, findLog } from '../streams/logs.ts';
 

@@ -7,7 +7,7 @@ import type { Vault } from '../lib/vault.ts';
 import { waitAfter } from '../lifecycle/poll-waits.ts';
 import { claimLooks, nextLookAt, type ClaimedLook } from '../lifecycle/poll-claims.ts';
 import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
-import { lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol.ts';
+import { lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol/index.ts';
 import type { HeldRequests } from './held-requests.ts';
 import { sourceOf } from './sources.ts';
 import { waitingLines } from './waiting-line.ts';

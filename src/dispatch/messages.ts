@@ -16,7 +16,7 @@ import {
   type Outcome,
   type StepReport,
   type TrunkNews,
-} from '../protocol.ts';
+} from '../protocol/index.ts';
 
 /**
  * Reads the messages of runners strictly. A runner is another machine, and an attacker may have taken it over. A value

@@ -4,7 +4,7 @@ import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts'
 import type { Database } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
 import { hasTags } from '../lib/tags.ts';
-import { workKinds } from '../protocol.ts';
+import { workKinds } from '../protocol/index.ts';
 
 /** The state of the queue and the runners, for operators. */
 export interface Overview {

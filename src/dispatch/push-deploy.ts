@@ -1,7 +1,7 @@
 import type { DeployRow } from '../db/schema.ts';
 import { advanceDeploy, beginDeploy, loseDeploy } from '../lifecycle/deploys.ts';
 import type { DeployState } from '../lifecycle/states.ts';
-import type { Outcome } from '../protocol.ts';
+import type { Outcome } from '../protocol/index.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 

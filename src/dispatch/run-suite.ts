@@ -14,7 +14,7 @@ import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
 import { variablesIn } from '../lib/matrix.ts';
-import type { Outcome } from '../protocol.ts';
+import type { Outcome } from '../protocol/index.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';

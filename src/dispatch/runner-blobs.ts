@@ -4,7 +4,7 @@ import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { Stored, Work } from '../protocol.ts';
+import type { Stored, Work } from '../protocol/index.ts';
 import { isNamedTo, noteStored } from '../queue/claimed-blobs.ts';
 import { jobOf } from '../queue/queue.ts';
 import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';

@@ -7,7 +7,7 @@ import { ApiError } from '../errors.ts';
 import { json } from '../http/bare-bodies.ts';
 import type { BareCall, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
 import { unreadable } from '../http/raw.ts';
-import { DrainedError, understandEachOther, unnamedVersion, version } from '../protocol.ts';
+import { DrainedError, understandEachOther, unnamedVersion, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';

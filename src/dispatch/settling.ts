@@ -5,7 +5,7 @@ import { forEachKind, prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { FinishReport, Outcome, Receipt, WorkKind } from '../protocol.ts';
+import type { FinishReport, Outcome, Receipt, WorkKind } from '../protocol/index.ts';
 import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';

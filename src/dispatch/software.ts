@@ -1,5 +1,5 @@
 import { attachedStacks, eachOnce, relatedStacks, type Layer, type Stack } from '../lifecycle/software.ts';
-import type { Software, SuiteOrder } from '../protocol.ts';
+import type { Software, SuiteOrder } from '../protocol/index.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 

@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type ProjectRow } from '../db/schema.ts';
 import type { Vault } from '../lib/vault.ts';
-import type { Source } from '../protocol.ts';
+import type { Source } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
 import type { JobContext } from './job-handler.ts';
 

@@ -1,7 +1,7 @@
 import type { Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { goneLayers } from '../lifecycle/caches.ts';
-import type { KeptLayer } from '../protocol.ts';
+import type { KeptLayer } from '../protocol/index.ts';
 import { goneProjects } from './gone-projects.ts';
 
 /** Of the layers that a runner keeps, those that no cache of a project that it works for has any more. */

@@ -3,7 +3,7 @@ import type { Database } from '../db/open.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { watchForSetBack } from '../lib/set-back.ts';
 import { hurryStrandedPolls } from '../lifecycle/polls.ts';
-import { claimSeconds, holdSeconds } from '../protocol.ts';
+import { claimSeconds, holdSeconds } from '../protocol/index.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';

@@ -4,7 +4,7 @@ import { noteFlakes } from '../lifecycle/flaky-tests.ts';
 import { packTests } from '../lifecycle/packed-tests.ts';
 import { slowestOf } from '../lifecycle/slow-tests.ts';
 import { addTests, type Batch } from '../lifecycle/test-results.ts';
-import { mostTestBytes, mostTests, type TestBatch, type TestReceipt, type TestReport } from '../protocol.ts';
+import { mostTestBytes, mostTests, type TestBatch, type TestReceipt, type TestReport } from '../protocol/index.ts';
 import { holdJob, jobOf } from '../queue/queue.ts';
 
 /** Takes the tests of builds from the runners that hold them. */

@@ -7,7 +7,7 @@ import {
   type TestBatch,
   type TestReport,
   type TestState,
-} from '../protocol.ts';
+} from '../protocol/index.ts';
 import { readClaim } from './messages.ts';
 
 /** Reads batches of tests as strictly as the other messages of runners: an attacker may have taken the runner over. */

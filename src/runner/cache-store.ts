@@ -6,7 +6,7 @@ import { orAborted } from '../lib/or-aborted.ts';
 import { run } from '../lib/processes.ts';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { CacheLayer, KeptLayer, Link } from '../protocol.ts';
+import type { CacheLayer, KeptLayer, Link } from '../protocol/index.ts';
 import { packedIn, unpackLayer } from './cache-layers.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import { fetchBlob } from './transfers.ts';

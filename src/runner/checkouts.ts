@@ -2,7 +2,7 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree } from '../lib/remove-tree.ts';
-import type { Place } from '../protocol.ts';
+import type { Place } from '../protocol/index.ts';
 import type { CheckoutRequest, Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Say } from './git/narrator.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { ClaimSignal } from '../protocol.ts';
+import type { ClaimSignal } from '../protocol/index.ts';
 import { cancelled, notOurs } from './perform.ts';
 
 /** The claims of this runner, each with the controller that ends its work. */

@@ -1,7 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { CompileOrder, Outcome } from '../protocol.ts';
+import type { CompileOrder, Outcome } from '../protocol/index.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
 import { ImageError } from './images/failures.ts';
 import { packTree } from './packages.ts';

@@ -1,5 +1,5 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { Link, Outcome } from '../protocol.ts';
+import type { Link, Outcome } from '../protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';

@@ -1,7 +1,7 @@
 import { inUnits } from '../lib/amounts.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { frameHead } from '../lib/frames.ts';
-import type { Kept, Link, SuiteOrder } from '../protocol.ts';
+import type { Kept, Link, SuiteOrder } from '../protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection, type LeftOutReason } from './collector.ts';
 import { handOver } from './hand-over.ts';
 import type { RunnerServices } from './job-runner.ts';

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { DrainedError, understandEachOther, version as ownVersion } from '../protocol.ts';
+import { DrainedError, understandEachOther, version as ownVersion } from '../protocol/index.ts';
 import type {
   Demand,
   Finished,
@@ -13,7 +13,7 @@ import type {
   RegistryAccess,
   ClaimSignal,
   TestReceipt,
-} from '../protocol.ts';
+} from '../protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
 import { failureOf, inWords, otherVersion } from './failures.ts';
 

@@ -1,6 +1,6 @@
 import { createPassingBytes } from '../lib/passing-bytes.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { CutReason, Link } from '../protocol.ts';
+import type { CutReason, Link } from '../protocol/index.ts';
 import { chunkSize, LogBacklog } from './log-backlog.ts';
 import { untilAnswered } from './retry.ts';
 

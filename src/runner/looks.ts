@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { orAborted } from '../lib/or-aborted.ts';
-import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport, type Order } from '../protocol.ts';
+import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport, type Order } from '../protocol/index.ts';
 import { RefusedError, RejectedError } from './failures.ts';
 import { FetchError } from './git/failures.ts';
 import type { Mirrors } from './git/mirrors.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
-import type { CutReason, FinishReport, Link, Order, Outcome, Work } from '../protocol.ts';
+import type { CutReason, FinishReport, Link, Order, Outcome, Work } from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../lib/disk-reserve.ts';
-import { DrainedError } from '../protocol.ts';
+import { DrainedError } from '../protocol/index.ts';
 import { RefusedError, RejectedError } from './failures.ts';
 
 const longestPause = 2000;

@@ -1,6 +1,6 @@
 import { createMask } from '../lib/masking.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { Link, Outcome, SuiteOrder } from '../protocol.ts';
+import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
-import type { Link } from '../protocol.ts';
+import type { Link } from '../protocol/index.ts';
 import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../lib/random-name.ts';
-import { DrainedError, type Link, type Order, type Outcome } from '../protocol.ts';
+import { DrainedError, type Link, type Order, type Outcome } from '../protocol/index.ts';
 import { Askers } from './askers.ts';
 import { Claims } from './claims.ts';
 import type { RunnerServices } from './job-runner.ts';

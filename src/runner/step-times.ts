@@ -1,4 +1,4 @@
-import { mostSteps, type StepReport } from '../protocol.ts';
+import { mostSteps, type StepReport } from '../protocol/index.ts';
 
 /** When the parts of a job began and ended, since the runner got its order. */
 export interface StepTimes {

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { placeOf } from '../lib/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
-import { mostLayers, type CacheLayer, type CacheOrder } from '../protocol.ts';
+import { mostLayers, type CacheLayer, type CacheOrder } from '../protocol/index.ts';
 import { packedIn, packLayer, packWhole, TooLargeError, unpackLayer } from './cache-layers.ts';
 import type { Making, TakenLayers } from './cache-store.ts';
 import type { RunnerServices } from './job-runner.ts';

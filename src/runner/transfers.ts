@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
 import { DiskFullError, isNoSpace } from '../lib/disk-reserve.ts';
-import type { Link } from '../protocol.ts';
+import type { Link } from '../protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
 /** The server has no blob of that name: a retry would not help. */

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promi
 import { join } from 'node:path';
 import { run } from '../lib/processes.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { Link } from '../protocol.ts';
+import type { Link } from '../protocol/index.ts';
 import { unpackTree } from './packages.ts';
 import type { Limits, Sandboxes } from './sandbox/types.ts';
 import { placesIn } from './search-paths.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { mostProjects, type Link } from '../protocol.ts';
+import { mostProjects, type Link } from '../protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';

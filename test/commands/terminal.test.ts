@@ -6,7 +6,7 @@ import { onEveryDatabase } from '../support/databases.ts';
 import { Developer, type Terminal } from '../support/developer.ts';
 import { ScriptedRunner, type Task } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
-import type { SuiteOrder } from '../../src/protocol.ts';
+import type { SuiteOrder } from '../../src/protocol/index.ts';
 import type { User } from '../support/user.ts';
 
 describe('on a terminal', () => {

@@ -10,7 +10,7 @@ import { aCommit, ScriptedRunner, Task } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { writeListing } from '../../src/lib/ref-listings.ts';
-import type { CommitReport, Order } from '../../src/protocol.ts';
+import type { CommitReport, Order } from '../../src/protocol/index.ts';
 
 /**
  * Everything that locks rows, from two servers at once: requests, claims, logs, outcomes, losses, retries, cancels, reruns,

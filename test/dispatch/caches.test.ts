@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
-import type { CacheLayer, SuiteOrder, Stored } from '../../src/protocol.ts';
+import type { CacheLayer, SuiteOrder, Stored } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner, type Task } from '../support/runner.ts';
 import type { User } from '../support/user.ts';

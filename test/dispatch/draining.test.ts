@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { drainRunner } from '../../src/auth/runners.ts';
 import { randomName } from '../../src/lib/random-name.ts';
-import { DrainedError, type Link, type Order } from '../../src/protocol.ts';
+import { DrainedError, type Link, type Order } from '../../src/protocol/index.ts';
 import type { Fields, Record_ } from '../support/client.ts';
 import { registered, type Registered } from '../support/registered.ts';
 import { describeService } from '../support/service.ts';

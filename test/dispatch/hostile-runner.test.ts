@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, afterEach, test } from 'node:test';
 import { randomName } from '../../src/lib/random-name.ts';
-import type { Order, SuiteOrder } from '../../src/protocol.ts';
+import type { Order, SuiteOrder } from '../../src/protocol/index.ts';
 import { RejectedError } from '../../src/runner/failures.ts';
 import { registered, type Registered } from '../support/registered.ts';
 import { aCommit } from '../support/runner.ts';

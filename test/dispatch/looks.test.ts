@@ -6,7 +6,7 @@ import { digestOf, writeListing } from '../../src/lib/ref-listings.ts';
 import { claimLooks, type ClaimedLook } from '../../src/lifecycle/poll-claims.ts';
 import { hurryStrandedPolls } from '../../src/lifecycle/polls.ts';
 import { waitAfter, withJitter } from '../../src/lifecycle/poll-waits.ts';
-import type { LookOrder, LookReport } from '../../src/protocol.ts';
+import type { LookOrder, LookReport } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner, ScriptedRunner } from '../support/runner.ts';
 import type { User } from '../support/user.ts';

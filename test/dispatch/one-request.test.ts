@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../../src/lib/random-name.ts';
-import { mostLooks, type Link } from '../../src/protocol.ts';
+import { mostLooks, type Link } from '../../src/protocol/index.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
 import { revokeRunner } from '../../src/auth/runners.ts';
 import { registered } from '../support/registered.ts';

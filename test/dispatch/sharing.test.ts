@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { randomName } from '../../src/lib/random-name.ts';
-import type { Link, Order } from '../../src/protocol.ts';
+import type { Link, Order } from '../../src/protocol/index.ts';
 import { queueTopic } from '../../src/queue/queue.ts';
 import { registered } from '../support/registered.ts';
 import { describeService } from '../support/service.ts';

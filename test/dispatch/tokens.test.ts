@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { randomName } from '../../src/lib/random-name.ts';
-import type { Link, Order } from '../../src/protocol.ts';
+import type { Link, Order } from '../../src/protocol/index.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
 import { headrace } from '../support/program.ts';
 import { linkWith, registered } from '../support/registered.ts';

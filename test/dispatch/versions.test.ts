@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { randomName } from '../../src/lib/random-name.ts';
-import { understandEachOther, version } from '../../src/protocol.ts';
+import { understandEachOther, version } from '../../src/protocol/index.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
 import { openLink } from '../../src/runner/link.ts';
 import type { Fields } from '../support/client.ts';

@@ -5,7 +5,7 @@ import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { randomName } from '../../src/lib/random-name.ts';
-import { version, type Link } from '../../src/protocol.ts';
+import { version, type Link } from '../../src/protocol/index.ts';
 import type { Credentials, Fields, Record_ } from '../support/client.ts';
 import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { assertFields, assertRecent, assertRefused } from '../support/expect.ts';

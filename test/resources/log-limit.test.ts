@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import type { Outcome } from '../../src/protocol.ts';
+import type { Outcome } from '../../src/protocol/index.ts';
 import { aCommit, describeWithRunner, type Task } from '../support/runner.ts';
 import { compiling } from '../support/compiling.ts';
 import { runningBuild } from '../support/running-build.ts';

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
-import type { SuiteOrder } from '../../src/protocol.ts';
+import type { SuiteOrder } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';
 import { assertDestroyed, assertNotFound, assertRefused } from '../support/expect.ts';

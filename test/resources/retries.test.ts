@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import type { Outcome } from '../../src/protocol.ts';
+import type { Outcome } from '../../src/protocol/index.ts';
 import { assertWrongFields } from '../support/expect.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, describeWithRunner } from '../support/runner.ts';

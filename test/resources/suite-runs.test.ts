@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import type { Outcome } from '../../src/protocol.ts';
+import type { Outcome } from '../../src/protocol/index.ts';
 import { assertRefused, assertWrongFields } from '../support/expect.ts';
 import { aCommit, describeWithRunner } from '../support/runner.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';

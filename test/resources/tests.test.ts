@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { readTests } from '../../src/dispatch/test-messages.ts';
 import { forgetOldTests } from '../../src/lifecycle/test-results.ts';
-import { mostTests, type SuiteOrder, type TestReceipt, type TestReport } from '../../src/protocol.ts';
+import { mostTests, type SuiteOrder, type TestReceipt, type TestReport } from '../../src/protocol/index.ts';
 import { aCommit, describeWithRunner, type Task } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { Record_ } from '../support/client.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import type { CommitReport } from '../../src/protocol.ts';
+import type { CommitReport } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { aCommit, describeWithRunner } from '../support/runner.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../../src/lib/disk-reserve.ts';
-import type { FinishReport, Link, SuiteOrder } from '../../src/protocol.ts';
+import type { FinishReport, Link, SuiteOrder } from '../../src/protocol/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { openRunnerServices } from '../../src/runner/runner-services.ts';

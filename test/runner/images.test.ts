@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
 import { run as runProgram } from '../../src/lib/processes.ts';
 import { removeTree } from '../../src/lib/remove-tree.ts';
-import type { RegistryAccess } from '../../src/protocol.ts';
+import type { RegistryAccess } from '../../src/protocol/index.ts';
 import { openImages, type Images, type ImagesOptions } from '../../src/runner/images/images.ts';
 import { openSandboxes, type Job, type Sandboxes } from '../../src/runner/sandbox/index.ts';
 import { temporaryFolder } from '../support/databases.ts';

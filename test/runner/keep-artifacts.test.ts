@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { frameReader } from '../../src/lib/frames.ts';
-import type { Kept, Link } from '../../src/protocol.ts';
+import type { Kept, Link } from '../../src/protocol/index.ts';
 import { keepArtifacts } from '../../src/runner/keep-artifacts.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Ended, Job, Sandboxes } from '../../src/runner/sandbox/types.ts';

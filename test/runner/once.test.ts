@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { FinishReport, Link, Order } from '../../src/protocol.ts';
+import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { startRunner, type Runner } from '../../src/runner/runner.ts';

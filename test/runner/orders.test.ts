@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { randomName } from '../../src/lib/random-name.ts';
-import type { FinishReport, Link, Order } from '../../src/protocol.ts';
+import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import { failureOf, RefusedError, RejectedError } from '../../src/runner/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { startRunner } from '../../src/runner/runner.ts';

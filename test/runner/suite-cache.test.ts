@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { removeTree } from '../../src/lib/remove-tree.ts';
-import type { CacheLayer } from '../../src/protocol.ts';
+import type { CacheLayer } from '../../src/protocol/index.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { Blobs, CachingRunner } from '../support/caching.ts';

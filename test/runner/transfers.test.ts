@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { run } from '../../src/lib/processes.ts';
-import type { Link } from '../../src/protocol.ts';
+import type { Link } from '../../src/protocol/index.ts';
 import { storeBlob } from '../../src/runner/transfers.ts';
 import { temporaryFolder } from '../support/folders.ts';
 

@@ -10,7 +10,7 @@ import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { isUnavailable } from '../../src/db/unavailable.ts';
 import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import { randomName } from '../../src/lib/random-name.ts';
-import { followsHeader } from '../../src/protocol.ts';
+import { followsHeader } from '../../src/protocol/index.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { fetchBlob } from '../../src/runner/transfers.ts';
 import { findLog } from '../../src/streams/logs.ts';

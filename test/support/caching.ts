@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
-import type { CacheLayer, CacheOrder, Link } from '../../src/protocol.ts';
+import type { CacheLayer, CacheOrder, Link } from '../../src/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';

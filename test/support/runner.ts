@@ -4,7 +4,7 @@ import { after, before } from 'node:test';
 import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
 import type { ArtifactLimits } from '../../src/dispatch/job-handler.ts';
-import type { CommitReport, Kept, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol.ts';
+import type { CommitReport, Kept, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol/index.ts';
 import type { Store } from '../../src/cli/store.ts';
 import type { Runner } from '../../src/auth/runners.ts';
 import type { TestDatabase } from './databases.ts';

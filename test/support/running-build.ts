@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { SuiteOrder } from '../../src/protocol.ts';
+import type { SuiteOrder } from '../../src/protocol/index.ts';
 import type { Record_ } from './client.ts';
 import type { ScriptedRunner, Task } from './runner.ts';
 import type { User } from './user.ts';

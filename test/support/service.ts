@@ -7,7 +7,7 @@ import { insertUser, updateUser, type Credentials } from '../../src/auth/users.t
 import { openStore, type Store } from '../../src/cli/store.ts';
 import { readConfig, type Config } from '../../src/config.ts';
 import { hashPassword, hashSecret, randomPassword, randomSecret } from '../../src/lib/passwords.ts';
-import { startServer, type RunningServer, type ServerParts } from '../../src/server.ts';
+import { startServer, type RunningServer, type ServerParts } from '../../src/server/server.ts';
 import { Client } from './client.ts';
 import { copyTables, onEveryDatabase, temporaryFolder, type TestDatabase } from './databases.ts';
 import { User } from './user.ts';

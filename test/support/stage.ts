@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
-import type { Link } from '../../src/protocol.ts';
+import type { Link } from '../../src/protocol/index.ts';
 import type { CacheStore } from '../../src/runner/cache-store.ts';
 import { FetchError } from '../../src/runner/git/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';

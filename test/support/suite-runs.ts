@@ -1,8 +1,8 @@
 import type { Record_ } from './client.ts';
-import type { CommitReport } from '../../src/protocol.ts';
+import type { CommitReport } from '../../src/protocol/index.ts';
 import type { ScriptedRunner, Task } from './runner.ts';
 import type { User } from './user.ts';
-import type { SuiteOrder } from '../../src/protocol.ts';
+import type { SuiteOrder } from '../../src/protocol/index.ts';
 
 /** A project with suites, and what a person sees of its builds. */
 export class SuiteRuns {

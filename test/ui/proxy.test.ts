@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { insertUser, makeCredentials } from '../../src/auth/users.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { readConfig } from '../../src/config.ts';
-import { startServer } from '../../src/server.ts';
+import { startServer } from '../../src/server/server.ts';
 import { basic } from '../support/client.ts';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import type { SuiteOrder, TestReport } from '../../src/protocol.ts';
+import type { SuiteOrder, TestReport } from '../../src/protocol/index.ts';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunner, type Task } from '../support/runner.ts';

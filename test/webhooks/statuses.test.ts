@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import type { Outcome } from '../../src/protocol.ts';
+import type { Outcome } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertDestroyed, assertFields, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { Receiver, reply, type Reply } from '../support/receiver.ts';

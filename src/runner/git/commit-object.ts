@@ -1,4 +1,4 @@
-import type { CommitMetadata } from '../../protocol.ts';
+import type { CommitMetadata } from '../../protocol/index.ts';
 import { trimEnd } from './words.ts';
 
 /** Room for a thousand parents; the fields that are read follow right after them. */

@@ -1,6 +1,6 @@
 import { FetchError } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
-import type { CommitMetadata } from '../../protocol.ts';
+import type { CommitMetadata } from '../../protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type Place } from './refs.ts';
 import type { Said, Session } from './session.ts';

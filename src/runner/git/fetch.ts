@@ -1,5 +1,5 @@
 import type { CommitCache } from './commit-cache.ts';
-import type { TrunkNews } from '../../protocol.ts';
+import type { TrunkNews } from '../../protocol/index.ts';
 import { descends, describe, lookUp, mostFiles, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';

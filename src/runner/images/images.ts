@@ -7,7 +7,7 @@ import { addressJudge } from '../../lib/public-addresses.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
-import type { ImageOrder, Link, RegistryAccess } from '../../protocol.ts';
+import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
 import type { Sandboxes } from '../sandbox/types.ts';

@@ -6,7 +6,7 @@ import type { ImageReference } from '../../lib/image-reference.ts';
 import type { AddressRules } from '../../lib/public-addresses.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { sweepTree } from '../../lib/remove-tree.ts';
-import type { RegistryAccess } from '../../protocol.ts';
+import type { RegistryAccess } from '../../protocol/index.ts';
 import { trustPlaces } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
 import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';

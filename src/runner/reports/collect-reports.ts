@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createMask, type Mask } from '../../lib/masking.ts';
-import { mostTests, type Link } from '../../protocol.ts';
+import { mostTests, type Link } from '../../protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
 import type { Left } from '../sandbox/types.ts';
 import { createReportDecoder } from './decoding.ts';

@@ -1,6 +1,6 @@
 import sax from 'sax';
 import type { Mask } from '../../lib/masking.ts';
-import { longestTestText, type TestReport } from '../../protocol.ts';
+import { longestTestText, type TestReport } from '../../protocol/index.ts';
 import { millisecondsIn } from './durations.ts';
 import { asMessage, asName, ReportText } from './texts.ts';
 import { UnreadableReportError } from './unreadable.ts';

@@ -1,5 +1,5 @@
-import { mostTestBytes, mostTests, mostTestsAtOnce } from '../../protocol.ts';
-import type { Link, TestRefusal, TestReport, TestState } from '../../protocol.ts';
+import { mostTestBytes, mostTests, mostTestsAtOnce } from '../../protocol/index.ts';
+import type { Link, TestRefusal, TestReport, TestState } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 
 /** A batch is sent when it has this many bytes, or `mostTestsAtOnce` tests. */

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
-import { mostTests, type TestBatch, type TestReceipt, type TestReport } from '../../../src/protocol.ts';
+import { mostTests, type TestBatch, type TestReceipt, type TestReport } from '../../../src/protocol/index.ts';
 import { RejectedError } from '../../../src/runner/failures.ts';
 import { collectReports } from '../../../src/runner/reports/collect-reports.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';

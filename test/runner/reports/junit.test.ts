@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { createMask } from '../../../src/lib/masking.ts';
-import type { TestReport } from '../../../src/protocol.ts';
+import type { TestReport } from '../../../src/protocol/index.ts';
 import { createReportDecoder } from '../../../src/runner/reports/decoding.ts';
 import { millisecondsIn } from '../../../src/runner/reports/durations.ts';
 import { createJunitReader } from '../../../src/runner/reports/junit.ts';

@@ -1,64 +1,48 @@
 import type { FastifyBaseLogger } from 'fastify';
-import type { AddressInfo } from 'node:net';
-import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createAnswerCache, noAnswerCache } from './api/answer-cache.ts';
-import { endpointsOf } from './api/endpoints.ts';
-import { innerCalls } from './api/inner-calls.ts';
-import { forgetOldKeys } from './api/idempotency.ts';
-import type { Services } from './api/call.ts';
-import { forgetOldFailures } from './auth/sign-in-throttle.ts';
-import { forgetOldVisits, localVisits, noteVisits } from './auth/runner-visits.ts';
-import { authenticateRunner } from './auth/runners.ts';
-import { forgetOldSessions } from './auth/sessions.ts';
-import { ConfigError, isSocketPath, mostOpenFiles, type Config } from './config.ts';
-import { watchHealth } from './db/health.ts';
-import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
-import { LeaseLapsedError } from './db/node-lease.ts';
-import { observeBlobs } from './db/observed-blobs.ts';
-import { isUnavailable, whereAvailable } from './db/unavailable.ts';
-import { createDispatch } from './dispatch/dispatch.ts';
-import { runnerRoutes, type RunnerRoutes } from './dispatch/runner-routes.ts';
-import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
-import { watchOverview } from './dispatch/overview.ts';
-import { ApiError } from './errors.ts';
-import { ownCertificate, type TlsFiles } from './http/certificate.ts';
-import type { ConnectionLimits, ConnectionTimes } from './http/connections.ts';
-import { listenOn } from './http/listen.ts';
-import { createMetrics, type Metrics } from './http/metrics.ts';
-import { openApiDocument } from './http/openapi.ts';
-import { addBareRoutes } from './http/bare-routes.ts';
-import { addOperations } from './http/operations.ts';
-import { createServer } from './http/server.ts';
-import { hasOwnName } from './http/strict-transport.ts';
-import { boundedBodies } from './hooks/bodies.ts';
-import { hookEndpoint } from './hooks/endpoint.ts';
-import { countRefusals } from './hooks/refusals.ts';
-import { forgetOldHookDeliveries } from './hooks/retention.ts';
-import { isNoSpace } from './lib/disk-reserve.ts';
-import { forgetOldArtifacts, mostArtifacts } from './lifecycle/artifacts.ts';
-import { collectBlobs, removeDoomedBlobs } from './lifecycle/collect.ts';
-import { watchEndings } from './lifecycle/endings.ts';
-import { startScheduleClock } from './lifecycle/schedule-clock.ts';
-import { repeatedly } from './lib/repeatedly.ts';
-import { buildMachine, isFinal } from './lifecycle/states.ts';
-import { traceWith, type Tracer } from './lifecycle/traces.ts';
-import { socketPath } from './lib/sockets.ts';
-import { forgetOldCodes } from './oauth/codes.ts';
-import { tokenEndpoint } from './oauth/token-endpoint.ts';
-import { forgetTurns } from './queue/turns.ts';
-import { pageRoutes, routes } from './resources/index.ts';
-import { publicAddress } from './lib/public-address.ts';
-import { addressJudge } from './lib/public-addresses.ts';
-import { forgetOldTests } from './lifecycle/test-results.ts';
-import { forgetOldLogs } from './streams/retention.ts';
-import { startSender } from './webhooks/sender.ts';
-import { forgetOldDeliveries, keptDays } from './webhooks/retention.ts';
-import { retryPolicy, type RetryPolicy } from './webhooks/retry-policy.ts';
-import { createResolve, type Resolve } from './lib/resolve.ts';
-import { addPages } from './ui/index.ts';
+import { createAnswerCache, noAnswerCache } from '../api/answer-cache.ts';
+import { endpointsOf } from '../api/endpoints.ts';
+import { innerCalls } from '../api/inner-calls.ts';
+import type { Services } from '../api/call.ts';
+import { localVisits, noteVisits } from '../auth/runner-visits.ts';
+import { authenticateRunner } from '../auth/runners.ts';
+import { isSocketPath, type Config } from '../config.ts';
+import { watchHealth } from '../db/health.ts';
+import { observeBlobs } from '../db/observed-blobs.ts';
+import { createDispatch } from '../dispatch/dispatch.ts';
+import { runnerRoutes, type RunnerRoutes } from '../dispatch/runner-routes.ts';
+import { watchOverview } from '../dispatch/overview.ts';
+import type { ConnectionTimes } from '../http/connections.ts';
+import { listenOn } from '../http/listen.ts';
+import { createMetrics, type Metrics } from '../http/metrics.ts';
+import { openApiDocument } from '../http/openapi.ts';
+import { addBareRoutes } from '../http/bare-routes.ts';
+import { addOperations } from '../http/operations.ts';
+import { createServer } from '../http/server.ts';
+import { hasOwnName } from '../http/strict-transport.ts';
+import { boundedBodies } from '../hooks/bodies.ts';
+import { hookEndpoint } from '../hooks/endpoint.ts';
+import { countRefusals } from '../hooks/refusals.ts';
+import { mostArtifacts } from '../lifecycle/artifacts.ts';
+import { watchEndings } from '../lifecycle/endings.ts';
+import { startScheduleClock } from '../lifecycle/schedule-clock.ts';
+import { buildMachine, isFinal } from '../lifecycle/states.ts';
+import { traceWith, type Tracer } from '../lifecycle/traces.ts';
+import { socketPath } from '../lib/sockets.ts';
+import { tokenEndpoint } from '../oauth/token-endpoint.ts';
+import { pageRoutes, routes } from '../resources/index.ts';
+import { publicAddress } from '../lib/public-address.ts';
+import { addressJudge } from '../lib/public-addresses.ts';
+import { startSender } from '../webhooks/sender.ts';
+import { retryPolicy, type RetryPolicy } from '../webhooks/retry-policy.ts';
+import { createResolve, type Resolve } from '../lib/resolve.ts';
+import { addPages } from '../ui/index.ts';
+import { addressOf, tlsFor } from './addresses.ts';
+import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
+import { translateWith } from './translate.ts';
+import { startUpkeep } from './upkeep.ts';
 
 export interface RunningServer {
   /** The address as in `listening on …`. */
@@ -97,12 +81,7 @@ export interface ServerParts {
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
-const hour = 60 * 60 * 1000;
-const removeEvery = 2000;
 const lookEvery = 200;
-/** The least number of open files for the database, the runner's socket and files under way. */
-const filesApart = 128;
-
 /** Assembles the service and starts to listen. */
 export async function startServer({
   config,
@@ -225,16 +204,8 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'running schedules failed'),
   });
   opened.defer(() => schedules.close());
-  const sweep = setInterval(() => {
-    tidy(store, config).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
-  }, hour);
-  opened.defer(() => clearInterval(sweep));
-  const removing = repeatedly(
-    removeEvery,
-    () => whereAvailable(async () => void (await removeDoomedBlobs(store.db, store.blobs))),
-    (error) => log.error({ err: error }, 'removing blobs of deleted records failed'),
-  );
-  opened.defer(() => removing.stop());
+  const upkeep = startUpkeep(store, config, log);
+  opened.defer(() => upkeep.stop());
 
   /** Whether the local runner has something to do; a database that is away says nothing about it. */
   const isBusy = (): Promise<boolean> => dispatch.isBusy(localHolder(config)).catch(() => true);
@@ -297,22 +268,6 @@ function localHolder({ data_dir: dataDir }: Config): string {
   return `local ${hostname()} ${dataDir}`;
 }
 
-/** Removes expired records. Other servers do the same, which is harmless. */
-async function tidy({ db, blobs }: Services, config: Config): Promise<void> {
-  await forgetOldKeys(db);
-  await forgetOldCodes(db);
-  await forgetOldSessions(db);
-  await forgetOldFailures(db);
-  await forgetOldVisits(db);
-  await forgetTurns(db);
-  await forgetOldDeliveries(db);
-  await forgetOldHookDeliveries(db, keptDays);
-  await forgetOldLogs(db, config.log_days);
-  await forgetOldTests(db, config.log_days);
-  await forgetOldArtifacts(db, config.artifact_days);
-  await collectBlobs(db, blobs);
-}
-
 /** The socket for the runner on this machine; access to the data folder is access to it. */
 async function openServerSocket(
   config: Config,
@@ -326,64 +281,4 @@ async function openServerSocket(
   await rm(path, { force: true }); // a server that died could not remove it
   await socket.listen({ path });
   return socket;
-}
-
-/** A quarter for one network: many clients behind one address have room, and no network can use it all. */
-function connectionLimits({ connections: most }: Config): ConnectionLimits {
-  if (most > mostOpenFiles() - filesApart) {
-    throw new ConfigError(
-      `connections = ${most} is too many: this process may have ${mostOpenFiles()} files open, and needs ${filesApart} of ` +
-        'them for other things. Raise that limit (ulimit -n, or LimitNOFILE in systemd), or set fewer connections.',
-    );
-  }
-  return { most, mostOfOne: Math.ceil(most / 4) };
-}
-
-function limitsOf(config: Config): BuildLimits {
-  return {
-    memoryBytes: config.build_memory * 1024 * 1024,
-    processes: config.build_processes,
-    timeoutSeconds: config.build_timeout,
-  };
-}
-
-function unpackLimitsOf(config: Config): UnpackLimits {
-  return { bytes: config.archive_size * 1024 * 1024, entries: config.archive_entries };
-}
-
-const renewedCertificate =
-  'the certificate in the data folder was renewed: every copy of tls/cert.pem, such as those of remote runners, has to be replaced';
-
-/** The names of the server, in addition to those of its machine. */
-function namesOf({ base_url: baseUrl, host }: Config): string[] {
-  const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];
-  return baseUrl === undefined ? own : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, ''), ...own];
-}
-
-async function tlsFor(config: Config, log: FastifyBaseLogger): Promise<TlsFiles | undefined> {
-  if (config.tls === 'off') return undefined;
-  if (config.tls_key === undefined || config.tls_cert === undefined) {
-    const names = namesOf(config);
-    return ownCertificate(config.data_dir, names, () => log.warn(renewedCertificate));
-  }
-  return { key: readFileSync(config.tls_key, 'utf8'), cert: readFileSync(config.tls_cert, 'utf8') };
-}
-
-/** Turns errors of lower layers into API errors. */
-function translateWith(log: FastifyBaseLogger): (error: unknown) => ApiError | undefined {
-  return (error) => {
-    // The record that a new one belongs to was deleted in between.
-    if (isForeignKeyViolation(error)) return new ApiError('not_found');
-    if (error instanceof LeaseLapsedError || isUnavailable(error))
-      return new ApiError('resource_temporary_unavailable');
-    if (!isDatabaseFull(error) && !isNoSpace(error)) return undefined;
-    log.error({ err: error }, 'a request was refused because the disk is full');
-    return new ApiError('resource_temporary_unavailable');
-  };
-}
-
-function addressOf(config: Config, bound: AddressInfo | string | null): string {
-  if (typeof bound !== 'object' || bound === null) return `unix:${config.host}`;
-  const host = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
-  return `${config.tls === 'off' ? 'http' : 'https'}://${host}:${bound.port}`;
 }

@@ -1,0 +1,194 @@
+import type { LookOrder, LookReport } from './looks.ts';
+import type { Order, RegistryAccess } from './orders.ts';
+import type { FinishReport, Finished, Receipt } from './outcomes.ts';
+import type { TestBatch, TestReceipt } from './tests.ts';
+export * from './versions.ts';
+export * from './orders.ts';
+export * from './outcomes.ts';
+export * from './looks.ts';
+export * from './tests.ts';
+
+/**
+ * The protocol between the server and a runner.
+ *
+ * A runner has a number of executors, which all do the same. An executor asks for the *next* order, and the server
+ * holds the request until there is one; of those that have nothing to do for a while, one asks for all. It does the work and sends its output as *log* chunks. It reports the outcome
+ * with *finish*, and gets the next order in the answer if one waits; otherwise it asks again. Beside the executors, one
+ * request is held while there is work: *extend* names the runner's claims, which shows the server that the runner is
+ * alive. It is answered at once when one of these claims, or one that the runner got since, is to be dropped.
+ *
+ * An order comes with a claim: the right to do this piece of work, until it is finished or lost. The runner chooses the
+ * claim's name and sends it with the request, so that a request whose answer was lost can be repeated: the server sends
+ * the order that the name was given to again, and no order counts as under way that no runner has. A claim expires when
+ * it is not extended for a while (`claimSeconds`). Then another executor gets the work, and later messages under the
+ * old claim are answered with `gone`: the first executor stops, and its work does not count.
+ *
+ * When the server is unreachable, the runner goes on. It keeps the log on its disk within a limit, retries until the
+ * server answers, and then sends the log and the outcome. A server that restarts gives every claim time to be extended
+ * before it lets any expire.
+ *
+ * A log chunk carries the offset of its first byte. A chunk that overlaps stored bytes is stored from the end of the
+ * overlap on. A chunk that leaves a gap is refused with the expected offset. So a repeated chunk changes nothing and no
+ * byte is missing.
+ *
+ * A log has a limit, which comes with the order: at that length the runner ends the work, and reports it as cut short.
+ * The server stores nothing beyond the limit whatever a runner sends, and nothing when its disk is full: it answers
+ * with the reason and the stored size, and the runner ends the work likewise. The server adds a line to a log that was
+ * cut.
+ *
+ * Data that is too large for an order is a blob on the server, named by the SHA-256 of its bytes: source archives, and
+ * the software compiled from them. A runner *reads* blobs from any offset on, so a broken transfer continues where it
+ * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result. Where
+ * the server keeps its blobs elsewhere, a runner that says that it follows (`headrace-follows: yes`) may be answered with
+ * 307 and an address that opens this blob for some minutes. It fetches the bytes there, without its token. Where it cannot
+ * get there, it asks the server again, without saying so.
+ *
+ * The files that a suite keeps of its build are *kept* before the outcome is reported: under its claim, many files go in
+ * one request, as frames (lib/frames.ts, the letter F with size and path). The server stores them and notes them with the
+ * build. A file that is there already under its path is passed over, so a request that broke off can be repeated. The
+ * order says how much may be kept, and the server holds to that too: it answers `refused` with the reason, and what it
+ * took before stays. The files of a build that is lost are removed.
+ *
+ * A suite's order may name reports. The runner reads the tests in them, and sends these under its claim, some at a time
+ * and each batch with the position of its first test, before it reports the outcome. So a repeated batch changes nothing,
+ * as with the log. The last one says that it is the last; only then do the tests count.
+ *
+ * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
+ * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
+ * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced is
+ * answered 401 at once, also where its request is held, and has lost its claims. A malformed message is refused with
+ * the reason; repeating it would not help.
+ *
+ * Both sides send their version with every message, in `headrace-version`. Versions that are one minor version apart
+ * are compatible, so that runners need not be upgraded together with their server; others are refused, with both
+ * versions in the message. So every field that a version adds is optional: a reader takes its absence for the behaviour
+ * of the version before, and ignores fields that it does not know. test/dispatch/versions.test.ts has the messages of
+ * older versions.
+ *
+ * A runner sends its tags with every message, in `headrace-tags`, with commas between them. It gets only work whose tags
+ * it has; without the header it has none.
+ *
+ * A runner that does one job and ends waits for a while only, and says with *next* how long it still waits. What starts
+ * such runners (`headrace scale`) asks for the *demand*, with the token and the tags that they have.
+ *
+ * A runner that is to be drained gets no more orders. When it has none any more, its requests for the next one are
+ * answered with `end`: it ends, and when it comes again it is told so again. An older runner does not know the word, and
+ * goes on asking.
+ *
+ * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
+ * *gone*, and removes that data.
+ *
+ * A suite's cache is restored from layers that its order names, each a blob; a runner that has a layer from earlier mounts
+ * it at once. What a passed build changed becomes one more layer, or takes the place of all of them; it is stored under
+ * the claim like a compiled result, and the outcome names the layers that the cache has from then on. Now and then a
+ * runner asks which of the layers that it keeps are *stale*, because no cache has them any more.
+ *
+ * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
+ * work of the queue: one request for *looks* is held and answered with all that are due, as many as the runner has room
+ * for, and what was seen is told as *looked*, many at a time. While an executor asks for an order, that request asks for
+ * looks as well, and an idle runner has one request with the server. A look is the runner's for `lookSeconds`; who has not told
+ * of it by then has lost it, and another one looks.
+ *
+ * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
+ * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
+ */
+
+/** Sent with a read by runners that follow an answer to another address. */
+export const followsHeader = 'headrace-follows';
+
+/** A claim that is not extended for this long has expired. */
+export const claimSeconds = 15;
+
+/** How long the server holds a request for signals about claims. */
+export const holdSeconds = 5;
+
+/**
+ * How long it holds a request for the next order, and for looks. A runner that waits for work is known to be there by
+ * its open connection, so it need not come often; but proxies end connections that are silent for a minute.
+ */
+export const idleHoldSeconds = 50;
+
+/** One request asks about at most this many projects. */
+export const mostProjects = 1000;
+
+/** There is nothing more for this runner: it is to end. */
+export class DrainedError extends Error {
+  constructor() {
+    super('the runner was drained: it has nothing more to do');
+  }
+}
+
+export interface LogChunk {
+  claim: string;
+  offset: number;
+  bytes: Uint8Array;
+}
+
+/** A signal about a claim that is not to go on. */
+export type ClaimSignal = 'cancel' | 'gone';
+
+/** What a request for an order may ask for as well. */
+export interface Wanted {
+  claim: string;
+  room: number;
+}
+
+export interface OrderOrLooks {
+  order: Order | null;
+  looks?: LookOrder[];
+}
+
+/** How many runners are needed. */
+export interface Demand {
+  /** How many jobs could begin now, if there were runners with this token and these tags. */
+  waiting: number;
+  /** How many jobs the runners with this token do at the moment. */
+  running: number;
+}
+
+/** The runner's side of the protocol. Every call may be repeated; the repetition changes nothing. */
+export interface Link {
+  /**
+   * The next order, under that claim; undefined when there was none while the server held the request. It holds it for
+   * `holdMs` at most; an older server does not know that, and may hold it longer. Throws `DrainedError` when the runner
+   * is to end.
+   */
+  next(claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
+  /** The same, and looks, at most `room`: what comes first, or both. A server that is a little older tells no looks. */
+  nextOrLooks(wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
+  /** Has the requests for orders under these claims answered at once: the runner takes no more. */
+  leave(claims: string[], signal: AbortSignal): Promise<void>;
+  log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
+  tests(batch: TestBatch, signal: AbortSignal): Promise<TestReceipt>;
+  /** Extends the claims; returns signals about some of them. */
+  extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
+  finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
+  /** A blob from an offset on, as a stream; undefined when the server has no such blob. */
+  read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
+  store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
+  /** Keeps files of the build; `content` is a stream of frames. */
+  keep(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Kept>;
+  /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
+  key(claim: string, signal: AbortSignal): Promise<string | undefined>;
+  /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
+  registry(claim: string, signal: AbortSignal): Promise<RegistryAccess | undefined>;
+  /** The polls that are due, at most this many; none when there were none while the server held the request. */
+  looks(room: number, signal: AbortSignal): Promise<LookOrder[]>;
+  looked(reports: LookReport[], signal: AbortSignal): Promise<void>;
+  /** Which of these projects, of which the runner has data, are gone. */
+  gone(projects: string[], signal: AbortSignal): Promise<string[]>;
+  /** Which of these layers, that the runner keeps, no cache has any more. */
+  stale(layers: KeptLayer[], signal: AbortSignal): Promise<KeptLayer[]>;
+}
+
+/** A layer of a cache of a project. */
+export interface KeptLayer {
+  project: string;
+  name: string;
+}
+
+/** The answer to files of a build: all are kept, they are not wanted any more, or there is no room for more. */
+export type Kept = { kept: true } | { gone: true } | { refused: 'disk_full' | 'too_large' };
+
+/** The answer to a stored blob: its digest, not wanted any more, or no room. */
+export type Stored = { digest: string } | { gone: true } | { refused: 'disk_full' };

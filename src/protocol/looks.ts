@@ -1,0 +1,27 @@
+import type { Source } from './orders.ts';
+
+/** For so long a look is the runner's that got it. */
+export const lookSeconds = 240;
+
+/** The longest time for one poll. */
+export const longestLookMs = 45_000;
+
+/** The most polls that a runner has at a time: those under way, and those not reported yet. */
+export const mostLooks = 256;
+
+/** An order to poll the branches and tags of a repository. */
+export interface LookOrder {
+  claim: string;
+  source: Source;
+  /** The digest of the last listing (lib/ref-listings.ts); null where there is none. */
+  digest: string | null;
+  /** When the next poll is due, if nothing happens. */
+  againAfterMs: number;
+}
+
+/** The result of a poll: the listing if it changed, nothing if it did not, or why there is none. */
+export interface LookReport {
+  projectId: string;
+  claim: string;
+  seen: { listing: string } | { unchanged: true } | { failed: string; message: string };
+}

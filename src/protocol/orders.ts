@@ -1,0 +1,153 @@
+export const workKinds = [
+  'fetch_commit',
+  'run_suite',
+  'compile_dependency',
+  'push_deploy',
+  'check_connection',
+] as const;
+
+export type WorkKind = (typeof workKinds)[number];
+
+/** A repository, and the project that its work trees belong to. */
+export interface Place {
+  projectId: string;
+  repositoryUrl: string;
+}
+
+export interface Source extends Place {
+  privateKey: string;
+}
+
+export interface FetchOrder {
+  kind: 'fetch_commit';
+  source: Source;
+  commitRef: string;
+  /** The full name of the ref that reaches the commit, where `commitRef` is a SHA that came together with the ref. */
+  fetchRef?: string;
+  /** The commits of refs when they were last built, by the refs' full names. */
+  previous: Record<string, string>;
+  /** The newest built commit of the default branch so far. */
+  trunk: string | null;
+}
+
+/** The image whose files stand in the sandbox instead of the machine's programs. */
+export interface ImageOrder {
+  /** As it was set; lib/image-reference.ts has the form. */
+  reference: string;
+  /** The account whose image it is: no other account's pull serves for it. */
+  accountId: string;
+}
+
+/** The account's credentials for the registry of a claim's image; without a user name it has none. */
+export interface RegistryAccess {
+  /** The registry that they are for, and no other may be sent them. */
+  host: string;
+  username?: string;
+  password?: string;
+}
+
+export interface SuiteOrder {
+  kind: 'run_suite';
+  /** Its key is requested only if the commit has to be fetched. */
+  source: Place;
+  sha: string;
+  /** The full name of the ref that reaches the commit, where no branch or tag does. */
+  fetchRef?: string;
+  command: string;
+  environment: Record<string, string>;
+  /** The values to mask in the log. */
+  secrets: string[];
+  limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
+  /** The software in the sandbox; of several at one prefix, later ones lie over earlier ones. */
+  software: Software[];
+  /** The prefixes in the order in which programs and libraries are searched. */
+  prefixes: string[];
+  /** The commands that run before the suite's command, in this order. */
+  launches: { name: string; command: string }[];
+  /** Whether the report is to say when its steps began and ended. */
+  isTraced?: boolean;
+  image?: ImageOrder;
+  /** The files to keep, and how much of them. */
+  artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
+  /** What the suite keeps from build to build, if it keeps anything. */
+  cache?: CacheOrder;
+  /** The patterns of the files in the workspace that are reports of tests. */
+  reports?: string[];
+}
+
+export interface CacheOrder {
+  /** The paths that are kept, in the workspace or under `~`. */
+  paths: string[];
+  /** What is there to begin with: layers, the lowest first, and the branch whose builds made them. */
+  found?: { branch: string; layers: CacheLayer[] };
+  /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
+  savesAs?: string;
+  /** A cache that is larger is not kept. */
+  mostBytes: number;
+}
+
+/** What one build changed in a cache, as a packed blob. */
+export interface CacheLayer {
+  /** The name of the build that made it. */
+  name: string;
+  digest: string;
+  /** The size of its files. */
+  bytes: number;
+}
+
+/** A cache has at most this many layers. */
+export const mostLayers = 8;
+
+/** Compiled software: a packed directory, and its prefix. */
+export interface Software {
+  digest: string;
+  prefix: string;
+}
+
+export interface CompileOrder {
+  kind: 'compile_dependency';
+  archive: { digest: string; size: number; kind: string };
+  /** The directory inside the archive in which the command starts. */
+  source: string;
+  command: string;
+  prefix: string;
+  environment: Record<string, string>;
+  /** The software that it is compiled against. */
+  software: Software[];
+  prefixes: string[];
+  limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
+  /** The limits of the unpacked archive. */
+  unpacked: { bytes: number; entries: number };
+  image?: ImageOrder;
+}
+
+export interface PushOrder {
+  kind: 'push_deploy';
+  /** The repository of the commit. Its key also opens the target. */
+  source: Source;
+  sha: string;
+  /** The branch of the source that must contain the commit. */
+  localBranch: string;
+  /** The target repository. */
+  remoteUrl: string;
+  remoteBranch: string;
+  timeoutSeconds: number;
+}
+
+/** A check of a repository for a caller that waits: it has no log. */
+export interface CheckOrder {
+  kind: 'check_connection';
+  source: Source;
+  timeoutMs: number;
+}
+
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder;
+
+export interface Order {
+  claim: string;
+  work: Work;
+  /** The current size of the log: more than 0 when earlier work on the same record wrote to it. */
+  logOffset: number;
+  /** The longest log. */
+  logLimit: number;
+}

@@ -1,0 +1,29 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { AddressInfo } from 'node:net';
+import { readFileSync } from 'node:fs';
+import { isSocketPath, type Config } from '../config.ts';
+import { ownCertificate, type TlsFiles } from '../http/certificate.ts';
+
+const renewedCertificate =
+  'the certificate in the data folder was renewed: every copy of tls/cert.pem, such as those of remote runners, has to be replaced';
+
+/** The names of the server, in addition to those of its machine. */
+function namesOf({ base_url: baseUrl, host }: Config): string[] {
+  const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];
+  return baseUrl === undefined ? own : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, ''), ...own];
+}
+
+export async function tlsFor(config: Config, log: FastifyBaseLogger): Promise<TlsFiles | undefined> {
+  if (config.tls === 'off') return undefined;
+  if (config.tls_key === undefined || config.tls_cert === undefined) {
+    const names = namesOf(config);
+    return ownCertificate(config.data_dir, names, () => log.warn(renewedCertificate));
+  }
+  return { key: readFileSync(config.tls_key, 'utf8'), cert: readFileSync(config.tls_cert, 'utf8') };
+}
+
+export function addressOf(config: Config, bound: AddressInfo | string | null): string {
+  if (typeof bound !== 'object' || bound === null) return `unix:${config.host}`;
+  const host = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  return `${config.tls === 'off' ? 'http' : 'https'}://${host}:${bound.port}`;
+}
