@@ -213,7 +213,10 @@ export async function startServer({
     while (!signal.aborted && (await isBusy())) await pause(lookEvery, undefined, { signal }).catch(() => {});
   };
   const local = localVisits(store.db, localHolder(config), config.tags);
-  const unnoted = (error: unknown): void => log.error({ err: error }, 'recording the state of the local runner failed');
+  const unnoted = (error: unknown): void => {
+    if (!isClosed) log.error({ err: error }, 'recording the state of the local runner failed');
+  };
+  let isClosed = false;
   const running = opened.move();
   return {
     address,
@@ -236,10 +239,14 @@ export async function startServer({
     localRunnerGone: () => {
       local.starting().catch(unnoted);
       dispatch.gone(localHolder(config)).catch((error: unknown) => {
+        if (isClosed) return; // then it went with the server, and the next one finds its claims
         log.error({ err: error }, 'releasing claims of the local runner failed; they expire by themselves');
       });
     },
-    close: () => running.disposeAsync(),
+    close() {
+      isClosed = true;
+      return running.disposeAsync();
+    },
   };
 }
 

@@ -1,154 +1,131 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { test } from 'node:test';
+import { describeCommands } from '../support/commands.ts';
 import type { Record_ } from '../support/client.ts';
-import { onEveryDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
-import { ScriptedRunner } from '../support/runner.ts';
-import { Service } from '../support/service.ts';
-import type { User } from '../support/user.ts';
 
 const sha = 'c0ffee'.padEnd(40, '0');
 
-describe('the everyday commands', () => {
-  onEveryDatabase((database) => {
-    if (database.kind !== 'sqlite') return; // nothing here depends on it
-    const service = new Service(database);
-    const runner = new ScriptedRunner();
-    let alice: User;
-    let project: Record_;
-    let developer: Developer;
-    before(async () => {
-      await service.start();
-      await runner.begin(service.store);
-      alice = await service.user();
-      project = await alice.createProject({ name: 'Sluice', repository_url: 'git@example.org:team/sluice.git' });
-      for (const name of ['unit', 'lint']) await alice.createSuite(project, { name });
-      developer = await Developer.of(service, alice);
-      developer.clone('https://example.org/team/sluice');
-    });
-    after(() => runner.dispatch.close());
-
-    /** Both suites of a request, as a runner does them. */
-    async function build(statuses: Record<string, number>, message = 'Mend the sluice\n'): Promise<void> {
-      await (await runner.take('fetch_commit')).fetched({ message });
-      await suitesEnd(statuses);
+describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, at }) => {
+  /** Both suites of a request, as a runner does them. */
+  async function build(statuses: Record<string, number>, message = 'Mend the sluice\n'): Promise<void> {
+    await (await runner.take('fetch_commit')).fetched({ message });
+    await suitesEnd(statuses);
+  }
+  async function suitesEnd(statuses: Record<string, number>): Promise<void> {
+    for (const _ of Object.keys(statuses)) {
+      const task = await runner.take('run_suite');
+      const name = task.order.work.environment.HEADRACE_SUITE ?? '';
+      await task.say(`hello from ${name}\n\u001b[32mgreen\u001b[0m \u001b]0;owned\u0007\n`);
+      await task.exit(statuses[name] ?? assert.fail(name));
     }
-    async function suitesEnd(statuses: Record<string, number>): Promise<void> {
-      for (const _ of Object.keys(statuses)) {
-        const task = await runner.take('run_suite');
-        const name = task.order.work.environment.HEADRACE_SUITE ?? '';
-        await task.say(`hello from ${name}\n\u001b[32mgreen\u001b[0m \u001b]0;owned\u0007\n`);
-        await task.exit(statuses[name] ?? assert.fail(name));
-      }
+  }
+  const json = async (...args: string[]): Promise<Record<string, unknown>> => {
+    const { status, out, err } = await at.developer.run([...args, '--json']);
+    assert.equal(status, 0, err);
+    return JSON.parse(out) as Record<string, unknown>;
+  };
+
+  test('run -f shows every suite, then the log of what failed, and ends with the result', async () => {
+    const passing = at.developer.run(['run', '-f']);
+    await build({ unit: 0, lint: 0 });
+    const passed = await passing;
+    assert.deepEqual([passed.status, passed.err], [0, '']);
+    assert.match(passed.out, /^request \d+ of main: enqueued\n/);
+    for (const line of [/^unit: passed \(\d+s\)$/m, /^lint: passed \(\d+s\)$/m, /^request \d+: passed$/m])
+      assert.match(passed.out, line);
+    assert.doesNotMatch(passed.out, /hello from/);
+
+    const failing = at.developer.run(['run', 'main', '--follow']);
+    await build({ unit: 0, lint: 7 });
+    const failed = await failing;
+    assert.equal(failed.status, 1);
+    assert.match(failed.out, /── log of lint, build \d+\nhello from lint\ngreen \n$/);
+    assert.doesNotMatch(failed.out, /hello from unit/);
+  });
+
+  test('asks, follows, cancels and runs again', async () => {
+    const asked = await at.developer.run(['run', sha]);
+    assert.deepEqual([asked.status, asked.err], [0, '']);
+    const [, id = ''] = /Asked for c0ffee0+ in Sluice\. Follow it with: headrace watch (\d+)\n$/.exec(asked.out) ?? [];
+    const cancelled = await json('cancel', id);
+    assert.deepEqual([cancelled.id_str, cancelled.build_state], [id, 'cancelled']);
+    const watched = await at.developer.run(['watch', id]);
+    assert.deepEqual(
+      [watched.status, /^request \d+ of c0ffee0+: cancelled\n/.test(watched.out)],
+      [0, true],
+      watched.out,
+    );
+    assert.equal((await at.developer.run(['watch', id, '--exit-status'])).status, 4);
+
+    const rerun = at.developer.run(['rerun', id, '--failed', '-f']);
+    await suitesEnd({ unit: 0, lint: 0 });
+    assert.deepEqual([(await rerun).status, (await rerun).err], [0, '']);
+    assert.match((await rerun).out, /unit: passed/);
+  });
+
+  test('shows tables that a person can read, and JSON with whole identifiers', async () => {
+    const status = await at.developer.run(['status']);
+    assert.equal(status.status, 0, status.err);
+    const [, request = ''] = /^request {2}(\d+) of main, just now, by person/m.exec(status.out) ?? [];
+    assert.match(status.out, /^project {2}Sluice$/m);
+    assert.match(status.out, /^commit {3}c0ffee000000 Mend the sluice$/m);
+    assert.match(status.out, /^SUITE {2}STATE {3}TIME {2}WHY {2}BUILD$/m);
+    const shown = await json('status', 'main');
+    assert.deepEqual((shown.request as Record_).id_str, request);
+    assert.deepEqual((shown.builds as { suite: string }[]).map(({ suite }) => suite).toSorted(), ['lint', 'unit']);
+    const { out } = await at.developer.run(['projects', '--json']);
+    assert.ok(out.includes(`"id": ${String(at.project.id)},`), 'no digit is lost');
+    const projects = await at.developer.run(['projects']);
+    assert.match(projects.out, /^NAME {4}STATE {3}REPOSITORY +ID\nSluice {2}passed {2}git@example\.org:team/);
+    const builds = await at.developer.run(['builds', '--limit', '2']);
+    assert.equal(builds.out.split('\n').length, 4);
+    assert.match(builds.out, /^SUITE +STATE +TIME +MADE +BUILD\n/);
+    const two = (await json('builds', '--limit', '2')) as unknown as { suite: string; attempt: number }[];
+    assert.deepEqual([two.length, typeof two[0]?.attempt], [2, 'number']);
+  });
+
+  test('logs are copied byte for byte, and followed to their end', async () => {
+    const asking = await at.developer.run(['run']);
+    assert.equal(asking.status, 0);
+    await (await runner.take('fetch_commit')).fetched();
+    const first = await runner.take('run_suite');
+    const second = await runner.take('run_suite');
+    const id = first.order.work.environment.HEADRACE_BUILD_ID ?? '';
+    await first.say(Buffer.from([0x61, 0xff, 0x1b, 0x5b, 0x32, 0x4a, 0x0a]));
+    const following = at.developer.start(['logs', id, '-f']);
+    await first.say('and more\n');
+    await first.exit(0);
+    await second.exit(0);
+    const followed = await following.ended;
+    assert.deepEqual([followed.status, followed.out], [0, 'a\ufffd\u001b[2J\nand more\n']);
+    const copied = await at.developer.run(['logs', id]);
+    assert.equal(copied.out, 'a\ufffd\u001b[2J\nand more\n');
+    const bySuite = await at.developer.run(['logs', 'nonsense']);
+    assert.deepEqual([bySuite.status, /has no build and no suite nonsense/.test(bySuite.err)], [2, true]);
+    const name = first.order.work.environment.HEADRACE_SUITE ?? '';
+    assert.equal((await at.developer.run(['logs', name])).out, copied.out);
+  });
+
+  test('names its mistakes, and which project it means', async () => {
+    const lost = await Developer.of(service, at.alice);
+    const cases: [string[], RegExp][] = [
+      [['status'], /is no git repository with a remote\. Say which project with --project NAME/],
+      [['status', '--project', 'nonsense'], /There is no project named nonsense/],
+      [['status', '--project', '123456'], /There is no project 123456 that you may see/],
+      [['status', 'v9', '--project', 'Sluice'], /Nothing was built of v9 in Sluice\. Begin with: headrace run v9/],
+      [['deploy', 'nowhere', '--project', 'Sluice'], /has no deploy strategy nowhere\. It has: none/],
+      [['run', '-f', '--suite', 'x', 'main', '--project', 'Sluice'], /has no suite x\. It has: unit, lint/],
+      [['builds', '--limit', '0'], /--limit is a whole number/],
+    ];
+    for (const [args, message] of cases) {
+      const { status, out, err } = await lost.run(args);
+      assert.deepEqual([status, out], [2, ''], args.join(' '));
+      assert.match(err, message);
     }
-    const json = async (...args: string[]): Promise<Record<string, unknown>> => {
-      const { status, out, err } = await developer.run([...args, '--json']);
-      assert.equal(status, 0, err);
-      return JSON.parse(out) as Record<string, unknown>;
-    };
-
-    test('run -f shows every suite, then the log of what failed, and ends with the result', async () => {
-      const passing = developer.run(['run', '-f']);
-      await build({ unit: 0, lint: 0 });
-      const passed = await passing;
-      assert.deepEqual([passed.status, passed.err], [0, '']);
-      assert.match(passed.out, /^request \d+ of main: enqueued\n/);
-      for (const line of [/^unit: passed \(\d+s\)$/m, /^lint: passed \(\d+s\)$/m, /^request \d+: passed$/m])
-        assert.match(passed.out, line);
-      assert.doesNotMatch(passed.out, /hello from/);
-
-      const failing = developer.run(['run', 'main', '--follow']);
-      await build({ unit: 0, lint: 7 });
-      const failed = await failing;
-      assert.equal(failed.status, 1);
-      assert.match(failed.out, /── log of lint, build \d+\nhello from lint\ngreen \n$/);
-      assert.doesNotMatch(failed.out, /hello from unit/);
-    });
-
-    test('asks, follows, cancels and runs again', async () => {
-      const asked = await developer.run(['run', sha]);
-      assert.deepEqual([asked.status, asked.err], [0, '']);
-      const [, id = ''] =
-        /Asked for c0ffee0+ in Sluice\. Follow it with: headrace watch (\d+)\n$/.exec(asked.out) ?? [];
-      const cancelled = await json('cancel', id);
-      assert.deepEqual([cancelled.id_str, cancelled.build_state], [id, 'cancelled']);
-      const watched = await developer.run(['watch', id]);
-      assert.deepEqual(
-        [watched.status, /^request \d+ of c0ffee0+: cancelled\n/.test(watched.out)],
-        [0, true],
-        watched.out,
-      );
-      assert.equal((await developer.run(['watch', id, '--exit-status'])).status, 4);
-
-      const rerun = developer.run(['rerun', id, '--failed', '-f']);
-      await suitesEnd({ unit: 0, lint: 0 });
-      assert.deepEqual([(await rerun).status, (await rerun).err], [0, '']);
-      assert.match((await rerun).out, /unit: passed/);
-    });
-
-    test('shows tables that a person can read, and JSON with whole identifiers', async () => {
-      const status = await developer.run(['status']);
-      assert.equal(status.status, 0, status.err);
-      const [, request = ''] = /^request {2}(\d+) of main, just now, by person/m.exec(status.out) ?? [];
-      assert.match(status.out, /^project {2}Sluice$/m);
-      assert.match(status.out, /^commit {3}c0ffee000000 Mend the sluice$/m);
-      assert.match(status.out, /^SUITE {2}STATE {3}TIME {2}WHY {2}BUILD$/m);
-      const shown = await json('status', 'main');
-      assert.deepEqual((shown.request as Record_).id_str, request);
-      assert.deepEqual((shown.builds as { suite: string }[]).map(({ suite }) => suite).toSorted(), ['lint', 'unit']);
-      const { out } = await developer.run(['projects', '--json']);
-      assert.ok(out.includes(`"id": ${String(project.id)},`), 'no digit is lost');
-      const projects = await developer.run(['projects']);
-      assert.match(projects.out, /^NAME {4}STATE {3}REPOSITORY +ID\nSluice {2}passed {2}git@example\.org:team/);
-      const builds = await developer.run(['builds', '--limit', '2']);
-      assert.equal(builds.out.split('\n').length, 4);
-      assert.match(builds.out, /^SUITE +STATE +TIME +MADE +BUILD\n/);
-      const two = (await json('builds', '--limit', '2')) as unknown as { suite: string; attempt: number }[];
-      assert.deepEqual([two.length, typeof two[0]?.attempt], [2, 'number']);
-    });
-
-    test('logs are copied byte for byte, and followed to their end', async () => {
-      const asking = await developer.run(['run']);
-      assert.equal(asking.status, 0);
-      await (await runner.take('fetch_commit')).fetched();
-      const first = await runner.take('run_suite');
-      const second = await runner.take('run_suite');
-      const id = first.order.work.environment.HEADRACE_BUILD_ID ?? '';
-      await first.say(Buffer.from([0x61, 0xff, 0x1b, 0x5b, 0x32, 0x4a, 0x0a]));
-      const following = developer.start(['logs', id, '-f']);
-      await first.say('and more\n');
-      await first.exit(0);
-      await second.exit(0);
-      const followed = await following.ended;
-      assert.deepEqual([followed.status, followed.out], [0, 'a\ufffd\u001b[2J\nand more\n']);
-      const copied = await developer.run(['logs', id]);
-      assert.equal(copied.out, 'a\ufffd\u001b[2J\nand more\n');
-      const bySuite = await developer.run(['logs', 'nonsense']);
-      assert.deepEqual([bySuite.status, /has no build and no suite nonsense/.test(bySuite.err)], [2, true]);
-      const name = first.order.work.environment.HEADRACE_SUITE ?? '';
-      assert.equal((await developer.run(['logs', name])).out, copied.out);
-    });
-
-    test('names its mistakes, and which project it means', async () => {
-      const lost = await Developer.of(service, alice);
-      const cases: [string[], RegExp][] = [
-        [['status'], /is no git repository with a remote\. Say which project with --project NAME/],
-        [['status', '--project', 'nonsense'], /There is no project named nonsense/],
-        [['status', '--project', '123456'], /There is no project 123456 that you may see/],
-        [['status', 'v9', '--project', 'Sluice'], /Nothing was built of v9 in Sluice\. Begin with: headrace run v9/],
-        [['deploy', 'nowhere', '--project', 'Sluice'], /has no deploy strategy nowhere\. It has: none/],
-        [['run', '-f', '--suite', 'x', 'main', '--project', 'Sluice'], /has no suite x\. It has: unit, lint/],
-        [['builds', '--limit', '0'], /--limit is a whole number/],
-      ];
-      for (const [args, message] of cases) {
-        const { status, out, err } = await lost.run(args);
-        assert.deepEqual([status, out], [2, ''], args.join(' '));
-        assert.match(err, message);
-      }
-      assert.equal((await lost.run(['status'], '', { HEADRACE_PROJECT: String(project.id) })).status, 0);
-      assert.equal((await lost.run(['status', '--project', 'Sluice'])).status, 0);
-      const narrow = await Developer.of(service, alice, ['projects']);
-      assert.equal((await narrow.run(['status', '--project', 'Sluice'])).status, 3);
-    });
+    assert.equal((await lost.run(['status'], '', { HEADRACE_PROJECT: String(at.project.id) })).status, 0);
+    assert.equal((await lost.run(['status', '--project', 'Sluice'])).status, 0);
+    const narrow = await Developer.of(service, at.alice, ['projects']);
+    assert.equal((await narrow.run(['status', '--project', 'Sluice'])).status, 3);
   });
 });

@@ -1,113 +1,124 @@
 /* oxlint-disable no-control-regex -- control characters are what this is about */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import type { Record_ } from '../support/client.ts';
-import { onEveryDatabase } from '../support/databases.ts';
-import { Developer, type Terminal } from '../support/developer.ts';
-import { ScriptedRunner, type Task } from '../support/runner.ts';
-import { Service } from '../support/service.ts';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { describeCommands } from '../support/commands.ts';
+import type { Terminal } from '../support/developer.ts';
+import type { Task } from '../support/runner.ts';
 import type { SuiteOrder } from '../../src/protocol/index.ts';
-import type { User } from '../support/user.ts';
 
-describe('on a terminal', () => {
-  onEveryDatabase((database) => {
-    if (database.kind !== 'sqlite') return; // nothing here depends on it
-    const service = new Service(database);
-    const runner = new ScriptedRunner();
-    let alice: User;
-    let project: Record_;
-    let developer: Developer;
-    before(async () => {
-      await service.start();
-      await runner.begin(service.store);
-      alice = await service.user();
-      project = await alice.createProject({ name: 'Sluice', repository_url: 'git@example.org:team/sluice.git' });
-      for (const name of ['unit', '水門の試験']) await alice.createSuite(project, { name });
-      developer = await Developer.of(service, alice);
-      developer.clone('git@example.org:team/sluice.git');
-    });
-    after(() => runner.dispatch.close());
+describeCommands('on a terminal', ['unit', '水門の試験'], ({ runner, at }) => {
+  async function begun(terminal: Terminal): Promise<Task<SuiteOrder>[]> {
+    await (await runner.take('fetch_commit')).fetched({ message: 'Mend \u001b[2J the \u202esluice\n' });
+    const tasks = [await runner.take('run_suite'), await runner.take('run_suite')];
+    await terminal.until(/● unit .*running[^]*● 水門の試験 .*running/);
+    return tasks.toSorted((a, b) => nameOf(a).localeCompare(nameOf(b), 'en'));
+  }
+  const nameOf = (task: Task<SuiteOrder>): string => task.order.work.environment.HEADRACE_SUITE ?? '';
+  /** What a person sees, without what differs from run to run. */
+  const seen = ({ text }: Terminal): string => text.replaceAll(/\d{15,}/g, 'ID').replaceAll(/ +\d+s/g, ' 0s');
 
-    async function begun(terminal: Terminal): Promise<Task<SuiteOrder>[]> {
-      await (await runner.take('fetch_commit')).fetched({ message: 'Mend \u001b[2J the \u202esluice\n' });
-      const tasks = [await runner.take('run_suite'), await runner.take('run_suite')];
-      await terminal.until(/● unit .*running[^]*● 水門の試験 .*running/);
-      return tasks.toSorted((a, b) => nameOf(a).localeCompare(nameOf(b), 'en'));
+  test('a build is followed in lines that change in place, and leaves them once', async () => {
+    const terminal = at.developer.sit(['run', '-f']);
+    const [unit, other] = await begun(terminal);
+    await unit?.say('compiling \u001b[2J\u001b]0;owned\u0007the gate\n');
+    await terminal.until(/unit +running +\d+s +compiling the gate$/m);
+    await unit?.exit(0);
+    await other?.say('\u001b[31mleaks\u001b[0m \u001b[6n\u202e\n');
+    await other?.exit(1);
+    assert.equal(await terminal.end(), 1);
+    assert.equal(
+      seen(terminal),
+      [
+        '✗ failed · request ID of main',
+        '  ✓ unit        passed 0s',
+        '  ✗ 水門の試験  failed 0s',
+        '',
+        '── log of 水門の試験, build ID',
+        'leaks �',
+      ].join('\n'),
+    );
+    assert.match(terminal.raw, /\u001b\[31mleaks\u001b\[0m/);
+  });
+
+  test('no line is wider than a narrow screen', async () => {
+    const terminal = at.developer.sit(['run', '-f'], { columns: 40 });
+    const [unit, other] = await begun(terminal);
+    await unit?.say(`${'a long line '.repeat(20)}\n${'長い行'.repeat(40)}\n`);
+    await terminal.until(/長/);
+    for (const task of [unit, other]) await task?.exit(0);
+    assert.equal(await terminal.end(), 0);
+    assert.equal(
+      seen(terminal),
+      ['✓ passed · request ID …', '  ✓ unit        passed 0s', '  ✓ 水門の試験  passed 0s']
+        .join('\n')
+        .replace('ID …', terminal.text.includes('…') ? 'ID …' : 'ID of main'),
+    );
+    for (const args of [['status'], ['builds'], ['projects']]) {
+      const table = at.developer.sit(args, { columns: 40 });
+      assert.equal(await table.end(), 0);
+      const { out } = await at.developer.run(args);
+      assert.equal(table.text.split('\n').length, out.trimEnd().split('\n').length, table.text);
     }
-    const nameOf = (task: Task<SuiteOrder>): string => task.order.work.environment.HEADRACE_SUITE ?? '';
-    /** What a person sees, without what differs from run to run. */
-    const seen = ({ text }: Terminal): string => text.replaceAll(/\d{15,}/g, 'ID').replaceAll(/ +\d+s/g, ' 0s');
+  });
 
-    test('a build is followed in lines that change in place, and leaves them once', async () => {
-      const terminal = developer.sit(['run', '-f']);
-      const [unit, other] = await begun(terminal);
-      await unit?.say('compiling \u001b[2J\u001b]0;owned\u0007the gate\n');
-      await terminal.until(/unit +running +\d+s +compiling the gate$/m);
-      await unit?.exit(0);
-      await other?.say('\u001b[31mleaks\u001b[0m \u001b[6n\u202e\n');
-      await other?.exit(1);
-      assert.equal(await terminal.end(), 1);
-      assert.equal(
-        seen(terminal),
-        [
-          '✗ failed · request ID of main',
-          '  ✓ unit        passed 0s',
-          '  ✗ 水門の試験  failed 0s',
-          '',
-          '── log of 水門の試験, build ID',
-          'leaks �',
-        ].join('\n'),
-      );
-      assert.match(terminal.raw, /\u001b\[31mleaks\u001b\[0m/);
-    });
+  test('Ctrl-C leaves the build running and says how to come back', async () => {
+    const terminal = at.developer.sit(['run', '-f']);
+    const tasks = await begun(terminal);
+    terminal.type('\u0003');
+    assert.equal(await terminal.end(), 130);
+    const [, id = ''] = /The build goes on\. Come back with: headrace watch (\d+)$/.exec(terminal.text) ?? [];
+    const { record } = await at.alice.get(`/projects/${at.project.id}/build_requests/${id}`);
+    assert.equal(record.build_state, 'building');
+    const back = at.developer.sit(['watch', id]);
+    await back.until(/running/);
+    for (const task of tasks) await task.exit(0);
+    assert.equal(await back.end(), 0);
+  });
 
-    test('no line is wider than a narrow screen', async () => {
-      const terminal = developer.sit(['run', '-f'], { columns: 40 });
-      const [unit, other] = await begun(terminal);
-      await unit?.say(`${'a long line '.repeat(20)}\n${'長い行'.repeat(40)}\n`);
-      await terminal.until(/長/);
-      for (const task of [unit, other]) await task?.exit(0);
-      assert.equal(await terminal.end(), 0);
-      assert.equal(
-        seen(terminal),
-        ['✓ passed · request ID …', '  ✓ unit        passed 0s', '  ✓ 水門の試験  passed 0s']
-          .join('\n')
-          .replace('ID …', terminal.text.includes('…') ? 'ID …' : 'ID of main'),
-      );
-      for (const args of [['status'], ['builds'], ['projects']]) {
-        const table = developer.sit(args, { columns: 40 });
-        assert.equal(await table.end(), 0);
-        const { out } = await developer.run(args);
-        assert.equal(table.text.split('\n').length, out.trimEnd().split('\n').length, table.text);
-      }
-    });
+  test('colours and changing lines are left out where they are not wanted', async () => {
+    const plain = at.developer.sit(['status', '--plain']);
+    assert.equal(await plain.end(), 0);
+    assert.ok(!plain.raw.includes('\u001b'));
+    assert.match(plain.text, /Mend �\[2J the �sluice/);
+    const colourless = at.developer.sit(['status'], { env: { NO_COLOR: '1' } });
+    assert.equal(await colourless.end(), 0);
+    assert.ok(!colourless.raw.includes('\u001b'));
+    const coloured = at.developer.sit(['status']);
+    assert.equal(await coloured.end(), 0);
+    assert.match(coloured.raw, /\u001b\[32mpassed\u001b\[0m/);
+    assert.equal(coloured.text, plain.text);
+  });
 
-    test('Ctrl-C leaves the build running and says how to come back', async () => {
-      const terminal = developer.sit(['run', '-f']);
-      const tasks = await begun(terminal);
-      terminal.type('\u0003');
-      assert.equal(await terminal.end(), 130);
-      const [, id = ''] = /The build goes on\. Come back with: headrace watch (\d+)$/.exec(terminal.text) ?? [];
-      const { record } = await alice.get(`/projects/${project.id}/build_requests/${id}`);
-      assert.equal(record.build_state, 'building');
-      const back = developer.sit(['watch', id]);
-      await back.until(/running/);
-      for (const task of tasks) await task.exit(0);
-      assert.equal(await back.end(), 0);
-    });
-
-    test('colours and changing lines are left out where they are not wanted', async () => {
-      const plain = developer.sit(['status', '--plain']);
-      assert.equal(await plain.end(), 0);
-      assert.ok(!plain.raw.includes('\u001b'));
-      assert.match(plain.text, /Mend �\[2J the �sluice/);
-      const colourless = developer.sit(['status'], { env: { NO_COLOR: '1' } });
-      assert.equal(await colourless.end(), 0);
-      assert.ok(!colourless.raw.includes('\u001b'));
-      const coloured = developer.sit(['status']);
-      assert.equal(await coloured.end(), 0);
-      assert.match(coloured.raw, /\u001b\[32mpassed\u001b\[0m/);
-      assert.equal(coloured.text, plain.text);
-    });
+  test('every other command shows there what it says without one', async () => {
+    const file = join(at.developer.folder, 'sluice.toml');
+    writeFileSync(file, (await at.developer.run(['export'])).out);
+    const commands = [
+      ['whoami'],
+      ['projects'],
+      ['builds'],
+      ['logs', 'unit'],
+      ['explain'],
+      ['export'],
+      ['apply', '-f', file],
+      ['completion', 'bash'],
+      ['cancel'],
+      ['deploy', 'nowhere'],
+      ['help'],
+    ];
+    const aged = (text: string): string => text.replaceAll(/\d+s( ago)?|just now/g, '0s').trimEnd();
+    for (const args of commands) {
+      const terminal = at.developer.sit(args, { columns: 200 });
+      const status = await terminal.end();
+      const piped = await at.developer.run(args);
+      assert.equal(status, piped.status, terminal.text);
+      assert.deepEqual(linesOf(aged(terminal.text)), linesOf(aged(piped.out + piped.err)), args.join(' '));
+    }
   });
 });
+
+/** Without what only fills a line. */
+function linesOf(text: string): string[] {
+  return text.split('\n').map((line) => line.replaceAll(/\t| +/g, ' ').trim());
+}

@@ -5,7 +5,15 @@ import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { command } from '../support/command.ts';
 import { onEveryDatabase } from '../support/databases.ts';
-import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
+import { growingPauses } from '../support/looks.ts';
+import {
+  commandsWith,
+  startInstallation,
+  type Build,
+  type Installation,
+  type Item,
+  type Project,
+} from '../support/installation.ts';
 import { startProgram } from '../support/program.ts';
 
 /** What passed builds leave for the next one, with the real server, runner and sandbox. */
@@ -121,16 +129,21 @@ onEveryDatabase((database) => {
   });
 
   test('of two builds that end at once the last one wins, and none sees the other', async (t) => {
-    const script = 'mkdir -p deps; echo "$HEADRACE_COMMIT" >>deps/by; sleep 1; cat deps/by';
+    // Each waits until the test ends its waiting, which it does when both are there.
+    const waiting = `sleep\0${100_000 + Math.floor(Math.random() * 900_000)}\0`;
+    const script = `mkdir -p deps; echo "$HEADRACE_COMMIT" >>deps/by; ${waiting.replaceAll('\0', ' ')} || :; cat deps/by`;
     const suite = await cached(t, script, 'deps');
     const shas = [await project.repository.commit(), await project.repository.commit()];
     const requests = await Promise.all(shas.map((sha) => project.ask(sha)));
+    for (const wait = growingPauses(); commandsWith(waiting).length < 2; await wait());
+    for (const pid of commandsWith(waiting)) process.kill(pid);
+    await project.command(suite, 'cat deps/by; echo "$HEADRACE_COMMIT" >>deps/by');
     for (const request of requests) assert.equal((await project.end(request)).build_state, 'passed');
     for (const sha of shas)
-      assert.match(await project.log(await newest(suite, sha)), new RegExp(`\\.\\n${sha}\\nSaved`));
+      assert.match(await project.log(await newest(suite, sha)), new RegExp(`\\.\\nTerminated\\n${sha}\\nSaved`));
     assert.equal((await caches(suite)).length, 1);
     const { log } = await built(suite);
-    const [, found] = /\n([0-9a-f]{40})\n[0-9a-f]{40}\n/.exec(log) ?? [];
+    const [, found] = /\.\n([0-9a-f]{40})\n/.exec(log) ?? [];
     assert.ok(shas.includes(found ?? ''), log);
   });
 

@@ -1,31 +1,25 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { assertWrongFields } from '../support/expect.ts';
 import { Receiver, reply } from '../support/receiver.ts';
-import { aCommit, describeWithRunner } from '../support/runner.ts';
-import { SuiteRuns } from '../support/suite-runs.ts';
+import { aCommit } from '../support/runner.ts';
+import { describeSuiteRuns, type SuiteRuns } from '../support/suite-runs.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
-import type { User } from '../support/user.ts';
 
 const four = ['A=1 B=x', 'A=1 B=y', 'A=2 B=x', 'A=2 B=y'];
 
-describeWithRunner(
+describeSuiteRuns(
   'a suite with a matrix',
-  (service, runner) => {
-    let alice: User;
-    before(async () => {
-      alice = await service.user();
-    });
-    const begin = (): Promise<SuiteRuns> => SuiteRuns.begin(alice, runner);
+  ({ service, runner, alice, begin }) => {
     const rerun = (runs: SuiteRuns, request: { id: bigint }, form: Record<string, string> = {}) =>
-      alice.post(`${runs.path}/build_requests/${request.id}/rerun`, form);
+      alice().post(`${runs.path}/build_requests/${request.id}/rerun`, form);
 
     test('has one build for every combination, with its values before those of the suite’s own variables', async () => {
       const runs = await begin();
       const suite = await runs.suite({ 'matrix[]': 'A=1,2\nB = x, y' });
       assert.deepEqual(suite.matrix, ['A=1,2', 'B=x,y']);
-      await alice.createVariable(runs.project, suite, { name: 'B', content: 'from the suite' });
-      await alice.createVariable(runs.project, suite, { name: 'C', content: 'also from it' });
+      await alice().createVariable(runs.project, suite, { name: 'B', content: 'from the suite' });
+      await alice().createVariable(runs.project, suite, { name: 'C', content: 'also from it' });
       const request = await runs.fetched();
       assert.deepEqual(await runs.seen('variant'), four);
       const tasks = await runs.take(4);
@@ -53,7 +47,7 @@ describeWithRunner(
       await again.get('A=1 B=y')?.exit(1);
       assert.equal(await runs.rolledUp(request), 'failed failed failed', 'one of them is still wrong');
       const failed = (await runs.builds()).findLast(({ variant }) => variant === 'A=1 B=y');
-      const next = await alice.post(`${runs.path}/builds/${failed?.id}/restart`);
+      const next = await alice().post(`${runs.path}/builds/${failed?.id}/restart`);
       assert.deepEqual([next.record.variant, next.record.attempt], ['A=1 B=y', 3]);
       await (await runs.take(1)).get('A=1 B=y')?.exit(0);
       assert.equal(await runs.rolledUp(request), 'passed passed passed');
@@ -66,7 +60,7 @@ describeWithRunner(
       const tasks = await runs.take(2);
       await tasks.get('A=1')?.exit(1);
       const [first] = await runs.builds();
-      assert.equal((await alice.post(`${runs.path}/builds/${first?.id}/restart`)).status, 201);
+      assert.equal((await alice().post(`${runs.path}/builds/${first?.id}/restart`)).status, 201);
       await (await runs.take(1)).get('A=1')?.exit(0);
       await tasks.get('A=2')?.exit(0);
       assert.equal(await runs.rolledUp(request), 'passed passed passed');
@@ -79,10 +73,10 @@ describeWithRunner(
       for (const [variant, task] of await runs.take(2)) await task.exit(variant === 'A=1' ? 1 : 0);
       assert.equal(await runs.rolledUp(first), 'failed failed failed');
       await runs.change(suite, { 'matrix[]': 'A=2,3' });
-      const second = await alice.requestBuild(runs.project, aCommit.sha);
+      const second = await alice().requestBuild(runs.project, aCommit.sha);
       for (const task of (await runs.take(2)).values()) await task.exit(0);
       assert.equal(await runs.rolledUp(second), 'passed passed passed', 'A=1 is not asked for any more');
-      assert.equal((await alice.get(`${runs.path}/build_requests/${first.id}`)).record.build_state, 'failed');
+      assert.equal((await alice().get(`${runs.path}/build_requests/${first.id}`)).record.build_state, 'failed');
       // What the first request had is run again; of the commit it is what the matrix had last that counts.
       await rerun(runs, first);
       const again = await runs.take(2);
@@ -91,7 +85,7 @@ describeWithRunner(
       await again.get('A=2')?.exit(0);
       assert.equal(await runs.rolledUp(first), 'failed passed passed');
       await runs.change(suite, { 'matrix[]': '' });
-      const third = await alice.requestBuild(runs.project, aCommit.sha);
+      const third = await alice().requestBuild(runs.project, aCommit.sha);
       await (await runs.take(1)).get('')?.exit(1);
       assert.equal(await runs.rolledUp(third), 'failed failed failed');
     });
@@ -99,7 +93,7 @@ describeWithRunner(
     test('is built from a fork with its values, and without the suite’s variables', async () => {
       const runs = await begin();
       const suite = await runs.suite({ 'matrix[]': 'A=1,2' });
-      await alice.createVariable(runs.project, suite, { name: 'TOKEN', content: 'for members only' });
+      await alice().createVariable(runs.project, suite, { name: 'TOKEN', content: 'for members only' });
       await trigger(service.store, runs.project, aCommit.sha, fromFork);
       const fetch = await runner.take('fetch_commit');
       await fetch.fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'kept' });
@@ -117,7 +111,7 @@ describeWithRunner(
       const refused = { matrix: 'invalid_format' };
       const body = { name: 'large', command: 'true' };
       for (const matrix of [`A=${numbers(257)}`, `A=${numbers(43)}\nB=1,2,3,4,5,6`])
-        assertWrongFields(await alice.post(`${runs.path}/suites`, { ...body, 'matrix[]': matrix }), refused);
+        assertWrongFields(await alice().post(`${runs.path}/suites`, { ...body, 'matrix[]': matrix }), refused);
       await runs.suite({ 'matrix[]': `A=${numbers(16)}\nB=${numbers(16)}`, retries: '1' });
       const request = await runs.fetched();
       const first = await runner.take('run_suite');
@@ -125,7 +119,7 @@ describeWithRunner(
       const builds = await runs.builds();
       assert.equal(new Set(builds.map(({ variant }) => variant)).size, 256);
       assert.equal(builds.length, 257, 'one of them is tried again');
-      await alice.post(`${runs.path}/build_requests/${request.id}/cancel`);
+      await alice().post(`${runs.path}/build_requests/${request.id}/cancel`);
       assert.equal(await runs.rolledUp(request), 'cancelled cancelled cancelled');
       await runner.assertIdle();
     });
@@ -135,7 +129,7 @@ describeWithRunner(
       await runs.suite({ 'matrix[]': 'A=1,2,3' });
       await runs.fetched();
       for (const task of (await runs.take(3)).values()) await task.exit(0);
-      await Promise.all(Array.from({ length: 4 }, () => alice.requestBuild(runs.project, aCommit.sha)));
+      await Promise.all(Array.from({ length: 4 }, () => alice().requestBuild(runs.project, aCommit.sha)));
       const seen = await runs.seen('variant', 'attempt');
       const expected = ['A=1', 'A=2', 'A=3'].flatMap((variant) =>
         [1, 2, 3, 4, 5].map((number) => `${variant} ${number}`),
@@ -149,7 +143,7 @@ describeWithRunner(
       const runs = await begin();
       await runs.suite({ name: 'unit', 'matrix[]': 'A=1,2', retries: '1' });
       await runs.suite({ name: 'lint', allow_failure: 'true' });
-      await alice.post(`${runs.path}/status_targets`, {
+      await alice().post(`${runs.path}/status_targets`, {
         provider: 'gitea',
         api_url: forge.url,
         repository: 'team/code',

@@ -1,21 +1,14 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import type { Outcome } from '../../src/protocol/index.ts';
 import { assertWrongFields } from '../support/expect.ts';
 import { Receiver, reply } from '../support/receiver.ts';
-import { aCommit, describeWithRunner } from '../support/runner.ts';
-import { SuiteRuns } from '../support/suite-runs.ts';
-import type { User } from '../support/user.ts';
+import { aCommit } from '../support/runner.ts';
+import { describeSuiteRuns } from '../support/suite-runs.ts';
 
-describeWithRunner(
+describeSuiteRuns(
   'a suite with retries',
-  (service, runner) => {
-    let alice: User;
-    before(async () => {
-      alice = await service.user();
-    });
-    const begin = (): Promise<SuiteRuns> => SuiteRuns.begin(alice, runner);
-
+  ({ runner, alice, begin }) => {
     test('is tried again when it fails, and is flaky when it passes then', async () => {
       const runs = await begin();
       assert.equal((await runs.suite({ retries: '2' })).retries, 2);
@@ -31,7 +24,7 @@ describeWithRunner(
       assert.equal(await runs.rolledUp(request), 'passed passed passed');
       await runner.assertIdle();
       assert.deepEqual(await runs.seen('build_state', 'attempt', 'flaky'), ['failed 1 false', 'passed 2 true']);
-      const logs = (await runs.builds()).map(({ id }) => alice.get(`${runs.path}/builds/${id}/log.txt`));
+      const logs = (await runs.builds()).map(({ id }) => alice().get(`${runs.path}/builds/${id}/log.txt`));
       assert.deepEqual(
         (await Promise.all(logs)).map(({ text }) => text),
         ['one\n', 'two\n'],
@@ -47,11 +40,11 @@ describeWithRunner(
       await fail();
       assert.equal(await runs.rolledUp(request), 'failed failed failed');
       await runner.assertIdle();
-      await alice.post(`${runs.path}/build_requests/${request.id}/rerun`, { failed_only: 'true' });
+      await alice().post(`${runs.path}/build_requests/${request.id}/rerun`, { failed_only: 'true' });
       await fail();
       await fail();
       await runner.assertIdle();
-      await alice.post(`${runs.path}/builds/${(await runs.builds()).at(-1)?.id}/restart`);
+      await alice().post(`${runs.path}/builds/${(await runs.builds()).at(-1)?.id}/restart`);
       await (await runner.take('run_suite')).exit(0);
       assert.equal(await runs.rolledUp(request), 'passed passed passed');
       const states = ['failed false', 'failed false', 'failed false', 'failed false', 'passed false'];
@@ -73,7 +66,7 @@ describeWithRunner(
         await runs.fetched();
         await (await runner.take('run_suite')).finish(outcome);
         assert.deepEqual(await runs.seen('build_state', 'attempt'), expected, outcome.kind);
-        await alice.delete(runs.path);
+        await alice().delete(runs.path);
       }
     });
 
@@ -82,12 +75,12 @@ describeWithRunner(
       const suite = await runs.suite({ retries: '3' });
       const request = await runs.fetched();
       const task = await runner.take('run_suite');
-      await alice.post(`${runs.path}/build_requests/${request.id}/cancel`);
+      await alice().post(`${runs.path}/build_requests/${request.id}/cancel`);
       await task.exit(143);
       assert.deepEqual(await runs.seen('build_state'), ['failed']);
-      await alice.post(`${runs.path}/build_requests/${request.id}/rerun`);
+      await alice().post(`${runs.path}/build_requests/${request.id}/rerun`);
       const second = await runner.take('run_suite');
-      await alice.delete(`${runs.path}/suites/${suite.id}`);
+      await alice().delete(`${runs.path}/suites/${suite.id}`);
       await second.exit(1);
       assert.deepEqual(await runs.seen('build_state'), ['failed', 'failed']);
       assert.equal(await runs.rolledUp(request), 'failed failed failed');
@@ -114,7 +107,7 @@ describeWithRunner(
       await runs.suite({ retries: '3' });
       const request = await runs.fetched();
       await (await runner.take('run_suite')).exit(1);
-      await alice.post(`${runs.path}/build_requests/${request.id}/cancel`);
+      await alice().post(`${runs.path}/build_requests/${request.id}/cancel`);
       assert.deepEqual(await runs.seen('build_state'), ['failed', 'cancelled']);
       assert.equal(await runs.rolledUp(request), 'cancelled cancelled cancelled');
       await runner.assertIdle();
@@ -124,11 +117,11 @@ describeWithRunner(
       const runs = await begin();
       await runs.suite({ retries: '3' });
       for (let round = 0; round < 10; round += 1) {
-        const request = await (round === 0 ? runs.fetched() : alice.requestBuild(runs.project, aCommit.sha));
+        const request = await (round === 0 ? runs.fetched() : alice().requestBuild(runs.project, aCommit.sha));
         const task = await runner.take('run_suite');
-        await Promise.all([task.exit(1), alice.post(`${runs.path}/build_requests/${request.id}/cancel`)]);
+        await Promise.all([task.exit(1), alice().post(`${runs.path}/build_requests/${request.id}/cancel`)]);
         await runner.assertIdle();
-        const { build_state: state } = (await alice.get(`${runs.path}/build_requests/${request.id}`)).record;
+        const { build_state: state } = (await alice().get(`${runs.path}/build_requests/${request.id}`)).record;
         assert.ok(state === 'failed' || state === 'cancelled', String(state));
       }
     });
@@ -138,12 +131,12 @@ describeWithRunner(
       await using forge = await Receiver.start(reply(201));
       const runs = await begin();
       await runs.suite({ retries: '1', name: 'unit' });
-      await alice.post(`${runs.path}/notifications`, {
+      await alice().post(`${runs.path}/notifications`, {
         name: 'webhook',
         notifiable_type: 'build',
         'options[url]': receiver.url,
       });
-      await alice.post(`${runs.path}/status_targets`, {
+      await alice().post(`${runs.path}/status_targets`, {
         provider: 'gitea',
         api_url: forge.url,
         repository: 'team/code',

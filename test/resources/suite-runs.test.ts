@@ -1,24 +1,17 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import type { Outcome } from '../../src/protocol/index.ts';
 import { assertRefused, assertWrongFields } from '../support/expect.ts';
-import { aCommit, describeWithRunner } from '../support/runner.ts';
-import { SuiteRuns } from '../support/suite-runs.ts';
-import type { User } from '../support/user.ts';
+import { aCommit } from '../support/runner.ts';
+import { describeSuiteRuns } from '../support/suite-runs.ts';
 
-describeWithRunner(
+describeSuiteRuns(
   'a suite',
-  (service, runner) => {
-    let alice: User;
-    before(async () => {
-      alice = await service.user();
-    });
-    const begin = (): Promise<SuiteRuns> => SuiteRuns.begin(alice, runner);
-
+  ({ runner, alice, begin }) => {
     test('has a time limit of its own; the server’s is the most, also where it is lower by now', async () => {
       const runs = await begin();
       for (const timeout of ['3601', '-1', '1.5', 'x', '99999999999']) {
-        const refused = await alice.post(`${runs.path}/suites`, { name: 'n', command: 'c', timeout });
+        const refused = await alice().post(`${runs.path}/suites`, { name: 'n', command: 'c', timeout });
         assertWrongFields(refused, { timeout: 'invalid_format' });
       }
       const suite = await runs.suite({ timeout: '3600' });
@@ -32,10 +25,10 @@ describeWithRunner(
       await runs.fetched();
       assert.equal(await limit(), 600, 'the server that gives the order allows less');
       assert.equal((await runs.change(suite, { timeout: '90' })).record.timeout, 90);
-      await alice.requestBuild(runs.project, aCommit.sha);
+      await alice().requestBuild(runs.project, aCommit.sha);
       assert.equal(await limit(), 90);
       assert.equal((await runs.change(suite, { timeout: '0' })).record.timeout, 0);
-      await alice.requestBuild(runs.project, aCommit.sha);
+      await alice().requestBuild(runs.project, aCommit.sha);
       assert.equal(await limit(), 600);
     });
 
@@ -65,9 +58,9 @@ describeWithRunner(
       await (await runner.take('run_suite')).exit(1);
       await (await runner.take('run_suite')).exit(1);
       assert.equal(await runs.rolledUp(request), 'failed failed failed');
-      await alice.post(`${runs.path}/build_requests/${request.id}/rerun`);
+      await alice().post(`${runs.path}/build_requests/${request.id}/rerun`);
       await (await runner.take('run_suite')).exit(0);
-      await alice.post(`${runs.path}/builds/${(await runs.builds())[3]?.id}/cancel`);
+      await alice().post(`${runs.path}/builds/${(await runs.builds())[3]?.id}/cancel`);
       assert.equal(await runs.rolledUp(request), 'cancelled cancelled cancelled');
     });
 
@@ -80,7 +73,7 @@ describeWithRunner(
       await task.exit(1);
       assert.equal(await runs.rolledUp(request), 'failed failed failed');
       const [first] = await runs.builds();
-      await alice.post(`${runs.path}/builds/${first?.id}/restart`);
+      await alice().post(`${runs.path}/builds/${first?.id}/restart`);
       assert.deepEqual(await runs.seen('build_state', 'allow_failure'), ['failed false', 'enqueued true']);
       await (await runner.take('run_suite')).exit(1);
       assert.equal(await runs.rolledUp(request), 'passed passed passed');
@@ -89,14 +82,9 @@ describeWithRunner(
   { timeoutSeconds: 600 },
 );
 
-describeWithRunner('a build of some suites', (service, runner) => {
-  let alice: User;
-  before(async () => {
-    alice = await service.user();
-  });
-
+describeSuiteRuns('a build of some suites', ({ runner, alice, begin }) => {
   test('runs those alone, also when its commit is fetched later, known already, or run again', async () => {
-    const runs = await SuiteRuns.begin(alice, runner);
+    const runs = await begin();
     const [unit, lint] = [await runs.suite({ name: 'unit' }), await runs.suite({ name: 'lint' })];
     const request = await runs.fetched({ 'suites[]': lint.id_str });
     assert.deepEqual(request.suites, [{ id: lint.id, id_str: lint.id_str }]);
@@ -104,9 +92,9 @@ describeWithRunner('a build of some suites', (service, runner) => {
     assert.equal(task.order.work.environment.HEADRACE_SUITE, 'lint');
     await task.exit(0);
     assert.equal(await runs.rolledUp(request), 'passed passed passed');
-    await alice.post(`${runs.path}/build_requests/${request.id}/rerun`);
+    await alice().post(`${runs.path}/build_requests/${request.id}/rerun`);
     await (await runner.take('run_suite')).exit(0);
-    const known = await alice.post(`${runs.path}/build_requests`, {
+    const known = await alice().post(`${runs.path}/build_requests`, {
       commit_ref: aCommit.sha,
       'suites[]': unit.id_str,
     });
@@ -119,32 +107,32 @@ describeWithRunner('a build of some suites', (service, runner) => {
   });
 
   test('goes by the rules of those suites', async () => {
-    const runs = await SuiteRuns.begin(alice, runner);
+    const runs = await begin();
     const suite = await runs.suite();
     await runs.suite();
     const rule = { subject: 'commit.branches', operator: 'equals', value: 'release' };
-    await alice.post(`${runs.path}/suites/${suite.id}/rules`, rule);
+    await alice().post(`${runs.path}/suites/${suite.id}/rules`, rule);
     const request = await runs.fetched({ 'suites[]': suite.id_str });
     assert.equal(await runs.rolledUp(request), 'passed skipped skipped');
     await runner.assertIdle();
   });
 
   test('is refused where a suite is not the project’s, and leaves one out that is deleted meanwhile', async () => {
-    const runs = await SuiteRuns.begin(alice, runner);
-    const [doomed, other] = [await runs.suite(), await SuiteRuns.begin(alice, runner)];
+    const runs = await begin();
+    const [doomed, other] = [await runs.suite(), await begin()];
     const elsewhere = await other.suite();
     const path = `${runs.path}/build_requests`;
     const missing = { 'suites[]': elsewhere.id_str };
-    const refused = await alice.post(path, { commit_ref: 'main', ...missing });
+    const refused = await alice().post(path, { commit_ref: 'main', ...missing });
     assertRefused(refused, 404, { suites: ['not_found'] });
-    assertWrongFields(await alice.post(path, { commit_ref: 'main', 'suites[]': 'x' }), { suites: 'invalid_format' });
-    assertWrongFields(await alice.post(path, { 'suites[]': 'x' }), {
+    assertWrongFields(await alice().post(path, { commit_ref: 'main', 'suites[]': 'x' }), { suites: 'invalid_format' });
+    assertWrongFields(await alice().post(path, { 'suites[]': 'x' }), {
       commit_ref: 'is_blank',
       suites: 'invalid_format',
     });
-    assert.deepEqual((await alice.get(path)).list, []);
-    const request = await alice.post(path, { commit_ref: 'main', 'suites[]': doomed.id_str });
-    await alice.delete(`${runs.path}/suites/${doomed.id}`);
+    assert.deepEqual((await alice().get(path)).list, []);
+    const request = await alice().post(path, { commit_ref: 'main', 'suites[]': doomed.id_str });
+    await alice().delete(`${runs.path}/suites/${doomed.id}`);
     await runs.suite();
     await (await runner.take('fetch_commit')).fetched();
     assert.equal(await runs.rolledUp(request.record), 'passed skipped skipped');

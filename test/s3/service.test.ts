@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { isUnavailable } from '../../src/db/unavailable.ts';
+import { frameHead } from '../../src/lib/frames.ts';
 import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import { followsHeader } from '../../src/protocol/index.ts';
@@ -315,6 +316,39 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     await removeDoomedBlobs(db, blobs);
     await collectBlobs(db, blobs, -1000);
     assert.deepEqual([await sizeOfBucket(), await behind.swift.uploads(behind.bucket)], [0, []]);
+  });
+
+  test('keeps the files of builds in S3: they come whole, in parts and as an archive', async () => {
+    const { db, blobs } = service.store;
+    const build = await runningBuild(alice, runner, { 'artifacts[]': 'dist' });
+    const large = randomBytes(6_000_000);
+    const files: [string, Buffer][] = [
+      ['dist/large', large],
+      ['dist/small', Buffer.from('small')],
+    ];
+    async function* framed(): AsyncGenerator<Buffer> {
+      for (const [path, content] of files) yield* [frameHead('F', content.length, path), content];
+    }
+    assert.deepEqual(await build.task.keep(framed()), { kept: true });
+    await build.task.exit(0);
+    await collectBlobs(db, blobs, -1000);
+    const list = (await alice.get(`${build.path}/artifacts`)).list.toSorted((a, b) => Number(b.size) - Number(a.size));
+    const [first] = list;
+    assert.deepEqual(
+      list.map(({ path, sha256 }) => [path, sha256]),
+      files.map(([path, content]) => [path, createHash('sha256').update(content).digest('hex')]),
+    );
+    for (const { sha256 } of list) assert.ok((await digests()).includes(String(sha256)));
+    const at = { as: alice.credentials };
+    const whole = await alice.api.get(`${build.path}/artifacts/${first?.id_str}`, at);
+    assert.ok(whole.bytes.equals(large));
+    const headers = { range: 'bytes=4000000-4000009' };
+    const part = await alice.api.get(`${build.path}/artifacts/${first?.id_str}`, { ...at, headers });
+    assert.deepEqual([part.status, part.bytes], [206, large.subarray(4_000_000, 4_000_010)]);
+    const zip = await alice.api.get(`${build.path}/artifacts.zip`, at);
+    assert.ok(zip.bytes.includes(large.subarray(0, 100_000)));
+    behind.proxy.when((request) => (isGet(request) ? { status: 503, body: '' } : undefined));
+    assertUnavailable(await alice.api.get(`${build.path}/artifacts/${first?.id_str}`, at));
   });
 
   testOnce('refuses to go where S3 sends it: an answer with another place is no address', async () => {

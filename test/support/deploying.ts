@@ -1,10 +1,10 @@
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { TestDatabase } from './databases.ts';
 import type { Installation, Item, Project } from './installation.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
+import { growingPauses } from './looks.ts';
 
 /** The target of deploys: a repository on a separate host, with its own keys. */
 export interface DeployTarget {
@@ -36,10 +36,9 @@ export function deploying({ api, path }: Project, target: DeployTarget) {
     return (await api().post(`${path}/deploys`, what)) as Deploy;
   };
   const end = async (deploy: Item): Promise<Deploy> => {
-    for (;;) {
+    for (const wait = growingPauses(); ; await wait()) {
       const now = await look(deploy);
       if (!unfinished.has(now.state)) return now;
-      await pause(50);
     }
   };
   return {
@@ -50,7 +49,7 @@ export function deploying({ api, path }: Project, target: DeployTarget) {
     deploy: async (strategy: Item, commit?: Item) => end(await ask(strategy, commit)),
     cancel: (deploy: Item) => api().post(`${path}/deploys/${deploy.id_str}/cancel`),
     async untilLogged(deploy: Item, said: RegExp): Promise<void> {
-      while (!said.test(await log(deploy))) await pause(50);
+      for (const wait = growingPauses(); !said.test(await log(deploy)); await wait());
     },
     /** From `main` to a branch of the target. */
     strategy: (remoteBranch: string): Promise<Item> =>

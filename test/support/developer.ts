@@ -3,10 +3,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { insertToken } from '../../src/auth/tokens.ts';
 import { findUser } from '../../src/auth/users.ts';
+import { openStore } from '../../src/cli/store.ts';
+import { readConfig } from '../../src/config.ts';
 import { commandLineId } from '../../src/db/command-line-client.ts';
 import { scopes, type Scope } from '../../src/http/route.ts';
 import { temporaryFolder } from './databases.ts';
 import { Emulator } from './emulator.ts';
+import type { Installation } from './installation.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
 
@@ -45,6 +48,27 @@ export class Developer {
       HEADRACE_TOKEN: await tokenOf(service, user, allowed),
       HEADRACE_CA_FILE: join(service.folder, 'tls', 'cert.pem'),
     });
+  }
+
+  /** Somebody with a token for a whole installation. */
+  static async at(
+    { env, folder, address }: Pick<Installation, 'env' | 'folder' | 'address'>,
+    email: string,
+    allowed = Object.keys(scopes) as Scope[],
+  ): Promise<Developer> {
+    const config = readConfig({ flags: { data_dir: folder }, env });
+    const store = await openStore(config, (error) => {
+      throw error;
+    });
+    try {
+      return new Developer({
+        HEADRACE_URL: address(),
+        HEADRACE_TOKEN: await tokenOf({ store }, { email }, allowed),
+        HEADRACE_CA_FILE: join(folder, 'tls', 'cert.pem'),
+      });
+    } finally {
+      await store.close();
+    }
   }
 
   /** A folder as git makes it, with this remote and branch. */
@@ -86,7 +110,11 @@ export class Developer {
   }
 }
 
-export async function tokenOf(service: Service, { email }: User, allowed: readonly Scope[]): Promise<string> {
+export async function tokenOf(
+  service: { store: Pick<Service['store'], 'db' | 'ids'> },
+  { email }: Pick<User, 'email'>,
+  allowed: readonly Scope[],
+): Promise<string> {
   const { db, ids } = service.store;
   const user = await findUser(db.read, email);
   if (!user) throw new Error(`nobody has the address ${email}`);

@@ -11,6 +11,7 @@ import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
+import { growingPauses } from './looks.ts';
 
 /** A whole Headrace as an operator has it: the program, its runner, and a git host. */
 export interface Installation {
@@ -204,7 +205,8 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   const ask = async (ref: string): Promise<Request> =>
     (await api().post(`${path}/build_requests`, { commit_ref: ref })) as Request;
   const end = async ({ id_str: id }: Item, longest = longestWait): Promise<Request> => {
-    for (const startedAt = Date.now(); ; await pause(50)) {
+    const wait = growingPauses();
+    for (const startedAt = Date.now(); ; await wait()) {
       const request = await api().get<Request>(`${path}/build_requests/${id}`);
       if (!unfinished.has(request.build_state)) return request;
       assert.ok(Date.now() - startedAt < longest, `the request is ${request.build_state} for ever`);
@@ -242,11 +244,10 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       api().post(`${path}/suites/${suite}/environment_variables`, { name, content, ...more }),
     /** Waits until the newest build of a suite has written this to its log. */
     async untilLogged(suite: string, said: RegExp): Promise<void> {
-      for (;;) {
+      for (const wait = growingPauses(); ; await wait()) {
         const [commit] = await commits();
         const newest = commit && (await builds(commit)).find((build) => build.suite_id_str === suite);
         if (newest && said.test(await log(newest))) return;
-        await pause(50);
       }
     },
   };

@@ -1,9 +1,9 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../src/lib/processes.ts';
 import type { Caller, Item } from './installation.ts';
+import { growingPauses } from './looks.ts';
 
 export type Sources = Record<string, string>;
 
@@ -48,10 +48,9 @@ export function dependenciesOf(api: () => Caller) {
   const pathOf = ({ id_str: id, id_ref: ref }: Item): string => `/dependencies/${id ?? String(ref)}`;
   const fetch = (dependency: Item): Promise<Item> => api().get(pathOf(dependency));
   const end = async (dependency: Item): Promise<Item> => {
-    for (;;) {
+    for (const wait = growingPauses(); ; await wait()) {
       const now = await fetch(dependency);
       if (settled.has(String(now.marketplace_state))) return now;
-      await pause(50);
     }
   };
   const describe = async (fields: Record<string, string>): Promise<Item> =>
@@ -73,7 +72,7 @@ export function dependenciesOf(api: () => Caller) {
       return end(dependency);
     },
     async untilLogged(dependency: Item, said: RegExp): Promise<void> {
-      while (!said.test(await log(dependency))) await pause(50);
+      for (const wait = growingPauses(); !said.test(await log(dependency)); await wait());
     },
   };
 }

@@ -181,7 +181,10 @@ async function startOnFreePort(home: string, files: Files): Promise<{ sshd: Chil
   throw new Error('no free port for sshd');
 }
 
-/** SHLVL: a bash that is not the outermost one does not read the start-up files of the user who runs the tests. */
+/**
+ * The exchange of keys is the one that takes the least time. SHLVL: a bash that is not the outermost one does not read the
+ * start-up files of the user who runs the tests.
+ */
 function sshdConfig(port: number, { hostKey, keys, serve }: Files): string {
   return `ListenAddress 127.0.0.1
 Port ${port}
@@ -191,6 +194,7 @@ ForceCommand ${serve}
 AcceptEnv GIT_PROTOCOL
 SetEnv SHLVL=1
 AuthenticationMethods publickey
+KexAlgorithms curve25519-sha256
 PermitRootLogin prohibit-password
 UsePAM no
 StrictModes no

@@ -1,6 +1,9 @@
+import assert from 'node:assert/strict';
 import type { Record_ } from './client.ts';
 import type { CommitReport } from '../../src/protocol/index.ts';
-import type { ScriptedRunner, Task } from './runner.ts';
+import { before } from 'node:test';
+import { describeWithRunner, type ScriptedRunner, type Task } from './runner.ts';
+import type { Service } from './service.ts';
 import type { User } from './user.ts';
 import type { SuiteOrder } from '../../src/protocol/index.ts';
 
@@ -67,4 +70,33 @@ export class SuiteRuns {
     }
     return tasks;
   }
+}
+
+/** What tests about runs of suites begin with. */
+export interface RunsBench {
+  service: Service;
+  runner: ScriptedRunner;
+  alice: () => User;
+  /** A new project of hers. */
+  begin: () => Promise<SuiteRuns>;
+}
+
+/** Tests about runs of suites, on every database. */
+export function describeSuiteRuns(
+  name: string,
+  define: (bench: RunsBench) => void,
+  options: Parameters<typeof describeWithRunner>[2] = {},
+): void {
+  describeWithRunner(
+    name,
+    (service, runner) => {
+      let user: User | undefined;
+      before(async () => {
+        user = await service.user();
+      });
+      const alice = (): User => user ?? assert.fail('there is nobody yet');
+      define({ service, runner, alice, begin: () => SuiteRuns.begin(alice(), runner) });
+    },
+    options,
+  );
 }
