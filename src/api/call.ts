@@ -12,6 +12,7 @@ import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { SearchThreads } from '../lib/search-threads.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
+import type { Observers } from '../lifecycle/write-context.ts';
 
 /** A route by its method and path. */
 type RouteName = `${RouteDescription['method']} /${string}`;
@@ -20,6 +21,7 @@ type RouteName = `${RouteDescription['method']} /${string}`;
 export interface Services {
   db: Database;
   ids: IdSource;
+  observers: Observers;
   vault: Vault;
   /** Waits for commits of other transactions. */
   subscriptions: Subscriptions;
@@ -62,6 +64,7 @@ export interface Call<
   /** The database itself, for announcements and for work after the answer has begun. */
   database: Database;
   ids: IdSource;
+  observers: Observers;
   vault: Vault;
   subscriptions: Subscriptions;
   broadcasts: Broadcasts;

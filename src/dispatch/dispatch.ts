@@ -121,17 +121,17 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
 const lookEvery = 1000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
-  const { db, ids, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
+  const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
   const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const tests = testIntake(db, disk);
   const allowed = { limits, unpacked, artifacts, cacheBytes };
-  const context = (trx: Transaction): JobContext => ({ db, trx, ids, vault, ...allowed });
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });
   const held = heldRequests(db);
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const settling = createSettling(shared);
   const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
-  const looks = createLooks({ db, ids, vault, held, holdMs: idleHoldMs, log });
+  const looks = createLooks({ db, ids, observers, vault, held, holdMs: idleHoldMs, log });
   const asking = createAsking({ db, ordering, held, looks, holdMs: idleHoldMs });
   const packing = createPacking({ db, blobs, log });
   const sweeping = await startSweeping({ db, kinds: Object.keys(kinds), settling, packing, log });

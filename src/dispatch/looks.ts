@@ -11,6 +11,7 @@ import { lookSeconds, mostLooks, type LookOrder, type LookReport } from '../prot
 import type { HeldRequests } from './held-requests.ts';
 import { sourceOf } from './sources.ts';
 import { waitingLines } from './waiting-line.ts';
+import type { Observers } from '../lifecycle/write-context.ts';
 
 /** The server's side of polling: gives runners the polls that are due, and stores the results. */
 export interface Looks {
@@ -25,6 +26,7 @@ export interface Looks {
 export interface LooksParts {
   db: Database;
   ids: IdSource;
+  observers: Observers;
   vault: Vault;
   held: HeldRequests;
   /** How long a request is held. */
@@ -32,7 +34,7 @@ export interface LooksParts {
   log: FastifyBaseLogger;
 }
 
-export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): Looks {
+export function createLooks({ db, ids, observers, vault, held, holdMs, log }: LooksParts): Looks {
   const lines = waitingLines(db, pollsTopic);
   const take = (runner: Runner, room: number): Promise<ClaimedLook[]> => {
     const { holder, boundAs } = runner;
@@ -59,7 +61,7 @@ export function createLooks({ db, ids, vault, held, holdMs, log }: LooksParts): 
     const told = { projectId: BigInt(projectId), claim };
     try {
       await db.transaction(async (trx) => {
-        if ('listing' in seen) await noteListing({ db, trx, ids }, told, seen.listing);
+        if ('listing' in seen) await noteListing({ db, trx, ids, observers }, told, seen.listing);
         else if ('failed' in seen) await noteFailure(trx, told, seen.message);
       });
     } catch (error) {

@@ -139,7 +139,7 @@ export async function noteUnreadable(
 
 /** Adds to the count of refused calls. There is one row for each key. */
 export async function countRefused(
-  { db, trx, ids }: WriteContext,
+  { db, trx, ids }: Omit<WriteContext, 'observers'>,
   hookId: bigint,
   { key, more, reason }: { key: string; more: number; reason: (count: number) => string },
 ): Promise<void> {

@@ -15,10 +15,12 @@ import { openBody, textIn } from './payload.ts';
 import { isSigned, judgeHead } from './proofs.ts';
 import { providerOf } from './providers.ts';
 import type { Refusals } from './refusals.ts';
+import type { Observers } from '../lifecycle/write-context.ts';
 
 export interface HookServices {
   db: Database;
   ids: IdSource;
+  observers: Observers;
   vault: Vault;
   readBody: ReadBody;
   refusals: Refusals;
@@ -61,8 +63,8 @@ async function take(services: HookServices, { head, admitted }: BareCall<Admitte
   const { hook } = admitted;
   const facts = await factsIn(services, head, admitted);
   const delivery = { key: deliveryKey(providerOf(hook).deliveryHeaders, head.headers), facts };
-  const { db, ids } = services;
-  return accepted(await db.transaction((trx) => receive({ db, trx, ids }, hook.id, delivery)));
+  const { db, ids, observers } = services;
+  return accepted(await db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, delivery)));
 }
 
 /** Reads the body, checks the proof over its exact bytes, and only then parses it. */

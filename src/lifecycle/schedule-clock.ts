@@ -1,11 +1,8 @@
-import type { Database } from '../db/open.ts';
-import type { IdSource } from '../lib/ids.ts';
 import { repeatLook } from '../lib/repeated-look.ts';
 import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from './schedules.ts';
+import type { WriteContext } from './write-context.ts';
 
-export interface ScheduleClockParts {
-  db: Database;
-  ids: IdSource;
+export interface ScheduleClockParts extends Omit<WriteContext, 'trx'> {
   /** The time in milliseconds since 1970. */
   now: () => number;
   trouble: (error: unknown) => void;
@@ -23,11 +20,12 @@ const lookEvery = 15_000;
 /**
  * Runs schedules when they are due. Every server has such a clock; for each due time only one of them starts the build.
  */
-export function startScheduleClock({ db, ids, now, trouble }: ScheduleClockParts): ScheduleClock {
+export function startScheduleClock({ now, trouble, ...services }: ScheduleClockParts): ScheduleClock {
+  const { db } = services;
   const looks = repeatLook(
     async () => {
       await mendSchedules(db, now());
-      if ((await runDueSchedules(db, ids, now(), trouble)) > 0) return 0; // More may be due, and only now the next time is known.
+      if ((await runDueSchedules(services, now(), trouble)) > 0) return 0; // More may be due, and only now the next time is known.
       const next = await nextScheduleAt(db.read);
       return next === undefined ? lookEvery : Math.max(1, next - now());
     },

@@ -1,7 +1,6 @@
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { ProjectRow, ScheduleRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import type { IdSource } from '../lib/ids.ts';
 import { parseCron } from './cron.ts';
 import { applyLedger } from './ledger.ts';
 import { triggerRequest } from './triggers.ts';
@@ -86,8 +85,7 @@ export async function nextScheduleAt(db: Queries): Promise<number | undefined> {
 
 /** Runs all due schedules and answers how many. A failing schedule does not stop the others. */
 export async function runDueSchedules(
-  db: Database,
-  ids: IdSource,
+  { db, ids, observers }: Omit<WriteContext, 'trx'>,
   now: number,
   trouble: (error: unknown) => void,
 ): Promise<number> {
@@ -102,7 +100,7 @@ export async function runDueSchedules(
   let run = 0;
   for (const schedule of due) {
     try {
-      await db.transaction((trx) => runSchedule({ db, trx, ids }, schedule, now));
+      await db.transaction((trx) => runSchedule({ db, trx, ids, observers }, schedule, now));
       run += 1;
     } catch (error) {
       if (isUnavailable(error)) throw error;
@@ -119,7 +117,7 @@ class ChangedError extends Error {}
 type Due = Pick<ScheduleRow, 'id' | 'next_run_at'>;
 
 async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Due, now: number): Promise<void> {
-  const { db, trx, ids } = context;
+  const { db, trx } = context;
   await db.holdNumber(trx, id); // Of two servers at the same time, the second finds that it is done.
   const schedule = await trx
     .selectFrom('schedules')
@@ -134,7 +132,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
-  await applyLedger({ db, trx, ids }); // Rows that others may hold are locked before the schedule (see ledger.ts).
+  await applyLedger(context); // Rows that others may hold are locked before the schedule (see ledger.ts).
   const { numUpdatedRows } = await trx
     .updateTable('schedules')
     .set({

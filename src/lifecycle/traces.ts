@@ -1,4 +1,3 @@
-import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, JobRow } from '../db/schema.ts';
 import { timeOfId } from '../lib/ids.ts';
 import { nameWithVariant } from '../lib/matrix.ts';
@@ -10,8 +9,9 @@ import {
   spanIdBelow,
   type TraceContext,
 } from '../lib/trace-context.ts';
-import { watchEndings, type Ending } from './endings.ts';
-import type { WriteContext } from './write-context.ts';
+import { watchEndings } from './endings.ts';
+import type { Span, Tracer } from './spans.ts';
+import type { Ending, Observers, WriteContext } from './write-context.ts';
 
 /**
  * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here, from
@@ -21,26 +21,6 @@ import type { WriteContext } from './write-context.ts';
  * The request's row has its place in the trace. The spans below it have identifiers that follow from that place, so the
  * one of a suite is known when its order is made, and stands in its environment as TRACEPARENT.
  */
-export interface Span {
-  name: string;
-  context: TraceContext;
-  /** The span above it; missing where the trace begins with this one. */
-  parentId?: string | undefined;
-  /** Milliseconds since 1970. */
-  startedAt: number;
-  endedAt: number;
-  attributes: Record<string, string | number>;
-  /** Whether what it is about went wrong. */
-  isError?: boolean;
-}
-
-/** Where spans go. */
-export interface Tracer {
-  /** Whether a new trace, or one that goes on here, is to be kept. */
-  isSampled(traceId: string, parent: TraceContext | undefined): boolean;
-  /** Never fails, and never waits. */
-  end(span: Span): void;
-}
 
 /** What the row of a request has of its trace. */
 interface Trace extends TraceContext {
@@ -51,14 +31,12 @@ interface Trace extends TraceContext {
   fetchAt?: number;
 }
 
-const tracers = new WeakMap<Database, Tracer>();
-
-/** From now on what is done through this database is traced, until what is returned is called. */
-export function traceWith(db: Database, tracer: Tracer): () => void {
-  tracers.set(db, tracer);
-  const unwatch = watchEndings(db, (context, ending) => {
+/** Traces what the writes of these observers do, from now on until what is returned is called. */
+export function traceWith(observers: Observers, tracer: Tracer): () => void {
+  observers.tracer = tracer;
+  const unwatch = watchEndings(observers, (context, ending) => {
     // Read within the transaction, where the request cannot have begun another trace yet.
-    db.atEnd(context.trx, async () => {
+    context.db.atEnd(context.trx, async () => {
       const spans =
         ending.type === 'build' ? await spansOfBuild(context, ending) : await spansOfRequest(context, ending);
       send(context, spans);
@@ -66,13 +44,12 @@ export function traceWith(db: Database, tracer: Tracer): () => void {
   });
   return () => {
     unwatch();
-    tracers.delete(db);
+    observers.tracer = undefined;
   };
 }
 
 /** The place of a new request in a trace, for its row; blank where nothing is traced. */
-export function beginTrace({ db }: Pick<WriteContext, 'db'>, traceparent?: unknown): string {
-  const tracer = tracers.get(db);
+export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?: unknown): string {
   if (!tracer) return '';
   const parent = parseTraceparent(traceparent);
   const traceId = parent?.traceId ?? newTraceId();
@@ -93,19 +70,19 @@ export async function beginTraceAgain(
 }
 
 /** The trace of a request, where this server traces. */
-function traceOf(db: Database, trace: string): Trace | undefined {
-  return trace === '' || !tracers.has(db) ? undefined : (JSON.parse(trace) as Trace);
+function traceOf({ observers }: WriteContext, trace: string): Trace | undefined {
+  return trace === '' || !observers.tracer ? undefined : (JSON.parse(trace) as Trace);
 }
 
 /** TRACEPARENT for a build, which is about to begin. */
-export function traceparentOf({ db }: WriteContext, build: { id: bigint; trace: string }): string | undefined {
-  const trace = traceOf(db, build.trace);
+export function traceparentOf(context: WriteContext, build: { id: bigint; trace: string }): string | undefined {
+  const trace = traceOf(context, build.trace);
   return trace && formatTraceparent(below(trace, `build ${build.id}`));
 }
 
 /** Notes when a fetch begins. */
 export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
-  const trace = traceOf(context.db, request.trace);
+  const trace = traceOf(context, request.trace);
   if (!trace) return;
   const noted = JSON.stringify({ ...trace, fetchAt: Date.now() } satisfies Trace);
   await context.trx.updateTable('build_requests').set({ trace: noted }).where('id', '=', request.id).execute();
@@ -118,7 +95,7 @@ export function traceFetch(
   job: Pick<JobRow, 'id'>,
   outcome: string,
 ): void {
-  const trace = traceOf(context.db, request.trace);
+  const trace = traceOf(context, request.trace);
   if (!trace) return;
   const endedAt = Date.now();
   const startedAt = trace.fetchAt ?? endedAt;
@@ -139,11 +116,11 @@ export interface StepTimes {
 
 /** The steps of a build, as its runner tells of them. */
 export function traceSteps(context: WriteContext, buildId: bigint, steps: readonly StepTimes[]): void {
-  if (steps.length === 0 || !tracers.has(context.db)) return;
+  if (steps.length === 0 || !context.observers.tracer) return;
   const { trx } = context;
   context.db.atEnd(trx, async () => {
     const build = await findBuild(context, buildId);
-    const trace = build && traceOf(context.db, build.trace);
+    const trace = build && traceOf(context, build.trace);
     if (!trace || build.started_at === null) return;
     const began = Number(build.started_at);
     const ended = Number(build.finished_at ?? Date.now());
@@ -176,7 +153,7 @@ function findBuild({ trx }: WriteContext, id: bigint) {
 
 async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promise<Span[]> {
   const build = await findBuild(context, id);
-  const trace = build && traceOf(context.db, build.trace);
+  const trace = build && traceOf(context, build.trace);
   if (!trace) return [];
   const suite = below(trace, `build ${id}`);
   const startedAt = Number(build.created_at);
@@ -206,9 +183,9 @@ async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promi
   ];
 }
 
-async function spansOfRequest({ db, trx }: WriteContext, { id, state }: Ending): Promise<Span[]> {
-  const request = await trx.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirst();
-  const trace = request && traceOf(db, request.trace);
+async function spansOfRequest(context: WriteContext, { id, state }: Ending): Promise<Span[]> {
+  const request = await context.trx.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirst();
+  const trace = request && traceOf(context, request.trace);
   if (!trace) return [];
   const attributes = {
     ...about(request),
@@ -238,10 +215,10 @@ function waitSpan(
 }
 
 /** Once the transaction is durable. */
-function send({ db, trx }: WriteContext, spans: Span[]): void {
+function send({ db, trx, observers }: WriteContext, spans: Span[]): void {
   const kept = spans.filter(({ context: { isSampled } }) => isSampled);
   if (kept.length === 0) return;
   db.afterCommit(trx, () => {
-    for (const span of kept) tracers.get(db)?.end(span);
+    for (const span of kept) observers.tracer?.end(span);
   });
 }

@@ -17,8 +17,9 @@ export function writeContextOf({
   database,
   db,
   ids,
-}: Pick<Call, 'database' | 'ids'> & { db: Transaction }): WriteContext {
-  return { db: database, trx: db, ids };
+  observers,
+}: Pick<Call, 'database' | 'ids' | 'observers'> & { db: Transaction }): WriteContext {
+  return { db: database, trx: db, ids, observers };
 }
 
 /**

@@ -46,7 +46,7 @@ export const routes = [
       return { id: await beginCheck(writeContextOf(call), call.project) };
     },
     async follow(call, { id }: { id: bigint }) {
-      const { database, ids, subscriptions, project, db, checkMs = longestCheckMs } = call;
+      const { database, subscriptions, project, db, checkMs = longestCheckMs } = call;
       const deadline = performance.now() + checkMs;
       using watch = subscriptions.watch(subjectTopic(id));
       let reason: string | undefined;
@@ -60,7 +60,7 @@ export const routes = [
       const whyNot = (await isLookedAt(db, id)) ? noWord : allAreBusy;
       const message = reason === undefined ? whyNot : `No runner can look at the repository: ${reason}.`;
       const given = { connected: false, message, default_branch: null, branches: [], files: [] };
-      await database.transaction((trx) => giveUpCheck({ db: database, trx, ids }, id, given));
+      await database.transaction((trx) => giveUpCheck(writeContextOf({ ...call, db: trx }), id, given));
       return view(given);
     },
   }),

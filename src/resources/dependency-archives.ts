@@ -69,12 +69,12 @@ export const routes = [
     answer: uploadedAnswer,
     load: loadDependency,
     audit: { action: 'dependency.uploaded' },
-    async handle({ database, ids, blobs, headers, upload, take, dependency }) {
+    async handle({ database, ids, observers, blobs, headers, upload, take, dependency }) {
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
       const archive = await store(blobs, await archiveIn(upload, headers));
       return take(async (trx) => {
         // Another upload was taken first. Nothing refers to this blob, so it is removed later.
-        if (!(await takeArchive({ db: database, trx, ids }, dependency, archive)))
+        if (!(await takeArchive({ db: database, trx, ids, observers }, dependency, archive)))
           throw new ApiError('resource_temporary_unavailable');
         return uploadedView(await reloaded(trx, dependency));
       });

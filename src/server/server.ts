@@ -29,7 +29,8 @@ import { mostArtifacts } from '../lifecycle/artifacts.ts';
 import { watchEndings } from '../lifecycle/endings.ts';
 import { startScheduleClock } from '../lifecycle/schedule-clock.ts';
 import { buildMachine, isFinal } from '../lifecycle/states.ts';
-import { traceWith, type Tracer } from '../lifecycle/traces.ts';
+import type { Tracer } from '../lifecycle/spans.ts';
+import { traceWith } from '../lifecycle/traces.ts';
 import { socketPath } from '../lib/sockets.ts';
 import { tokenEndpoint } from '../oauth/token-endpoint.ts';
 import { pageRoutes, routes } from '../resources/index.ts';
@@ -101,8 +102,8 @@ export async function startServer({
   opened.defer(() => metrics.close());
   const store = { ...opening, blobs: observeBlobs(opening.blobs, metrics.blobs) };
   store.db.observe(metrics.database);
-  opened.defer(countBuilds(store.db, metrics));
-  if (tracer) opened.defer(traceWith(store.db, tracer));
+  opened.defer(countBuilds(store, metrics));
+  if (tracer) opened.defer(traceWith(store.observers, tracer));
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
   const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
@@ -251,8 +252,8 @@ export async function startServer({
 }
 
 /** Counts the builds that this server ends: over all servers each is counted once. Returns what stops the counting. */
-function countBuilds(db: Services['db'], metrics: Metrics): () => void {
-  return watchEndings(db, ({ trx }, ending) => {
+function countBuilds({ db, observers }: Services, metrics: Metrics): () => void {
+  return watchEndings(observers, ({ trx }, ending) => {
     if (ending.type !== 'build') return;
     const { state, created_at: createdAt, started_at: startedAt, finished_at: finishedAt } = ending;
     const endedAt = finishedAt ?? createdAt;

@@ -64,8 +64,8 @@ describeService('a delivery', (service, database) => {
     });
     try {
       const facts = tell({ event: 'push', changes: [movedRef('refs/heads/main', sha, '')] });
-      const take = ({ db, ids }: typeof other) =>
-        db.transaction((trx) => receive({ db, trx, ids }, hook.id, { key: 'sent twice', facts }));
+      const take = ({ db, ids, observers }: typeof other) =>
+        db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, { key: 'sent twice', facts }));
       const all = await Promise.all([service.store, other, service.store, other].map((store) => take(store)));
       assert.equal(new Set(all.map((delivery) => delivery?.build_request_id)).size, 1);
       assert.equal((await requestsOf(hook)).length, 1);

@@ -25,13 +25,13 @@ describeService('the roll-up of a commit that was built thousands of times', (se
     ];
     for (const { suite, variant } of tried)
       await addBuild(service.store, project, { ...parts, suite }, { variant, build_state: 'failed' });
-    const { db, ids } = service.store;
+    const { db, ids, observers } = service.store;
     const rollUp = (): Promise<number> =>
       db.transaction(async (trx) => {
         // As it is where there are too many builds to read them all.
         if (database.kind === 'postgres') await sql`set local enable_seqscan = off`.execute(trx);
         const start = database.kind === 'postgres' ? await blocks(trx) : performance.now();
-        await rollUpCommits({ db, trx, ids }, [commit.id], []);
+        await rollUpCommits({ db, trx, ids, observers }, [commit.id], []);
         return (database.kind === 'postgres' ? await blocks(trx) : performance.now()) - start;
       });
     const cost = async (): Promise<number> => {

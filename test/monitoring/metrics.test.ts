@@ -48,9 +48,9 @@ describeService('the metrics of a service', (service) => {
     const project = await stage.project({ long: 'hang' });
     const request = await project.ask();
     await project.until(request, (_, told) => told.includes('running'));
-    const { db, ids } = service.store;
+    const { db, ids, observers } = service.store;
     const { id } = await db.read.selectFrom('builds').select('id').orderBy('id', 'desc').executeTakeFirstOrThrow();
-    const end = (trx: Transaction): Promise<boolean> => advanceBuild({ db, trx, ids }, { id }, 'errored');
+    const end = (trx: Transaction): Promise<boolean> => advanceBuild({ db, trx, ids, observers }, { id }, 'errored');
     const undone = await grown(async () => {
       const undoing = db.transaction(async (trx) => {
         assert.ok(await end(trx));

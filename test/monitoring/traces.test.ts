@@ -134,11 +134,11 @@ describeWithRunner(
       const caller = parent();
       await request(caller.header);
       await (await runner.take('fetch_commit')).fetched();
-      const { db, ids } = service.store;
+      const { db, ids, observers } = service.store;
       const builds = db.read.selectFrom('builds').select('id').orderBy('id', 'desc');
       const { id } = await builds.executeTakeFirstOrThrow();
       const undone = db.transaction(async (trx) => {
-        assert.ok(await advanceBuild({ db, trx, ids }, { id }, 'errored'));
+        assert.ok(await advanceBuild({ db, trx, ids, observers }, { id }, 'errored'));
         db.atEnd(trx, () => Promise.reject(new Error('never mind'))); // when everything else is done
       });
       await assert.rejects(undone, /never mind/);

@@ -30,7 +30,7 @@ describeService('schedules', (service) => {
     (await alice.get(`${pathOf(project)}/${schedule.id}`)).record;
   const requests = async (): Promise<Record_[]> => (await alice.get(`/projects/${project.id}/build_requests`)).list;
   const due = (schedule: Record_): number => Date.parse(String(schedule.next_run_at));
-  const run = (now: number): Promise<number> => runDueSchedules(service.store.db, service.store.ids, now, fail);
+  const run = (now: number): Promise<number> => runDueSchedules(service.store, now, fail);
 
   test('say when they are next, and are changed and deleted', async () => {
     const schedule = await create({ cron: '30 2 1 1 *' });
@@ -126,9 +126,9 @@ describeService('schedules', (service) => {
   });
 
   test('are run by the clock of a server, that hears of new ones and of changed ones', async () => {
-    const { db, ids } = service.store;
+    const { db, ids, observers } = service.store;
     const now = Date.now() + 365 * 24 * 60 * minute;
-    const clocks = [0, 1].map(() => startScheduleClock({ db, ids, now: () => now, trouble: fail }));
+    const clocks = [0, 1].map(() => startScheduleClock({ db, ids, observers, now: () => now, trouble: fail }));
     const schedule = await create({ cron: '0 0 1 1 *', commit_ref: 'main' });
     const until = async (count: number): Promise<void> => {
       while ((await requests()).length < count) await pause(10);

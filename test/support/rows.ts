@@ -131,9 +131,9 @@ export async function addDeliveryAttempt(
 }
 
 /** A ping that arrived at a hook. */
-export async function addHookDelivery({ db, ids }: Services, hook: Named): Promise<{ id: bigint }> {
+export async function addHookDelivery({ db, ids, observers }: Services, hook: Named): Promise<{ id: bigint }> {
   const facts = tell({ event: 'ping', idle: 'A ping: the hook is set up.' });
-  return db.transaction((trx) => receive({ db, trx, ids }, hook.id, { key: null, facts }));
+  return db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, { key: null, facts }));
 }
 
 export async function setDependencyState(

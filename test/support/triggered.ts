@@ -4,7 +4,7 @@ import { triggerRequest, type Triggered } from '../../src/lifecycle/triggers.ts'
 
 /** Starts a build as a hook would for a push to `main`, or with the changes of a test. */
 export async function trigger(
-  { db, ids }: Services,
+  { db, ids, observers }: Services,
   project: { id: bigint },
   commitRef: string,
   about: Partial<Trigger> = {},
@@ -22,7 +22,7 @@ export async function trigger(
   };
   return db.transaction(async (trx) => {
     const row = await trx.selectFrom('projects').selectAll().where('id', '=', project.id).executeTakeFirstOrThrow();
-    return triggerRequest({ db, trx, ids }, row, { commitRef, trigger: told });
+    return triggerRequest({ db, trx, ids, observers }, row, { commitRef, trigger: told });
   });
 }
 

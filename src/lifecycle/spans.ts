@@ -1,0 +1,23 @@
+import type { TraceContext } from '../lib/trace-context.ts';
+
+/** A part of a trace: something that took a while, and is over. */
+export interface Span {
+  name: string;
+  context: TraceContext;
+  /** The span above it; missing where the trace begins with this one. */
+  parentId?: string | undefined;
+  /** Milliseconds since 1970. */
+  startedAt: number;
+  endedAt: number;
+  attributes: Record<string, string | number>;
+  /** Whether what it is about went wrong. */
+  isError?: boolean;
+}
+
+/** Where spans go. */
+export interface Tracer {
+  /** Whether a new trace, or one that goes on here, is to be kept. */
+  isSampled(traceId: string, parent: TraceContext | undefined): boolean;
+  /** Never fails, and never waits. */
+  end(span: Span): void;
+}
