@@ -80,4 +80,11 @@ describe('the rooms of the house', () => {
     );
     assert.equal(count, relativeSpecifiers.length);
   });
+
+  test('take HTTP from lib/http.ts, which says what an import of it would load', () => {
+    const importing = files.filter((file) =>
+      /^import (?!type\b)[^;]*'(?:node:)?http';/m.test(readFileSync(file, 'utf8')),
+    );
+    assert.deepEqual(importing, []);
+  });
 });

@@ -1,6 +1,6 @@
-import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
-import http from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import https from 'node:https';
+import { http } from '../lib/http.ts';
 import { hasUntrustedIssuer } from '../lib/untrusted-issuer.ts';
 import { Failure, failureOf } from './failure.ts';
 import { trustOf, type ServerAddress } from './server.ts';
@@ -20,7 +20,7 @@ const silenceMs = 60_000;
  */
 export class Transport {
   readonly #server: ServerAddress;
-  readonly #agent: http.Agent;
+  readonly #agent: Agent;
   readonly #module: { request: typeof https.request };
 
   constructor(server: ServerAddress) {

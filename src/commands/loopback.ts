@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Failure } from '../client/failure.ts';
+import { http } from '../lib/http.ts';
 
 /** A person may have to sign in first, and look for their password. */
 const patienceMs = 10 * 60 * 1000;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES } from 'node:http';
 import { ApiError } from '../errors.ts';
+import { http } from '../lib/http.ts';
 
 /** Answers where there is no parsed request, still in the API's form. */
 
@@ -45,7 +45,7 @@ const faults: Record<string, ApiError> = {
 function bareAnswer(status: number, content: object, headers: Record<string, string> = {}): string {
   const body = JSON.stringify(content);
   return [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${randomUUID()}`,

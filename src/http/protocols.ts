@@ -1,5 +1,6 @@
-import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
+import type { RequestListener, Server, ServerOptions } from 'node:http';
 import { createSecureServer } from 'node:http2';
+import { http } from '../lib/http.ts';
 
 /** How many requests may be open on one HTTP/2 connection. */
 const settings = { maxConcurrentStreams: 100 };
@@ -26,7 +27,7 @@ export function protocols(
     noDelay: true,
   };
   return (handler) => {
-    if (!tls) return createServer(options, handler);
+    if (!tls) return http.createServer(options, handler);
     const server = createSecureServer({ ...tls, ...options, minVersion: 'TLSv1.2', allowHTTP1: true, settings });
     server.on('session', (session) => session.setTimeout(quietMs, () => session.close()));
     server.on('request', handler as never);

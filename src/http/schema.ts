@@ -44,23 +44,3 @@ export function withOptional(schema: JsonSchema, properties: Record<string, Json
 export function listOf(items: JsonSchema): JsonSchema {
   return { type: 'array', items };
 }
-
-/**
- * The same schema for the serializer. It writes a bigint where an integer is declared, but where an integer or null is
- * declared it needs OpenAPI's older `nullable`.
- */
-export function forSerializer(schema: JsonSchema): JsonSchema & { nullable?: boolean } {
-  const { type, items, properties } = schema;
-  const [other, ...more] = Array.isArray(type) ? type.filter((one) => one !== 'null') : [];
-  const isNullable = Array.isArray(type) && type.includes('null') && other !== undefined && more.length === 0;
-  return {
-    ...schema,
-    ...(isNullable ? { type: other, nullable: true } : {}),
-    ...(items ? { items: forSerializer(items) } : {}),
-    ...(properties ? { properties: mapValues(properties, forSerializer) } : {}),
-  };
-}
-
-function mapValues<T, U>(record: Record<string, T>, change: (value: T) => U): Record<string, U> {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
-}

@@ -18,7 +18,8 @@ import { linkHeader } from './paging.ts';
 import { protocols } from './protocols.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
-import { forSerializer, type JsonSchema } from './schema.ts';
+import type { JsonSchema } from './schema.ts';
+import { serializer } from './serializer.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';
@@ -83,6 +84,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
     logger: false,
     genReqId: requestIds(),
     bodyLimit: largestBody,
+    // Requests are read by `fields.ts` and answers written by `serializer.ts`. What Fastify would do both with is not even
+    // loaded then, which takes 10 MB.
+    schemaController: { compilersFactory: { buildValidator: unused, buildSerializer: unused } },
     forceCloseConnections: 'idle',
     routerOptions: {
       maxParamLength: 16_384, // an overlong identifier is still one that is not found
@@ -159,6 +163,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
   return server;
 }
 
+function unused(): never {
+  throw new Error('routes have no schemas of Fastify');
+}
+
 /** Unique across servers and restarts, and fast: a random part for the process, and a number. */
 function requestIds(): () => string {
   const start = randomUUID().slice(0, 18);
@@ -167,10 +175,10 @@ function requestIds(): () => string {
 }
 
 function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: string | undefined, streams: Streams): void {
+  const write = writer(endpoint);
   server.route({
     method: endpoint.method,
     url: endpoint.path,
-    schema: { response: { '2xx': forSerializer(envelope(endpoint.answer)) } },
     config: {
       showsSecrets: endpoint.showsSecrets ?? false,
       provenBy: endpoint.access === 'none' ? 'none' : 'credentials',
@@ -192,7 +200,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     handler(request, reply) {
       if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
       const known = endpoint.recall?.(request as Incoming, request.admitted);
-      if (known === undefined || !isPlain(request, known)) return answer(endpoint, baseUrl, request, reply);
+      if (known === undefined || !isPlain(request, known)) return answer({ endpoint, write, baseUrl }, request, reply);
       sendKnown(known, request, reply);
       return reply;
     },
@@ -224,9 +232,18 @@ async function answerStream(
   return streams.send(given.stream, request, reply);
 }
 
+/** Writes answers of an endpoint. It is made when it is first needed: few of all endpoints are ever called. */
+function writer({ answer: schema }: Endpoint): (response: unknown) => string {
+  let write: ReturnType<typeof serializer> | undefined;
+  return (response) => (write ??= serializer(envelope(schema)))({ response });
+}
+
 async function answer(
-  endpoint: Endpoint,
-  baseUrl: string | undefined,
+  {
+    endpoint,
+    write,
+    baseUrl,
+  }: { endpoint: Endpoint; write: (response: unknown) => string; baseUrl: string | undefined },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -237,9 +254,9 @@ async function answer(
   if ('page' in given) {
     const link = linkHeader(listUrl(endpoint, baseUrl, request), given.page);
     if (link) reply.header('link', link);
-    return sendJson(reply.serialize({ response: given.page.items }) as string, request, reply);
+    return sendJson(write(given.page.items), request, reply);
   }
-  const text = reply.serialize({ response: given.record }) as string;
+  const text = write(given.record);
   given.keep?.(text);
   return sendJson(text, request, reply);
 }

@@ -1,6 +1,7 @@
-import { get as getOverHttp, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { get as getOverHttps } from 'node:https';
 import { codeOf } from '../lib/error-code.ts';
+import { http } from '../lib/http.ts';
 
 /** How long the other place may take to answer, and how long it may be silent in the middle. */
 const answerWithinMs = 10_000;
@@ -45,7 +46,7 @@ function beginsAt({ statusCode, headers }: IncomingMessage, offset: number): boo
 
 async function answered(url: URL, offset: number, signal: AbortSignal): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const get = url.protocol === 'https:' ? getOverHttps : getOverHttp;
+  const get = url.protocol === 'https:' ? getOverHttps : http.get;
   const request = get(url, { signal, headers: offset === 0 ? {} : { range: `bytes=${offset}-` } });
   const late = setTimeout(() => request.destroy(new Error('it does not answer')), answerWithinMs);
   request.setTimeout(silentForMs, () => request.destroy(new Error('it fell silent')));

@@ -1,5 +1,6 @@
-import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http';
+import type { ClientRequest, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { http } from '../lib/http.ts';
 import { DrainedError, understandEachOther, version as ownVersion } from '../protocol/index.ts';
 import type {
   Demand,
@@ -36,8 +37,8 @@ export function openLink(
   note: (message: string) => void = () => {},
 ): OpenLink {
   const isLocal = 'socket' in place;
-  const agent = isLocal ? new HttpAgent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
-  const send = isLocal ? httpRequest : httpsRequest;
+  const agent = isLocal ? new http.Agent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
+  const send = isLocal ? http.request : httpsRequest;
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
   const headers = {
     'headrace-version': version,

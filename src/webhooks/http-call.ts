@@ -1,5 +1,6 @@
-import http, { type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import https from 'node:https';
+import { http } from '../lib/http.ts';
 import type { Mask } from '../lib/masking.ts';
 import { judgedLookup, type AddressRules } from '../lib/public-addresses.ts';
 import type { Attempt } from '../lifecycle/deliveries.ts';

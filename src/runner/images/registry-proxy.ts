@@ -1,8 +1,9 @@
 import { closeSync, openSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
-import { createServer, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { http } from '../../lib/http.ts';
 import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../../lib/public-addresses.ts';
 import type { Trouble } from './failures.ts';
 
@@ -66,7 +67,7 @@ export async function openRegistryProxy(options: RegistryProxyOptions): Promise<
       client.end(`HTTP/1.1 ${isForbidden ? '403 Forbidden' : '502 Bad Gateway'}\r\n\r\n`);
     }
   };
-  const server = createServer((_, response) => response.writeHead(405).end());
+  const server = http.createServer((_, response) => response.writeHead(405).end());
   server.on('connect', (request, client, head) => void join(request, client, head));
   // The path of a socket must be short; the path of an open directory is.
   const directory = openSync(folder, 'r');
