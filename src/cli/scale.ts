@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
@@ -13,6 +13,7 @@ import { Pace, plan } from './scale-plan.ts';
 import { jobScript, openSlurm, type Slurm } from './slurm.ts';
 import { stopSignals } from './stopping.ts';
 import { withTags } from './tags.ts';
+import { sourceFile } from '../lib/source-files.ts';
 
 /**
  * Keeps as many runners in a cluster as the queue needs, each for one job. It remembers nothing: what there is to do it
@@ -123,7 +124,7 @@ function readWanted({ config: given, flags, lists }: CommandCall): Wanted {
   const tokenFile = resolve(tokenPath);
   const token = readFileSync(tokenFile, 'utf8').trim();
   const ca = caPath === undefined ? undefined : resolve(caPath);
-  const own = join(import.meta.dirname, '..', '..', 'bin', 'headrace');
+  const own = sourceFile('..', 'bin', 'headrace');
   const program = resolve(flags.program ?? own);
   if (!existsSync(program)) throw new UsageError(`--program ${program}: there is no such file`);
   const seconds = String(readSeconds('--idle', idle));

@@ -33,13 +33,18 @@ export async function readDocument(text: string, file: string): Promise<Document
 const parsers: Record<Format, (text: string) => Promise<unknown>> = {
   toml: async (text) => (await import('smol-toml')).parse(text),
   // Aliases are refused: a few of them can stand for more than any memory holds.
-  yaml: async (text) => (await import('yaml')).parse(text, { maxAliasCount: 0 }),
+  yaml: async (text) => (await loadYaml()).parse(text, { maxAliasCount: 0 }),
   json: async (text) => JSON.parse(text) as unknown,
 };
 
+/** A package of CommonJS modules: bundled, it has its functions in its default export alone. */
+async function loadYaml() {
+  return (await import('yaml')).default;
+}
+
 export async function writeDocument(document: Document, format: Format): Promise<string> {
   if (format === 'json') return `${JSON.stringify(document, undefined, 2)}\n`;
-  if (format === 'yaml') return (await import('yaml')).stringify(document);
+  if (format === 'yaml') return (await loadYaml()).stringify(document);
   return `${(await import('smol-toml')).stringify(document).trimEnd()}\n`;
 }
 

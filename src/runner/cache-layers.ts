@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
+import { sourceFile } from '../lib/source-files.ts';
 
 /**
  * A layer of a cache as one packed file: a list of what it removes from the layers below, and the files that it adds. It
@@ -27,7 +28,7 @@ const treePlace = '/build/tree';
 const tooLarge = 3;
 export const packedFile = 'layer.tar.zst';
 
-const lister = readFileSync(new URL('list-layer.pl', import.meta.url), 'utf8');
+const lister = readFileSync(sourceFile('runner/list-layer.pl'), 'utf8');
 const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
 
 /** Packs a layer into a file in `into`. Returns the size of its files. */

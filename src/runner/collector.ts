@@ -4,6 +4,7 @@ import { compileGlob } from '../lib/globs.ts';
 import { handOver } from './hand-over.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Ended, Left } from './sandbox/types.ts';
+import { sourceFile } from '../lib/source-files.ts';
 
 /**
  * Collects files that a build left, by globs. A program in a sandbox of its own finds and reads them
@@ -49,7 +50,7 @@ export interface Collection {
   failure: NonNullable<Ended['reason']> | 'failed' | null;
 }
 
-const program = readFileSync(new URL('collect-files.pl', import.meta.url), 'utf8');
+const program = readFileSync(sourceFile('runner/collect-files.pl'), 'utf8');
 const limits = { memoryBytes: 512 * 1024 * 1024, processes: 16 };
 
 /** What `take` throws ends the collection, and is thrown. */

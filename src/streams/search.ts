@@ -1,8 +1,10 @@
+import { pathToFileURL } from 'node:url';
 import { countBreaks, findBreak } from '../lib/line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
 import { readLog } from './logs.ts';
 import { origin } from './marks.ts';
 import type { SearchThreads } from '../lib/search-threads.ts';
+import { sourceFile } from '../lib/source-files.ts';
 
 export interface Match {
   number: number;
@@ -36,7 +38,7 @@ export interface SearchParts extends LineStorage {
 }
 
 /** The program of the search thread. */
-export const searchProgram = new URL('search-worker.ts', import.meta.url);
+export const searchProgram = pathToFileURL(sourceFile('streams/search-worker.ts'));
 
 /** After this time the matches found so far are returned; the client may ask for more. */
 const timeMs = 1500;

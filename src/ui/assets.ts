@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
-import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { packedOnce } from '../http/compression.ts';
+import { sourceFile } from '../lib/source-files.ts';
 
 /**
  * Stylesheet, icons and scripts of pages. The digest in each name changes with the content, so browsers may cache them
@@ -20,7 +20,7 @@ function asset(name: string, ending: string, type: string, known: string, conten
   return { path: `/ui/${name}.${hash('sha256', known, 'hex').slice(0, 16)}.${ending}`, type, content };
 }
 
-const read = (file: string): string => readFileSync(join(import.meta.dirname, file), 'utf8');
+const read = (file: string): string => readFileSync(sourceFile('ui', file), 'utf8');
 
 export const stylesheet = asset('style', 'css', 'text/css; charset=utf-8', read('style.css'));
 
@@ -87,7 +87,7 @@ function squeezed(text: string): string {
 }
 
 export function addAssets(server: FastifyInstance): void {
-  const files = readdirSync(join(import.meta.dirname, 'browser')).filter(
+  const files = readdirSync(sourceFile('ui', 'browser')).filter(
     (file) => file.endsWith('.ts') && !file.endsWith('.d.ts'),
   );
   const all = [stylesheet, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];

@@ -67,7 +67,7 @@ export function render(page: Page, viewer: Viewer): string {
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>${told}${title}${project && ` – ${project.name}`} – Headrace</title>
+        <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
         <link rel="stylesheet" href="${stylesheet.path}" />
         <link rel="icon" href="${icons[iconFor(state)].path}" />
         ${isInside && scriptTags(page)}

@@ -32,7 +32,7 @@ export function ago(at: Moment): Html {
 
 /** From one time to another. Without an end, it keeps counting in the browser. */
 export function duration(from: Moment | null, to: Moment | null): Html {
-  if (from === null) return html`–`;
+  if (from === null) return html`&ndash;`;
   const start = millisecondsOf(from);
   const end = to === null ? Date.now() : millisecondsOf(to);
   const words = durationInWords(Math.max(0, end - start));

@@ -122,7 +122,7 @@ const deletion = deletionPage({
       title: `Delete ${project.name}?`,
       goes: html`<p>
         <strong>${project.name}</strong> goes, with ${goes}all of its variables, its SSH key, every commit, build and
-        deploy with their logs, its notifications, and everybody’s access to it. What is running is stopped. The
+        deploy with their logs, its notifications, and everybody&rsquo;s access to it. What is running is stopped. The
         repository itself stays as it is.
       </p>`,
       back: `${projectPath}/settings`,

@@ -23,12 +23,27 @@ function whereItGoes({ repository_url: url }: ProjectRecord): Html {
       'GitHub',
       /github/,
       '/settings/keys/new',
-      html`Settings → Deploy keys → <b>Add deploy key</b>. Tick <i>Allow write access</i> only if Headrace is to deploy
-        there.`,
+      html`Settings &rarr; Deploy keys &rarr; <b>Add deploy key</b>. Tick <i>Allow write access</i> only if Headrace is
+        to deploy there.`,
     ],
-    ['GitLab', /gitlab/, '/-/settings/repository', html`Settings → Repository → Deploy keys → <b>Add new key</b>.`],
-    ['Gitea', /gitea|forgejo|codeberg/, '/settings/keys', html`Settings → Deploy Keys → <b>Add Deploy Key</b>.`],
-    ['Bitbucket', /bitbucket/, '/admin/access-keys/', html`Repository settings → Access keys → <b>Add key</b>.`],
+    [
+      'GitLab',
+      /gitlab/,
+      '/-/settings/repository',
+      html`Settings &rarr; Repository &rarr; Deploy keys &rarr; <b>Add new key</b>.`,
+    ],
+    [
+      'Gitea',
+      /gitea|forgejo|codeberg/,
+      '/settings/keys',
+      html`Settings &rarr; Deploy Keys &rarr; <b>Add Deploy Key</b>.`,
+    ],
+    [
+      'Bitbucket',
+      /bitbucket/,
+      '/admin/access-keys/',
+      html`Repository settings &rarr; Access keys &rarr; <b>Add key</b>.`,
+    ],
   ];
   return html`<ul class="hosts">
     ${known.map(

@@ -111,7 +111,7 @@ export const places: Place[] = deletionPage({
       title: `Take ${name} off this suite?`,
       goes: html`<p>
         Builds of the suite that begin from now on do not have <strong>${name}</strong>. The dependency itself stays. If
-        it is another account’s, what the suite has of it goes: added again, it is what is shared then.
+        it is another account&rsquo;s, what the suite has of it goes: added again, it is what is shared then.
       </p>`,
       back: `${suitePath(visit)}#dependencies`,
     };

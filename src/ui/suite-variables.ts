@@ -68,7 +68,7 @@ function row(path: string, { id_str: id, name, content, secret }: VariableRecord
               <a href="${path}#variable-${id}" aria-describedby="variable-name-${id}">Hide</a>`
           : html`<form method="get" action="${path}#variable-${id}" class="inline">
               <input type="hidden" name="show" value="${id}" />
-              <span aria-hidden="true">••••••</span>
+              <span aria-hidden="true">&bull;&bull;&bull;&bull;&bull;&bull;</span>
               <button class="quiet" aria-describedby="variable-name-${id}">Show</button>
             </form>`
       }

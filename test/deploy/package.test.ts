@@ -28,14 +28,14 @@ describe('the Debian package', () => {
     const odd = paths.filter((path) => !/^\/(usr(\/|$)|etc\/|$)/.test(path));
     assert.deepEqual(odd, []);
     const foreign =
-      /\/\.git|\/test\/|\/bench\/|\/fuzz\/|\/data\/|\.pem$|master\.key|node_modules\/(typescript|playwright|prettier)/;
+      /\/\.git|\/test\/|\/bench\/|\/fuzz\/|\/data\/|\.pem$|master\.key|node_modules\/(typescript|playwright|prettier|@esbuild)/;
     assert.deepEqual(
       paths.filter((path) => foreign.test(path.replace('/usr/share/doc', ''))),
       [],
     );
     const secret = entries.filter(([, mode]) => mode === '-rw-------').map(([, , , path = '']) => path);
     assert.deepEqual(secret.toSorted(), ['/etc/headrace/runner.env', '/etc/headrace/server.env']);
-    for (const needed of ['bin/headrace', 'src/main.ts', 'node_modules/fastify/package.json', 'prepare-runner'])
+    for (const needed of ['bin/headrace', 'dist/program/current/main.js', 'src/main.ts', 'prepare-runner'])
       assert.ok(paths.includes(`/usr/lib/headrace/${needed}`), needed);
   });
 
@@ -171,7 +171,7 @@ describe('the Debian package', () => {
           '/var/lib/headrace/first-user 600 headrace:headrace\n',
       );
       const users =
-        'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline | grep -q "main.ts [sr]" && stat -c %U $p; done';
+        'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline | grep -q "main.js [sr]" && stat -c %U $p; done';
       assert.equal(await works(`{ ${users}; } | sort`), 'headrace\nheadrace-runner\n');
       const peek = 'setpriv --reuid headrace-runner --regid headrace-runner --init-groups -- cat';
       for (const secret of ['/var/lib/headrace/master.key', '/etc/headrace/server.env', '/var/lib/headrace/first-user'])

@@ -117,8 +117,8 @@ describe('the package on a Debian with systemd', large, () => {
     const before = (await asked.builds()).filter(({ failure_reason: why }) => why === 'runner_lost');
     assert.deepEqual(before, [], 'the runner ended after its work');
     const count =
-      'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null | grep -oE "main.ts (serve|runner)"; done | sort';
-    assert.equal(await machine.works(count), 'main.ts runner\nmain.ts serve\n');
+      'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null | grep -oE "main.js (serve|runner)"; done | sort';
+    assert.equal(await machine.works(count), 'main.js runner\nmain.js serve\n');
   });
 
   test('another certificate reaches the runner by itself', async () => {

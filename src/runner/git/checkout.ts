@@ -12,6 +12,7 @@ import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import { parseCommitRef } from './refs.ts';
 import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
+import { sourceFile } from '../../lib/source-files.ts';
 
 /*
  * A work tree with a complete `.git`: it has history, tags and remote branches, so that `git log` and `git describe`
@@ -264,7 +265,7 @@ async function fillTree(
   });
 }
 
-const placeProgram = readFileSync(new URL('place.pl', import.meta.url), 'utf8');
+const placeProgram = readFileSync(sourceFile('runner/git/place.pl'), 'utf8');
 
 /** Moves large files and submodules into their places, in a session that sees all trees. */
 async function placeAll(services: GitServices, source: Source, making: Making): Promise<void> {

@@ -12,6 +12,7 @@ import { connected, mirrorOf, type Source, type GitServices } from './obtain.ts'
 import { UnavailableError } from './public-https.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './words.ts';
+import { sourceFile } from '../../lib/source-files.ts';
 
 /*
  * Git LFS: large files are stored beside the repository, which holds pointers in their places.
@@ -21,8 +22,8 @@ import { trimEnd } from './words.ts';
  * place. If the host does not deliver a file, its pointer stays, and the build's log says so.
  */
 
-const findProgram = readFileSync(new URL('large-pointers.pl', import.meta.url), 'utf8');
-const placeProgram = readFileSync(new URL('large-place.pl', import.meta.url), 'utf8');
+const findProgram = readFileSync(sourceFile('runner/git/large-pointers.pl'), 'utf8');
+const placeProgram = readFileSync(sourceFile('runner/git/large-place.pl'), 'utf8');
 const mostOfPointers = 8 * 1024 * 1024;
 
 /** The pointers in the session's work tree, and whether these are all. */

@@ -7,6 +7,7 @@ import { limitReached } from './failures.ts';
 import { GitError, gitEnvironment } from './git.ts';
 import { openPipeMaker } from './pipes.ts';
 import { openSession, type Session } from './session.ts';
+import { sourceFile } from '../../lib/source-files.ts';
 
 /*
  * The sandboxes of git: one per session, which sees one directory and no network. A hostile repository can only affect
@@ -44,7 +45,7 @@ export interface Sessions {
   close(): Promise<void>;
 }
 
-const source = (name: string): string => quote(readFileSync(new URL(name, import.meta.url), 'utf8'));
+const source = (name: string): string => quote(readFileSync(sourceFile('runner/git', name), 'utf8'));
 const sessionProgram = source('session.pl');
 const relayProgram = source('relay.pl');
 

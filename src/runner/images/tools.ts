@@ -13,6 +13,7 @@ import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';
 import { ImageError, lastLine, pullFailure } from './failures.ts';
 import { layoutName, mostBytesOfDocument } from './manifest.ts';
 import { openRegistryProxy, socketName, type RegistryProxy } from './registry-proxy.ts';
+import { sourceFile } from '../../lib/source-files.ts';
 
 /**
  * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has
@@ -54,7 +55,7 @@ export interface ImageToolsOptions {
 
 const lookUpMs = 60_000;
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 512, timeoutMs: lookUpMs };
-const relayProgram = quote(readFileSync(new URL('relay.pl', import.meta.url), 'utf8'));
+const relayProgram = quote(readFileSync(sourceFile('runner/images/relay.pl'), 'utf8'));
 const socketPlace = '/run/headrace/proxy';
 const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox

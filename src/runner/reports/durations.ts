@@ -6,7 +6,7 @@ const longest = 1_000_000_000_000;
  * `1,234.5`, `1.234,5`, `1 234,5` and `0,5`. A comma before three digits, as in `1,234`, separates thousands.
  */
 export function millisecondsIn(time: string | undefined): number {
-  const digits = (time ?? '').replaceAll(/[\s\u00A0\u202F'’_]/g, '');
+  const digits = (time ?? '').replaceAll(/[\s\u00A0\u202F'\u2019_]/g, '');
   const [point, comma] = [digits.lastIndexOf('.'), digits.lastIndexOf(',')];
   const isCommaDecimal = comma > point && (point !== -1 || !/^[1-9]\d{0,2}(,\d{3})+$/.test(digits));
   const seconds = isCommaDecimal

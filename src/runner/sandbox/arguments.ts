@@ -1,5 +1,5 @@
-import { join } from 'node:path';
 import { buildUser, places, usualPath, type Job, type Network } from './types.ts';
+import { sourceFile } from '../../lib/source-files.ts';
 
 /** The descriptor on which bubblewrap reports the sandbox's first process; steps.ts has the others. */
 export const statusDescriptor = 6;
@@ -12,7 +12,7 @@ const filters: { [architecture in NodeJS.Architecture]?: string } = { x64: 'x86_
 export function seccompFilter(): string {
   const name = filters[process.arch];
   if (name === undefined) throw new Error(`there is no filter for the system calls of ${process.arch}`);
-  return join(import.meta.dirname, 'seccomp', name);
+  return sourceFile('runner/sandbox/seccomp', name);
 }
 
 /**

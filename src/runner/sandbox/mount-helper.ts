@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { withoutStrays } from '../../lib/descriptors.ts';
 import type { Command, Identity } from './types.ts';
+import { sourceFile } from '../../lib/source-files.ts';
 
 /** The runner's side of mount-helper.pl, which has the details. */
 export interface MountHelper {
@@ -117,7 +117,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
   // has no power over it that would let it in again; so there the helper begins in an empty one of its own.
   const outOfNetwork = !root && ownNetworks === true ? ['--net'] : [];
   const namespaces = ['--mount', '--propagation', 'slave', ...asUser, ...outOfNetwork];
-  const program = fileURLToPath(new URL('mount-helper.pl', import.meta.url));
+  const program = sourceFile('runner/sandbox/mount-helper.pl');
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
