@@ -1,4 +1,5 @@
 import { createMask } from '../lib/masking.ts';
+import { meanwhile } from '../lib/meanwhile.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
@@ -25,13 +26,23 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     const { sha, fetchRef } = order;
     const commit = { sha, ...(fetchRef !== undefined && { fetchRef }) };
+    // The registry is asked while the workspace is prepared.
+    let aboutImage = '';
+    const { image: wanted } = order;
+    await using coming =
+      wanted &&
+      meanwhile(
+        (ending) => images.take(wanted, { id, say: (text) => void (aboutImage += text), signal: ending }),
+        signal,
+      );
     steps.begin('checkout');
     using checkout = await checkouts.of(source, commit, (text) => heard.add(Buffer.from(text)), signal);
     for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
-    if (order.image) steps.begin('image');
-    using image = order.image && (await images.take(order.image, { id, say: tell, signal }));
+    if (wanted) steps.begin('image');
+    const image = await coming?.result;
+    if (image) await tell(aboutImage);
     steps.end();
     await using cache = await openSuiteCache(services, order.cache, {
       id,

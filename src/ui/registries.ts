@@ -45,7 +45,7 @@ const list = page({
                     'No credentials yet',
                     'Images that anybody may pull need none. For private ones, say who you are at their registry.',
                   )
-                : table('Registries', ['Host', 'User name', ''], registries.map(row))
+                : table('Registries', ['Host', 'User name', 'Actions'], registries.map(row))
             }
           </div>
           ${form.wrap(
@@ -80,7 +80,7 @@ function row({ id_str: id, host, username }: RegistryRecord): Html {
   return html`<tr>
     <td id="registry-${id}"><code>${host}</code></td>
     <td>${username}</td>
-    <td>${deletionButton(`${path}/${id}/delete`, `registry-${id}`)}</td>
+    <td class="number">${deletionButton(`${path}/${id}/delete`, `registry-${id}`)}</td>
   </tr>`;
 }
 

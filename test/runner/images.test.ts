@@ -27,6 +27,8 @@ describe('images', () => {
   let access: RegistryAccess;
   let fake: FakeRegistry;
   let said = '';
+  /** The programs that were started for images. */
+  let ran: string[] = [];
   before(async () => {
     registry = await startRegistry();
     fake = await startFakeRegistry();
@@ -55,7 +57,7 @@ describe('images', () => {
       sockets: join(folder, 'sockets'),
       link: { registry: async () => access },
       sandboxes,
-      toolSandboxes: sandboxes,
+      toolSandboxes: { ...sandboxes, run: (job) => sandboxes.run((ran.push(job.steps[0]?.name ?? ''), job)) },
       allow: ['127.0.0.0/8'],
       imageBytes: 256 * 1024 * 1024,
       mostBytes: 1024 ** 3,
@@ -66,6 +68,7 @@ describe('images', () => {
     });
   const take = (reference: string, accountId = '1', from = images) => {
     said = '';
+    ran = [];
     return from.take({ reference, accountId }, { id: 'claim', say: (text) => void (said += text), signal: never });
   };
   const run = async (image: string | undefined, command: string, changes: Partial<Job> = {}) => {
@@ -118,6 +121,88 @@ describe('images', () => {
       (await run(image.tree, 'ls /go; ls /etc/mine; ls /bin/mount')).text,
       'ls: /etc/mine: No such file or directory\n/bin/mount\n',
     );
+  });
+
+  test('for who has had an image no program is started, and a tag that has moved is followed', async () => {
+    const reference = `${registry.host}/team/moving:1`;
+    const version = (content: string) => imageOf([shellLayer(), [{ name: 'version', content }]]);
+    const first = await registry.push('team/moving', '1', version('one'));
+    (await take(reference))[Symbol.dispose]();
+    assert.deepEqual(ran, ['skopeo', 'skopeo', 'unpack', 'shell']);
+    {
+      using again = await take(reference);
+      assert.deepEqual(ran, []);
+      assert.match(said, new RegExp(`^Image ${registry.host}/team/moving:1 \\(${first}\\)\n$`));
+      assert.equal((await run(again.tree, 'cat /version')).text, 'one');
+    }
+    // Another account has to pull it for itself, though not its bytes.
+    (await take(reference, 'second'))[Symbol.dispose]();
+    assert.deepEqual(ran, ['skopeo']);
+    await registry.push('team/moving', '1', version('two'));
+    using moved = await take(reference);
+    assert.equal((await run(moved.tree, 'cat /version')).text, 'two');
+  });
+
+  test('a digest needs no registry once its account has had it [promise: image-accounts]', async () => {
+    const digest = await registry.push('team/fixed', '1', imageOf([shellLayer(), [{ name: 'fixed', content: 'f' }]]));
+    const reference = `${registry.host}/team/fixed@${digest}`;
+    (await take(reference, 'owner'))[Symbol.dispose]();
+    await registry.stop();
+    try {
+      using image = await take(reference, 'owner', await open({ link: { registry: () => assert.fail('not asked') } }));
+      assert.deepEqual(ran, []);
+      assert.equal(said, `Image ${reference} (${digest})\n`);
+      assert.equal((await run(image.tree, 'cat /fixed')).text, 'f');
+      await assert.rejects(take(reference, 'neighbour'), failsWith('registry_unreachable', /does not answer/));
+    } finally {
+      await registry.start();
+    }
+  });
+
+  test('a registry that wants a token is asked with one, and its password goes nowhere else [promise: registry-addresses]', async (t) => {
+    const image = imageOf([shellLayer(), [{ name: 'token', content: 't' }]]);
+    const digest = `sha256:${createHash('sha256').update(image.manifest).digest('hex')}`;
+    const parts = new Map(
+      [...image.layers, image.config].map((bytes) => [createHash('sha256').update(bytes).digest('hex'), bytes]),
+    );
+    const basic = `Basic ${Buffer.from('u:p').toString('base64')}`;
+    let realm = `https://${fake.host}/token`;
+    const type = 'application/vnd.oci.image.manifest.v1+json';
+    fake.answer = (request, response) => {
+      const path = request.url ?? '';
+      const seen = request.headers.authorization;
+      const part = path.includes('/manifests/') ? image.manifest : parts.get(path.slice(-64));
+      if (path.startsWith('/token?'))
+        response.writeHead(seen === basic ? 200 : 401).end(JSON.stringify({ token: 'let-in' }));
+      else if (seen !== 'Bearer let-in')
+        response.writeHead(401, { 'www-authenticate': `Bearer realm="${realm}",service="s"` }).end();
+      else if (path === '/v2/' || part)
+        response.writeHead(200, { 'content-type': type, 'docker-content-digest': digest }).end(part);
+      else response.writeHead(404).end();
+    };
+    access = { host: fake.host, username: 'u', password: 'p' };
+    const reference = `${fake.host}/team/token:1`;
+    (await take(reference))[Symbol.dispose]();
+    fake.calls.length = 0;
+    (await take(reference))[Symbol.dispose]();
+    assert.deepEqual(ran, []);
+    const asked = fake.calls.map((call) => decodeURIComponent(call.replace(fake.host, '')));
+    assert.deepEqual(asked, [
+      '/v2/team/token/manifests/1',
+      '/token?service=s&scope=repository:team/token:pull',
+      '/v2/team/token/manifests/1',
+    ]);
+    // With another password the image is refused, though the runner has it.
+    access = { ...access, password: 'changed' };
+    await assert.rejects(take(reference, 'stranger'), failsWith('image_access_refused', /credentials/));
+    await assert.rejects(take(reference), failsWith('image_access_refused', /credentials/));
+    if (fake.elsewhere === undefined) return t.skip('this machine has no other address');
+    access = { ...access, password: 'p' };
+    (await take(reference))[Symbol.dispose]();
+    realm = `https://${fake.elsewhere}/token`;
+    fake.calls.length = 0;
+    await assert.rejects(take(reference), failsWith('registry_not_allowed', /leads to, an address/));
+    assert.ok(!fake.calls.some((call) => call.startsWith(fake.elsewhere ?? '')));
   });
 
   test('whatever an image has at them, the places of the sandbox are its own [promise: image-places]', async () => {
@@ -285,6 +370,23 @@ describe('images', () => {
     assert.deepEqual(readdirSync(join(folder, 'sockets')), []);
   });
 
+  test('layers may be packed with zstd, and are checked all the same [promise: image-digests]', async () => {
+    const layers = [shellLayer(), [{ name: 'packed', content: 'tightly' }]];
+    const image = imageOf(layers, { packing: 'zstd' });
+    await registry.push('team/tight', '1', image);
+    using taken = await take(`${registry.host}/team/tight:1`);
+    assert.equal((await run(taken.tree, 'cat /packed')).text, 'tightly');
+    // Its configuration says that other bytes are in the layers.
+    const other = imageOf([shellLayer(), [{ name: 'packed', content: 'loosely' }]], { packing: 'zstd' });
+    const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+    const swapped = image.manifest
+      .toString()
+      .replace(digest(image.config), digest(other.config))
+      .replace(`"size":${image.config.length}`, `"size":${other.config.length}`);
+    await registry.push('team/tight', '2', { ...image, config: other.config, manifest: Buffer.from(swapped) });
+    await assert.rejects(take(`${registry.host}/team/tight:2`), failsWith('image_invalid', /not what it says/));
+  });
+
   test('an index leads to the image for this machine, by its tag and by its digest', async () => {
     const ours = imageOf([shellLayer(), [{ name: 'which', content: 'good' }]]);
     const theirs = imageOf([shellLayer()], { architecture: 's390x' });
@@ -339,6 +441,33 @@ describe('images', () => {
     await assert.rejects(take(reference), failsWith('image_digest_mismatch', /digest/));
   });
 
+  test('what the program says that talked to the registry counts only with its digest [promise: image-digests]', async () => {
+    const ours = imageOf([shellLayer()], { env: ['COLOUR=green'] });
+    const digest = await registry.push('team/told', 'one', ours);
+    const type = 'application/vnd.oci.image.index.v1+json';
+    const entry = { mediaType: 'application/vnd.oci.image.manifest.v1+json', digest, size: ours.manifest.length };
+    const manifests = [{ ...entry, platform: { os: 'linux', architecture } }];
+    await registry.pushManifest('team/told', 'all', type, JSON.stringify({ schemaVersion: 2, manifests }));
+    const telling = (from: string, to: string): Promise<Images> =>
+      open({
+        folder: join(folder, 'told'),
+        toolSandboxes: {
+          ...sandboxes,
+          run: (job) =>
+            sandboxes.run({ ...job, output: (chunk) => job.output(Buffer.from(chunk.toString().replace(from, to))) }),
+        },
+      });
+    for (const [tag, from, to] of [
+      ['one', 'COLOUR=green', 'COLOUR=brown'],
+      ['all', '"layers":', '"layers" :'],
+    ] as const)
+      await assert.rejects(
+        take(`${registry.host}/team/told:${tag}`, '1', await telling(from, to)),
+        failsWith('image_digest_mismatch', /digest/),
+      );
+    (await take(`${registry.host}/team/told:all`, '1', await telling('', '')))[Symbol.dispose]();
+  });
+
   test('an image that unpacks to too much is ended, and nothing of it stays [promise: image-limits]', async () => {
     const small = await open({ imageBytes: 16 * 1024 * 1024, folder: join(folder, 'small') });
     const one = imageOf([shellLayer(), [{ name: 'huge', content: Buffer.alloc(24 * 1024 * 1024) }]]);
@@ -372,6 +501,23 @@ describe('images', () => {
     while ((await names()).length > 2) await pause(10);
     assert.deepEqual(await names(), ['b', 'c']);
     assert.ok(existsSync(held.tree));
+  });
+
+  test('where the disk lacks room for an image, unused ones go, and those in use stay', async () => {
+    const place = join(folder, 'short');
+    const images = (): number => readdirSync(place).filter((name) => /^[0-9a-f]{64}$/.test(name)).length;
+    let most = 1; // with so many images there is no room for another
+    const short = await open({ folder: place, disk: { allows: async () => images() < most } });
+    for (const name of ['a', 'b', 'c'])
+      await registry.push('team/short', name, imageOf([shellLayer(), [{ name: 'name', content: name }]]));
+    (await take(`${registry.host}/team/short:a`, '1', short))[Symbol.dispose]();
+    using held = await take(`${registry.host}/team/short:b`, '1', short);
+    assert.equal(images(), 1, 'the first has gone');
+    await assert.rejects(take(`${registry.host}/team/short:c`, '1', short), failsWith('disk_full', /not enough room/));
+    assert.equal((await run(held.tree, 'cat /name')).text, 'b');
+    most = 2;
+    (await take(`${registry.host}/team/short:c`, '1', short))[Symbol.dispose]();
+    assert.equal(images(), 2);
   });
 
   test('only public registries are called, and those that are allowed, wherever they lead [promise: registry-addresses]', async (t) => {

@@ -7,7 +7,7 @@ import { request, type RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { gzipSync } from 'node:zlib';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { ownCertificate } from '../../src/http/certificate.ts';
 import { run } from '../../src/lib/processes.ts';
 import { freePort } from './ports.ts';
@@ -41,6 +41,8 @@ const digestOf = (bytes: Uint8Array): string => `sha256:${createHash('sha256').u
 interface ImageOptions {
   env?: string[];
   architecture?: string;
+  /** How its layers are packed. */
+  packing?: 'gzip' | 'zstd';
   /** More of the image's configuration. */
   config?: Record<string, unknown>;
 }
@@ -53,9 +55,9 @@ export function imageOf(layers: TarEntry[][], options: ImageOptions = {}): TestI
 
 export function imageOfTars(
   tars: Buffer[],
-  { env = [], architecture: made = architecture, config = {} }: ImageOptions = {},
+  { env = [], architecture: made = architecture, config = {}, packing = 'gzip' }: ImageOptions = {},
 ): TestImage {
-  const packed = tars.map((tar) => gzipSync(tar, { level: 1 }));
+  const packed = tars.map((tar) => (packing === 'gzip' ? gzipSync(tar, { level: 1 }) : zstdCompressSync(tar)));
   const description = Buffer.from(
     JSON.stringify({
       architecture: made,
@@ -69,7 +71,7 @@ export function imageOfTars(
     schemaVersion: 2,
     mediaType: manifestType,
     config: part('application/vnd.oci.image.config.v1+json', description),
-    layers: packed.map((bytes) => part('application/vnd.oci.image.layer.v1.tar+gzip', bytes)),
+    layers: packed.map((bytes) => part(`application/vnd.oci.image.layer.v1.tar+${packing}`, bytes)),
   };
   return { layers: packed, config: description, manifest: Buffer.from(JSON.stringify(manifest)) };
 }

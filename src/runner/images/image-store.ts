@@ -16,6 +16,8 @@ export interface ImageStore {
   readonly folder: string;
   /** The image, which `bring` makes in a folder if it is not here. It stays until this is disposed of. */
   hold(wanted: Wanted, signal: AbortSignal): Promise<HeldImage>;
+  /** The same for an image that is here; undefined otherwise. */
+  holdIfHere(host: string, digest: string): HeldImage | undefined;
   /** The digest that this account last had under a reference, if that image is still here. */
   lastOf(account: string, reference: string): string | undefined;
   noteLast(account: string, reference: string, image: HeldImage): Promise<void>;
@@ -144,30 +146,34 @@ export async function openImageStore(
       .finally(() => (tidying = undefined));
   };
 
+  const occupy = (name: string): HeldImage | undefined => {
+    const entry = entries.get(name);
+    if (!entry) return undefined;
+    entries.delete(name);
+    entries.set(name, entry);
+    entry.users += 1;
+    void utimes(place(name), new Date(), new Date()).catch(() => {});
+    const { digest, bytes, environment } = entry;
+    const held = { digest, bytes, environment, folder: place(name), tree: treeOf(place(name)) };
+    let isHeld = true;
+    const letGo = (): void => {
+      if (isHeld) release(entry);
+      isHeld = false;
+    };
+    return { ...held, [Symbol.dispose]: letGo };
+  };
+
   return {
     folder,
     async hold(wanted, signal) {
       const name = hash(wanted.host, wanted.digest);
       for (;;) {
-        const entry = entries.get(name);
-        if (!entry) {
-          await fly(wanted, name, signal);
-          continue;
-        }
-        entries.delete(name);
-        entries.set(name, entry);
-        entry.users += 1;
-        void utimes(place(name), new Date(), new Date()).catch(() => {});
-        const { digest, bytes, environment } = entry;
-        const held = { digest, bytes, environment, folder: place(name), tree: treeOf(place(name)) };
-        let isHeld = true;
-        const letGo = (): void => {
-          if (isHeld) release(entry);
-          isHeld = false;
-        };
-        return { ...held, [Symbol.dispose]: letGo };
+        const held = occupy(name);
+        if (held) return held;
+        await fly(wanted, name, signal);
       }
     },
+    holdIfHere: (host, digest) => occupy(hash(host, digest)),
     lastOf: (account, reference) => entries.get(last.get(hash(account, reference)) ?? '')?.digest,
     async noteLast(account, reference, { folder: of, digest }) {
       const note = hash(account, reference);

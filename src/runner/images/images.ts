@@ -1,4 +1,4 @@
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isNoSpace, type DiskReserve } from '../../lib/disk-reserve.ts';
@@ -13,7 +13,19 @@ import { present } from '../sandbox/machine.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { ImageError } from './failures.ts';
 import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
-import { digestOf, hexOf, layoutOf, readConfiguration, readManifest, type Manifest } from './manifest.ts';
+import {
+  digestOf,
+  hasZstd,
+  hexOf,
+  layoutOf,
+  plainDigests,
+  plainLayerOf,
+  readConfiguration,
+  readManifest,
+  type Descriptor,
+  type Manifest,
+} from './manifest.ts';
+import { openRegistryLook } from './registry-look.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**
@@ -58,6 +70,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const store = await openImageStore(options.folder, options.mostBytes, log);
   await mkdir(options.sockets, { recursive: true, mode: 0o700 });
   const rules = { mayCall: addressJudge(options.allow), resolve: createResolve() };
+  const look = openRegistryLook(rules);
   const tools = openImageTools({ sandboxes: options.toolSandboxes, folder: options.sockets, rules, timeoutMs, log });
 
   const checked = async (source: RegistrySource, digest: string, signal: AbortSignal): Promise<Buffer> => {
@@ -90,10 +103,17 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     const unpacked = join(making, 'unpacked');
     for (const path of [layout, join(layout, 'blobs'), blobs, unpacked]) await mkdir(path, { mode: 0o755 });
     return withinBytes(making, imageBytes, signal, async (bounds) => {
-      const configuration = await tools.copy(pinned, blobs, hexOf(manifest.config.digest), bounds);
+      const decompress = hasZstd(manifest);
+      const configuration = await tools.copy(
+        pinned,
+        blobs,
+        { part: hexOf(manifest.config.digest), decompress },
+        bounds,
+      );
       if (digestOf(configuration) !== manifest.config.digest) throw mismatch(source.reference);
       const environment = readConfiguration(configuration);
-      await compose(layout, blobs, manifest);
+      const layers = decompress ? await decompressedIn(blobs, plainDigests(configuration, manifest)) : manifest.layers;
+      await compose(layout, blobs, { ...manifest, layers });
       await tools.unpack(layout, unpacked, bounds);
       await removeTree(layout);
       if (!(await tools.hasShell(treeOf(making), bounds.signal)))
@@ -104,14 +124,25 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
 
   return {
     async take(order, { id, say, signal }) {
-      const reference = parseImageReference(order.reference);
-      if (!reference) throw new ImageError('image_invalid', `${order.reference} is no reference to an image.`);
+      const parsed = parseImageReference(order.reference);
+      if (!parsed) throw new ImageError('image_invalid', `${order.reference} is no reference to an image.`);
+      const reference = parsed;
       const why = options.sandboxes.whyNoImages ?? (await missingPrograms());
       if (why !== null) throw new ImageError('images_not_possible', `This runner cannot use images: ${why}.`);
-      const access = await accessFor(link, id, reference, signal);
-      const source = { reference, address: imageAddress(reference), access };
       const { accountId: account } = order;
       const { host } = reference;
+      const last = store.lastOf(account, order.reference);
+      // A digest stands for the same image for ever: who has had it needs nobody's leave to have it again.
+      if (last !== undefined && reference.digest === last) {
+        const image = store.holdIfHere(host, last);
+        if (image) return told(image);
+      }
+      const access = await accessFor(link, id, reference, signal);
+      const source = { reference, address: imageAddress(reference), access };
+      if (last !== undefined && (await look.digestOf(source, signal)) === last) {
+        const image = store.holdIfHere(host, last);
+        if (image) return told(image);
+      }
       try {
         const described = await tools.lookUp(source, signal);
         const digest = digestOf(described);
@@ -120,8 +151,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
           pull(source, described, making, ending);
         const image = await store.hold({ host, digest, account: `${account} ${reference.name}`, bring }, signal);
         await store.noteLast(account, order.reference, image);
-        await say(`Image ${imageAddress(reference)} (${digest})\n`);
-        return image;
+        return await told(image);
       } catch (error) {
         if (isNoSpace(error)) throw diskFull();
         if (!(error instanceof ImageError)) throw error;
@@ -131,14 +161,19 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
           throw error;
         }
         const digest = store.lastOf(account, order.reference);
-        if (digest === undefined) throw error;
-        await say(
-          `${error.message} It runs in the image that this account had last: ${imageAddress(reference)} (${digest})\n`,
-        );
-        const bring = async (): Promise<never> => {
-          throw error; // it was removed just now
-        };
-        return store.hold({ host, digest, account, bring }, signal);
+        const image = digest === undefined ? undefined : store.holdIfHere(host, digest);
+        if (!image) throw error;
+        return told(image, `${error.message} It runs in the image that this account had last:`);
+      }
+
+      async function told(image: HeldImage, words = 'Image'): Promise<HeldImage> {
+        try {
+          await say(`${words} ${imageAddress(reference)} (${image.digest})\n`);
+          return image;
+        } catch (error) {
+          image[Symbol.dispose]();
+          throw error;
+        }
       }
     },
   };
@@ -172,6 +207,17 @@ async function compose(layout: string, blobs: string, manifest: Manifest): Promi
   await rename(blobs, join(layout, 'blobs', 'sha256'));
   for (const [path, text] of Object.entries(layoutOf(manifest)))
     await writeFile(join(layout, path), text, { flag: 'wx', mode: 0o644 });
+}
+
+/** The layers that were decompressed when they were fetched. Their digests are checked by who unpacks them. */
+async function decompressedIn(blobs: string, digests: readonly string[]): Promise<Descriptor[]> {
+  const found = digests.map(async (digest) => {
+    const file = await lstat(join(blobs, hexOf(digest))).catch(() => undefined);
+    if (!file?.isFile())
+      throw new ImageError('image_invalid', 'The image cannot be used: a layer is not what it says.');
+    return plainLayerOf(digest, file.size);
+  });
+  return Promise.all(found);
 }
 
 const measureEveryMs = 1000;

@@ -24,10 +24,16 @@ export const mostBytesOfDocument = 4 * 1024 * 1024;
 const mostLayers = 1000;
 const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch as string] ?? process.arch;
 
+/** The program that unpacks does not know this kind: such layers are decompressed when they are fetched. */
+const zstdLayer = 'application/vnd.oci.image.layer.v1.tar+zstd';
+const plainLayer = 'application/vnd.oci.image.layer.v1.tar';
+
 const layerTypes: Record<string, string> = {
-  'application/vnd.oci.image.layer.v1.tar': 'application/vnd.oci.image.layer.v1.tar',
+  [zstdLayer]: zstdLayer,
+  'application/vnd.docker.image.rootfs.diff.tar.zstd': zstdLayer,
+  [plainLayer]: plainLayer,
   'application/vnd.oci.image.layer.v1.tar+gzip': 'application/vnd.oci.image.layer.v1.tar+gzip',
-  'application/vnd.docker.image.rootfs.diff.tar': 'application/vnd.oci.image.layer.v1.tar',
+  'application/vnd.docker.image.rootfs.diff.tar': plainLayer,
   'application/vnd.docker.image.rootfs.diff.tar.gzip': 'application/vnd.oci.image.layer.v1.tar+gzip',
 };
 
@@ -59,6 +65,25 @@ function layerType({ mediaType }: Descriptor): string {
   if (known === undefined)
     throw invalid(`a layer is packed in a way that cannot be unpacked here (${mediaType.slice(0, 100)})`);
   return known;
+}
+
+/** Whether the layers have to be decompressed when they are fetched. */
+export function hasZstd({ layers }: Manifest): boolean {
+  return layers.some(({ mediaType }) => mediaType === zstdLayer);
+}
+
+/**
+ * The digests of the layers without their packing, which the configuration has: so what was decompressed is checked as
+ * what is packed.
+ */
+export function plainDigests(configuration: Uint8Array, { layers }: Manifest): string[] {
+  const { diff_ids: digests } = group(group(json(configuration)).rootfs);
+  if (!Array.isArray(digests) || digests.length !== layers.length) throw invalid('its description is malformed');
+  return digests.map((digest) => descriptor({ mediaType: plainLayer, digest, size: 0 }).digest);
+}
+
+export function plainLayerOf(digest: string, size: number): Descriptor {
+  return { mediaType: plainLayer, digest, size };
 }
 
 /** The layout that unpackers read, with these layers: the texts of its files by their paths. */

@@ -23,8 +23,11 @@ import { sourceFile } from '../../lib/source-files.ts';
 export interface ImageTools {
   /** The manifest or index that an address stands for, as the registry sent it. */
   lookUp(source: RegistrySource, signal: AbortSignal): Promise<Buffer>;
-  /** Fetches all parts of an image into an empty directory, each under its digest; returns the one that is named. */
-  copy(source: RegistrySource, into: string, part: string, bounds: Bounds): Promise<Buffer>;
+  /**
+   * Fetches all parts of an image into an empty directory, each under its digest; returns the one that is named. Layers
+   * that are decompressed have the digest that they have then.
+   */
+  copy(source: RegistrySource, into: string, what: Copied, bounds: Bounds): Promise<Buffer>;
   /** Unpacks a layout to `tree` in an empty directory. */
   unpack(layout: string, into: string, bounds: Bounds): Promise<void>;
   /** Whether a shell starts in an image's files. */
@@ -36,6 +39,11 @@ export interface RegistrySource {
   /** The reference as skopeo wants it. */
   address: string;
   access: RegistryAccess;
+}
+
+export interface Copied {
+  part: string;
+  decompress: boolean;
 }
 
 export interface Bounds {
@@ -124,10 +132,10 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
         timeoutMs: lookUpMs,
         signal,
       }),
-    copy: (source, into, part, { mostBytes, signal }) =>
+    copy: (source, into, { part, decompress }, { mostBytes, signal }) =>
       skopeo(source, {
         before: fileLimit(mostBytes),
-        command: `copy --quiet --src-authfile ${authFile} ${quote(`docker://${source.address}`)} dir:/build`,
+        command: `copy --quiet ${decompress ? '--dest-decompress ' : ''}--src-authfile ${authFile} ${quote(`docker://${source.address}`)} dir:/build`,
         print: `head -c ${mostBytesOfDocument} ${quote(`/build/${part}`)}`,
         workspace: { directory: into },
         mostBytes: mostBytes + 4 * mostBytesOfDocument,

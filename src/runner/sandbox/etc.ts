@@ -66,13 +66,16 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
   if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
 }
 
+/** The directories at the top of the layer that lies over the files of every image. */
+export const topsOverImages = ['etc', 'home', 'var'];
+
 /**
  * A layer over the files of every image: the sandbox's own places that are not at the top of the root. Whatever an image
  * has there, a link or a device for example, is covered by it.
  */
 export function composeOverImages(target: string, etc: string, owner: Identity): void {
   const own = (path: string): void => lchownSync(path, owner.uid, owner.gid);
-  for (const path of ['', 'etc', 'home', 'home/build', 'var']) {
+  for (const path of ['', ...topsOverImages, 'home/build']) {
     mkdirSync(join(target, path), { recursive: true, mode: 0o755 });
     own(join(target, path));
   }
@@ -96,6 +99,11 @@ function take(from: string, to: string, follow = false): void {
   else if (found.isFile() && readableByAll) copyFileSync(from, to);
   else if (found.isDirectory() && readableByAll) {
     mkdirSync(to, { recursive: true, mode: 0o755 });
-    for (const name of readdirSync(from)) take(join(from, name), join(to, name));
+    for (const name of readdirSync(from)) if (!isManualPage(name)) take(join(from, name), join(to, name));
   }
+}
+
+/** Most of /etc/alternatives leads to pages of the manual, which no build reads, and each link costs time at a start. */
+function isManualPage(name: string): boolean {
+  return name.endsWith('.gz');
 }

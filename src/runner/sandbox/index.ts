@@ -82,7 +82,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
         whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
       },
       (job) =>
-        pool.use(job.limits, async (sandbox) => {
+        pool.use(job, async (sandbox) => {
           const ended = await runInSandbox(machine, sandbox, job, disk);
           await job.onLeft?.(leftIn(machine, sandbox, job, disk), ended);
           return ended;

@@ -34,8 +34,9 @@
 #                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
-#   image DIRECTORY                the entries of this directory, an image's files, replace all of the root but the
-#                                  sandbox's own places. The sandbox must be open and wait.
+#   image DIRECTORY TREE OVER      the entries of this directory replace all of the root but the sandbox's own places. It is
+#                                  an overlay of TREE, the unpacked files of an image, and OVER, a list of further
+#                                  directories at its top, with \x01 as separator. The sandbox must be open and wait.
 #   keep UPPER PATH LAYER UID GID ATTRIBUTE
 #       moves what the run has made at PATH of its upper directory to the same path of LAYER; directories on the way are made
 #       for that user. ATTRIBUTE is the one by which overlays mark directories that hide those below. The answer is "ok"
@@ -207,10 +208,13 @@ my %for_run = (
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
     image     => sub {
-        my ( $image, $run ) = ( $_[0], $inside );
+        my ( $image, $tree, $over ) = @_;
+        my $run     = $inside;
+        my $seen    = look_through($tree) or return 0;
+        my $entries = { %$seen, directories_at( split /\x01/, $over ) };
         opendir my $place, $root or return 0;
-        my %covered = covered_by($image);
-        return enter('-') && clear_root( $place, %covered ) && enter($run) && show_image($image);
+        my %stays = covered_by($entries);
+        return enter('-') && clear_root( $place, \%stays ) && enter($run) && show_image( $image, $entries, \%stays );
     },
     keep      => \&keep,
     start     => sub { syswrite $runs{$inside}{go}, '.' },

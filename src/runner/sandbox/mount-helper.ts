@@ -48,8 +48,11 @@ export interface RunNamespaces {
   /** Makes the root of the sandbox, and in a folder the run's own directories. */
   furnish(folder: string, owner: Identity): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  /** Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. */
-  image(directory: string): Promise<void>;
+  /**
+   * Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. It is an overlay of the
+   * unpacked files of an image, `tree`, and of further directories at its top.
+   */
+  image(directory: string, tree: string, over: readonly string[]): Promise<void>;
   /** `mapped`: files of the build user on disk belong to the user of this run. */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
   /**
@@ -179,7 +182,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
       furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
-      image: (directory) => tell('image', directory),
+      image: (directory, tree, over) => tell('image', directory, tree, over.join('\x01')),
       bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
       keep: async (upper, path, layer, { uid, gid }) => {
         const attribute = `${root ? 'trusted' : 'user'}.overlay.opaque`;

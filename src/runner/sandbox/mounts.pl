@@ -9,13 +9,13 @@ my %numbers = (
         mount => 40, umount2 => 39, statfs => 43, prctl => 167, unshare => 97, keyctl => 219, setns => 268, ppoll => 73,
         close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
         clone => 220, execve => 221, sendmsg => 211, recvmsg => 212, read => 63, write => 64, getppid => 173, geteuid => 175,
-        getegid => 177, mknodat => 33, lsetxattr => 6, lgetxattr => 9,
+        getegid => 177, mknodat => 33, unlinkat => 35, lsetxattr => 6, lgetxattr => 9,
     },
     x64 => {
         mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250, setns => 308, ppoll => 271,
         close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
         clone => 56, execve => 59, sendmsg => 46, recvmsg => 47, read => 0, write => 1, getppid => 110, geteuid => 107,
-        getegid => 108, mknodat => 259, lsetxattr => 189, lgetxattr => 192,
+        getegid => 108, mknodat => 259, unlinkat => 263, lsetxattr => 189, lgetxattr => 192,
     },
 );
 our ($machine) = @ARGV;
@@ -187,34 +187,58 @@ sub entries_of {
     return @names;
 }
 
-# Of the root's directories, those that the image has too: they are covered.
-sub covered_by {
-    my ($image) = @_;
-    return map { $_ => 1 } grep { !-l "$image/$_" && -d _ && !-l "$root/$_" && -d _ } entries_of($root);
+# What images have at their top: the target of a link, and nothing for a directory or a file. Every look through an overlay
+# costs a run some time, and the unpacked files of an image never change: so they are looked through once.
+my $most_seen = 100;
+my %seen;
+
+sub look_through {
+    my ($tree) = @_;
+    return $seen{$tree} if $seen{$tree};
+    my @names = entries_of($tree) or return;
+    my %entries;
+    for my $name (@names) {
+        if    ( -l "$tree/$name" ) { $entries{$name} = [ 'link', readlink "$tree/$name" ] }
+        elsif ( -d _ )             { $entries{$name} = ['directory'] }
+        elsif ( -f _ )             { $entries{$name} = ['file'] }       # pipes, sockets and devices do not show
+    }
+    %seen = () if keys %seen >= $most_seen;
+    return $seen{$tree} = \%entries;
 }
 
-# Removes what is not covered from a root, given as an open directory. A waiting sandbox has bound the machine's programs,
+sub directories_at { return map { $_ => ['directory'] } grep { !$own_place{$_} } @_ }
+
+# Of the root's directories, those that the image has too: they are covered.
+sub covered_by {
+    my ($entries) = @_;
+    return map { $_ => 1 } grep { $entries->{$_} && $entries->{$_}[0] eq 'directory' && !-l "$root/$_" && -d _ } entries_of($root);
+}
+
+# Removes what does not stay from a root, given as an open directory. A waiting sandbox has bound the machine's programs,
 # and the kernel lets nobody unmount them there. But who removes a directory on which only other namespaces have mounts
 # takes these mounts away with it, everywhere. So this is to be called from outside the run's namespaces.
 sub clear_root {
-    my ( $place, %covered ) = @_;
+    my ( $place, $stays ) = @_;
     my ( $path, $budget ) = ( '/proc/self/fd/' . fileno $place, $most_entries );
     my @names = entries_of($path) or return 0;
-    for ( grep { !$covered{$_} } @names ) { remove_small( "$path/$_", \$budget ) or return 0 }
+    for my $name ( grep { !$stays->{$_} } @names ) {
+        next if syscall( $call->{unlinkat}, fileno $place, $name, 0 ) == 0;
+        remove_small( "$path/$name", \$budget ) or return 0;
+    }
     return 1;
 }
 
 # The entries of an image take their places, and over them the directories that the run owns. Each shows with the flags
-# of the mount that it is in. Pipes, sockets and devices do not show.
+# of the mount that it is in.
 sub show_image {
-    my ($image) = @_;
-    my @names = entries_of($image) or return 0;
-    for my $name (@names) {
-        my ( $from, $to ) = ( "$image/$name", "$root/$name" );
-        if ( -l $from ) { symlink readlink($from), $to or return 0; next }
-        my $is_directory = -d _;
-        next if !$is_directory && !-f _;
-        ( $is_directory ? -d $to || mkdir $to : write_file( $to, '' ) ) && mount_at( $from, $to, 'none', $MS_BIND, '' ) or return 0;
+    my ( $image, $entries, $stays ) = @_;
+    for my $name ( keys %$entries ) {
+        my ( $kind, $target ) = @{ $entries->{$name} };
+        my $to = "$root/$name";
+        if ( $kind eq 'link' ) { symlink $target, $to or return 0; next }
+        ( $stays->{$name} || ( $kind eq 'directory' ? mkdir $to : write_file( $to, '' ) ) )
+          && mount_at( "$image/$name", $to, 'none', $MS_BIND, '' )
+          or return 0;
     }
     for ( grep { $_->[2] =~ m{^/([^/]+)} && !$own_place{$1} } @own ) {
         mount_at( "$belongings/$_->[0]", "$root$_->[2]", 'none', $MS_BIND, '' ) or return 0;

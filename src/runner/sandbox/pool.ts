@@ -1,11 +1,11 @@
 import { randomName } from '../../lib/random-name.ts';
 import type { Machine } from './machine.ts';
-import { openSandbox, type Sandbox } from './sandbox.ts';
-import type { Limits, SandboxOptions } from './types.ts';
+import { openSandbox, type Probably, type Sandbox } from './sandbox.ts';
+import type { Job, SandboxOptions } from './types.ts';
 
 /** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
 export interface Pool {
-  use<T>(limits: Limits, work: (sandbox: Sandbox) => Promise<T>): Promise<T>;
+  use<T>(job: Pick<Job, 'limits' | 'image'>, work: (sandbox: Sandbox) => Promise<T>): Promise<T>;
   /** Opens this many ahead, from now on. */
   prepare(count: number): Promise<void>;
   close(): Promise<void>;
@@ -16,7 +16,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   const chores = new Set<Promise<unknown>>();
   let ahead = 0;
   let closing = false;
-  let usual: Limits | undefined;
+  let usual: Probably | undefined;
 
   const chore = (work: Promise<unknown>): void => {
     const done = work.finally(() => chores.delete(done));
@@ -42,8 +42,8 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     return open();
   };
   return {
-    use: async (limits, work) => {
-      usual = limits;
+    use: async ({ limits, image }, work) => {
+      usual = { limits, hasImage: image !== undefined };
       const sandbox = await take();
       try {
         return await work(sandbox);

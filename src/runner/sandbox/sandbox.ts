@@ -6,6 +6,7 @@ import type { Cgroup } from './cgroups.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
+import { makeImageParts, type ImageParts } from './image-parts.ts';
 import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
 import type { Limits } from './types.ts';
 
@@ -26,13 +27,20 @@ export interface Sandbox {
   readonly root: SandboxRoot;
   readonly directories: RunDirectories;
   readonly cgroup: Cgroup | null;
+  /** What a run in an image needs, whatever the image; made when it is asked for first. */
+  imageParts(): ImageParts;
   /** A shell that waits for the script of the run. */
   readonly process: Bubblewrap;
   close(): Promise<void>;
 }
 
-/** `limits` are the run's probable limits: set ahead, they cost the run no time. */
-export async function openSandbox(machine: Machine, name: string, limits?: Limits): Promise<Sandbox> {
+/** What the run will probably be like: made ahead, it costs the run no time. */
+export interface Probably {
+  limits: Limits;
+  hasImage: boolean;
+}
+
+export async function openSandbox(machine: Machine, name: string, probably?: Probably): Promise<Sandbox> {
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const step of undo.splice(0).toReversed()) await step();
@@ -43,7 +51,7 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
     undo.push(() => machine.mountHelper.removeSmall([folder]).catch(() => removeTree(folder)));
     const cgroup = machine.makeCgroup(name);
     if (cgroup) undo.push(() => cgroup.remove());
-    if (limits) cgroup?.limit(limits);
+    if (probably) cgroup?.limit(probably.limits);
     const user = machine.users.next();
     const namespaces = machine.mountHelper.open({
       ownNetwork: machine.connect !== undefined,
@@ -69,8 +77,12 @@ export async function openSandbox(machine: Machine, name: string, limits?: Limit
       await process?.finish();
       process?.output.destroy(); // the output of an unused sandbox is not read
     });
+    let parts: ImageParts | undefined;
+    const imageParts = (): ImageParts => (parts ??= makeImageParts(namespaces, directories, machine.overImages));
+    if (probably?.hasImage) imageParts();
     await Promise.all([directories.settled(), root.made, outside]);
-    return { folder, namespaces, root, directories, cgroup, process: await started, close };
+    const run = { folder, namespaces, root, directories, cgroup, imageParts };
+    return { ...run, process: await started, close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to report
     throw error;

@@ -2,6 +2,7 @@ import { chownSync, existsSync, mkdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
+import { topsOverImages } from './etc.ts';
 import type { Machine } from './machine.ts';
 import { helperDirectory, imagePlace } from './mount-helper.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -38,14 +39,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   /** The places of mounts are directories over the image's files: a link that it has there leads nowhere. */
   async function image(tree: string): Promise<void> {
-    const changes = directories.make('image-changes');
-    directories.make('image-work');
+    const parts = sandbox.imageParts();
     if (mounts.length > 0) await directories.settled();
-    for (const { at } of mounts) makeWay(changes, at);
+    for (const { at } of mounts) makeWay(parts.changes, at);
     await sandbox.process.settled();
-    const upper = { directory: directories.mapped('image-changes'), work: directories.mapped('image-work') };
-    mounting(namespaces.overlay(imagePlace, { lower: [layer(tree), layer(machine.overImages)], upper }));
-    mounting(namespaces.image(imagePlace));
+    mounting(namespaces.overlay(imagePlace, { lower: [layer(tree), parts.over], upper: parts.upper }));
+    const tops = mounts.map(({ at }) => at.split('/')[1] ?? '');
+    mounting(namespaces.image(imagePlace, tree, [...topsOverImages, ...tops]));
   }
 
   function makeWay(folder: string, place: string): void {

@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createSecureContext, type SecureContext } from 'node:tls';
+
+/**
+ * What the machine's configuration for containers says about a registry, as far as the runner's own look at it needs it.
+ * The program that pulls images knows all of that configuration; where it has something out of the ordinary to say about
+ * registries (mirrors, other places, client certificates), only that program is asked.
+ */
+export interface RegistryTrust {
+  /** The certificates that are trusted for this host; undefined where the look is not ours to do. */
+  contextFor(host: string): SecureContext | undefined;
+}
+
+const bundles = ['ssl/certs/ca-certificates.crt', 'pki/tls/certs/ca-bundle.crt'];
+const mostHosts = 100;
+
+export function readRegistryTrust(etc = '/etc'): RegistryTrust {
+  const known = new Map<string, { stamp: string; context: SecureContext | undefined }>();
+
+  const filesFor = (host: string): string[] => [
+    ...bundles.map((path) => join(etc, path)),
+    join(etc, 'containers/registries.conf'),
+    ...inFolder(join(etc, 'containers/registries.conf.d')),
+    ...['containers/certs.d', 'docker/certs.d'].flatMap((place) => inFolder(join(etc, place, host))),
+  ];
+
+  return {
+    contextFor(host) {
+      const files = filesFor(host);
+      const stamp = files.map(stampOf).join('\n');
+      const before = known.get(host);
+      if (before?.stamp === stamp) return before.context;
+      if (known.size >= mostHosts) known.clear();
+      const context = contextOf(files);
+      known.set(host, { stamp, context });
+      return context;
+    },
+  };
+}
+
+function inFolder(folder: string): string[] {
+  try {
+    return readdirSync(folder).map((name) => join(folder, name));
+  } catch {
+    return []; // it is not there
+  }
+}
+
+/** Changes when the file does. */
+function stampOf(file: string): string {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return found ? `${file} ${found.ino} ${found.size} ${found.mtimeMs}` : '';
+}
+
+function contextOf(files: readonly string[]): SecureContext | undefined {
+  if (files.some((file) => /\.(?:cert|key)$/.test(file))) return undefined;
+  try {
+    if (files.some((file) => file.includes('registries.conf') && namesRegistries(readText(file)))) return undefined;
+    const trusted = files.filter((file) => file.endsWith('.crt')).map(readText);
+    return createSecureContext({ ca: trusted.filter((text) => text !== '') });
+  } catch {
+    return undefined; // the program that pulls tells what is wrong with it
+  }
+}
+
+function readText(file: string): string {
+  return statSync(file, { throwIfNoEntry: false }) ? readFileSync(file, 'utf8') : '';
+}
+
+/** Whether a configuration says something about single registries, in its newer or older form. */
+function namesRegistries(text: string): boolean {
+  return /^\s*\[+\s*"?registr/m.test(text);
+}
