@@ -19,7 +19,7 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
   const found = await useCache(context, placeOf(build), build.default_branch);
   return {
     paths,
-    ...(found && { found: { branch: found.branch, layers: found.layers.map(asSent) } }),
+    ...(found && { found: { branch: found.branch, layers: found.layers.map(layerAsSent) } }),
     ...(mayWrite(build) && { savesAs: String(build.id) }),
     mostBytes: context.cacheBytes,
   };
@@ -29,7 +29,7 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
 export async function keepCache(
   context: JobContext,
   build: CachedBuild,
-  { stored_blob: stored }: ClaimedJob,
+  { stored_blob: stored, account_id: accountId }: ClaimedJob,
   sent: readonly CacheLayer[],
 ): Promise<void> {
   if (sent.length === 0 || !mayWrite(build)) return;
@@ -40,7 +40,12 @@ export async function keepCache(
   const own = layers.filter(({ build_id: by }) => by === build.id);
   const isSaved =
     own.every(({ digest }) => digest === stored) &&
-    (await saveCache(context, placeOf(build), { layers, newest: build.id, mostBytes: BigInt(context.cacheBytes) }));
+    (await saveCache(context, placeOf(build), {
+      layers,
+      newest: build.id,
+      mostBytes: BigInt(context.cacheBytes),
+      accountId,
+    }));
   if (!isSaved) await addLine(context.db, context.trx, build.id, notKept);
 }
 
@@ -69,6 +74,6 @@ function placeOf(build: CachedBuild): CachePlace {
   return { projectId, suiteId, variant, branch, paths };
 }
 
-function asSent({ build_id: by, digest, bytes }: StoredLayer): CacheLayer {
+export function layerAsSent({ build_id: by, digest, bytes }: StoredLayer): CacheLayer {
   return { name: String(by), digest, bytes: Number(bytes) };
 }

@@ -39,6 +39,7 @@ import { logIntake } from './log-intake.ts';
 import { createLooks, type Looks } from './looks.ts';
 import { createOrdering } from './ordering.ts';
 import { createPacking } from './packing.ts';
+import { foldCache } from './fold-cache.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
@@ -54,6 +55,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
   check_connection: checkConnection,
+  fold_cache: foldCache,
 };
 
 export interface DispatchParts extends Services {

@@ -32,7 +32,8 @@ export function runnerBlobs(parts: {
   const isHeld = async ({ holder }: Runner, claim: string): Promise<boolean> => {
     const job = await jobOf(db.read, claim);
     if (job?.holder !== holder) return false;
-    return job.kind === 'compile_dependency' || (job.kind === 'run_suite' && writesCache(db.read, job.subject_id));
+    if (job.kind === 'compile_dependency' || job.kind === 'fold_cache') return true;
+    return job.kind === 'run_suite' && writesCache(db.read, job.subject_id);
   };
   return {
     ...artifactIntake(parts),
@@ -75,7 +76,8 @@ export function runnerBlobs(parts: {
 export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
   const software = 'software' in work ? work.software.map(({ digest }) => digest) : [];
-  const cache = work.kind === 'run_suite' ? (work.cache?.found?.layers ?? []) : [];
+  const kept = work.kind === 'run_suite' ? work.cache?.found?.layers : work.kind === 'fold_cache' ? work.layers : [];
+  const cache = kept ?? [];
   return [...archive, ...software, ...cache.map(({ digest }) => digest)];
 }
 

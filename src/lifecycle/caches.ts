@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { CacheLayerRow, CacheRow } from '../db/schema.ts';
+import { foldLater, foldsFrom } from './cache-folding.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -63,6 +64,14 @@ export async function useCache(
 
 const insertLayers = preparedInsert('cache_layers');
 
+interface Saved {
+  layers: readonly CacheLayer[];
+  newest: bigint;
+  mostBytes: bigint;
+  /** The account whose runners do what follows. */
+  accountId: bigint;
+}
+
 /**
  * Saves a cache, in the place of the one that is there. Of the layers only the last one is new; those below must still
  * belong to a cache of the project, because somebody may have deleted it since. Makes room for it within `mostBytes`.
@@ -71,7 +80,7 @@ const insertLayers = preparedInsert('cache_layers');
 export async function saveCache(
   context: WriteContext,
   place: CachePlace,
-  { layers, newest, mostBytes }: { layers: readonly CacheLayer[]; newest: bigint; mostBytes: bigint },
+  { layers, newest, mostBytes, accountId }: Saved,
 ): Promise<boolean> {
   const { db, trx, ids } = context;
   const { projectId, suiteId, variant, branch, paths } = place;
@@ -98,6 +107,7 @@ export async function saveCache(
     .execute();
   await insertLayers(trx, ...layers.map((layer, position) => ({ cache_id: id, position, ...layer })));
   await makeRoom(trx, projectId, id, mostBytes);
+  if (layers.length >= foldsFrom) await foldLater(context, id, accountId);
   return true;
 }
 

@@ -4,6 +4,7 @@ export const workKinds = [
   'compile_dependency',
   'push_deploy',
   'check_connection',
+  'fold_cache',
 ] as const;
 
 export type WorkKind = (typeof workKinds)[number];
@@ -88,7 +89,7 @@ export interface CacheOrder {
 
 /** What one build changed in a cache, as a packed blob. */
 export interface CacheLayer {
-  /** The name of the build that made it. */
+  /** The name of the build that made it, or of the work that made it of others. */
   name: string;
   digest: string;
   /** The size of its files. */
@@ -141,7 +142,18 @@ export interface CheckOrder {
   timeoutMs: number;
 }
 
-export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder;
+/** The layers of a cache are to become one. It is reported as a build's cache is, and has no log. */
+export interface FoldOrder {
+  kind: 'fold_cache';
+  projectId: string;
+  /** The lowest first. */
+  layers: CacheLayer[];
+  /** The name of the new layer. */
+  savesAs: string;
+  mostBytes: number;
+}
+
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder | FoldOrder;
 
 export interface Order {
   claim: string;

@@ -132,39 +132,73 @@ interface Changes {
 
 /** Packs what has changed, or everything where that is hardly more, and stores it on the server and here. */
 async function store(
-  { sandboxes, link, caches, log }: RunnerServices,
+  services: RunnerServices,
   { name, most }: { name: string; most: number },
   { id, project, signal }: CacheTask,
   { making, layers, trees }: Changes,
 ): Promise<CacheLayer[] | undefined> {
+  const { sandboxes, link, caches } = services;
   const packing = { id: `${id}-cache`, sandboxes, signal };
   const { folder, tree } = making;
   const into = join(folder, 'packed');
-  const scratch = join(folder, 'scratch');
-  for (const path of [into, scratch]) await mkdir(path, { mode: 0o755 });
+  await mkdir(into, { mode: 0o755 });
   const room = roomFor(layers, most);
   const adding = room > 0 ? packLayer(packing, { tree, below: trees, into, most: room }) : Promise.resolve(undefined);
   const added = await adding.catch((error: unknown) => {
     if (error instanceof TooLargeError && layers.length > 0) return undefined;
     throw error;
   });
-  const bytes = added ?? (await packWhole(packing, { layers: [...trees, tree], into, scratch, most }));
+  if (added === undefined) {
+    const whole = await packAsOne(services, { id, project, name, most, signal }, folder, [...trees, tree]);
+    return whole && [whole];
+  }
   const digest = await storeBlob(link, id, packedIn(into), signal);
   if (digest === undefined) return undefined; // the claim is lost, and the build with it
+  const layer = { name, digest, bytes: added };
+  await keepHere(services, signal, () => caches.place(project, layer, making));
+  return [...layers, layer];
+}
+
+export interface AsOne extends Pick<CacheTask, 'id' | 'project' | 'signal'> {
+  name: string;
+  most: number;
+}
+
+/** Packs what these layers show together as one layer, in a folder, and stores it on the server and here. */
+export async function packAsOne(
+  services: Pick<RunnerServices, 'sandboxes' | 'link' | 'caches' | 'log'>,
+  { id, project, name, most, signal }: AsOne,
+  folder: string,
+  layers: readonly string[],
+): Promise<CacheLayer | undefined> {
+  const { sandboxes, link, caches } = services;
+  const packing = { id: `${id}-cache`, sandboxes, signal };
+  const [into, scratch] = [join(folder, 'whole'), join(folder, 'scratch')];
+  for (const path of [into, scratch]) await mkdir(path, { mode: 0o755 });
+  const bytes = await packWhole(packing, { layers, into, scratch, most });
+  const digest = await storeBlob(link, id, packedIn(into), signal);
+  if (digest === undefined) return undefined; // the claim is lost, and the work with it
   const layer = { name, digest, bytes };
-  // The server has the layer. If it cannot be kept here, the next build fetches it.
+  await keepHere(services, signal, async () => {
+    await using whole = await caches.begin();
+    await unpackLayer(packing, { folder: into, below: [], tree: whole.tree });
+    await caches.place(project, layer, whole);
+  });
+  return layer;
+}
+
+/** The server has the layer. If it cannot be kept here, the next build fetches it. */
+async function keepHere(
+  { log }: Pick<RunnerServices, 'log'>,
+  signal: AbortSignal,
+  place: () => Promise<void>,
+): Promise<void> {
   try {
-    if (added !== undefined) await caches.place(project, layer, making);
-    else {
-      await using whole = await caches.begin();
-      await unpackLayer(packing, { folder: into, below: [], tree: whole.tree });
-      await caches.place(project, layer, whole);
-    }
+    await place();
   } catch (error) {
     signal.throwIfAborted();
     log(`a cache is not kept on this machine: ${messageOf(error)}`);
   }
-  return added === undefined ? [layer] : [...layers, layer];
 }
 
 /**

@@ -45,15 +45,14 @@ const list = settingsPage({
             ? empty('No caches yet', 'Name paths to cache in the settings of a suite.')
             : table(
                 'Caches',
-                ['Suite', 'Branch', 'Size', 'Saved', 'Last used', 'Actions'],
+                ['Suite', 'Branch', 'Size', 'Last used', 'Actions'],
                 caches.map(
                   (cache) =>
                     html`<tr>
                       <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ''}</td>
                       <td><code>${cache.branch}</code></td>
-                      <td class="number">${sizeInWords(cache.size)}</td>
-                      <td>${ago(cache.created_at)}</td>
-                      <td>${ago(cache.last_used_at)}</td>
+                      <td class="nowrap">${sizeInWords(cache.size)}</td>
+                      <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
                       <td class="number">
                         ${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}
                       </td>

@@ -5,6 +5,7 @@ import { collectBlobs } from '../../src/lifecycle/collect.ts';
 import type { CacheLayer, SuiteOrder, Stored } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner, type Task } from '../support/runner.ts';
+import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
 
 const mostBytes = 1000;
@@ -134,6 +135,69 @@ describeWithRunner(
       const evil = { name: cacheOf(failed).savesAs ?? '', digest: await stored(failed, 'failed'), bytes: 1 };
       await failed.finish({ kind: 'exited', status: 1, cache: [layer, evil] });
       assert.equal(await branches(project), 'main 10');
+    });
+
+    test('is not written by a fork’s build of a commit that a branch has, too [promise: cache-branches]', async () => {
+      const { project } = await projectWithCache();
+      const layer = await save(await begin(project), 10);
+      await trigger(service.store, project, 'c'.repeat(40), fromFork);
+      const fetch = await runner.take('fetch_commit');
+      await fetch.fetched({ sha: 'c'.repeat(40), branch: 'main', branches: ['main'], ref: 'refs/heads/main' });
+      const fork = await runner.take('run_suite');
+      assert.deepEqual(cacheOf(fork), { paths: ['deps'], found: { branch: 'main', layers: [layer] }, mostBytes });
+      assert.deepEqual(await store(fork, 'evil'), { gone: true });
+      await fork.finish({ kind: 'exited', status: 0, cache: [] });
+      assert.equal(await branches(project), 'main 10');
+    });
+
+    test('is folded when it has several layers and rests, and not under a build', async () => {
+      const { project } = await projectWithCache();
+      const { db } = service.store;
+      /** The rest is over. */
+      const rested = () =>
+        db.transaction((trx) =>
+          trx.updateTable('jobs').set({ run_after: 0n }).where('kind', '=', 'fold_cache').execute(),
+        );
+      const folds = async (): Promise<number> =>
+        (await db.read.selectFrom('jobs').select('id').where('kind', '=', 'fold_cache').execute()).length;
+      const layers: CacheLayer[] = [];
+      for (const bytes of [10, 20, 30]) layers.push(await save(await begin(project), bytes));
+      assert.equal(await folds(), 0);
+      layers.push(await save(await begin(project), 40));
+      assert.equal(await folds(), 1);
+      await rested();
+      const task = await runner.take('fold_cache');
+      const { work, claim } = task.order;
+      const { savesAs: name } = work;
+      assert.deepEqual(work, { kind: 'fold_cache', projectId: String(project.id), layers, savesAs: name, mostBytes });
+      for (const { digest } of layers) await (await runner.dispatch.read(runner.self, digest))?.[Symbol.asyncDispose]();
+      const content = (async function* pieces() {
+        yield Buffer.from('all as one');
+      })();
+      const answer = await runner.dispatch.store(runner.self, claim, content);
+      assert.ok('digest' in answer);
+      const whole = { name, digest: answer.digest, bytes: 95 };
+      await task.finish({ kind: 'exited', status: 0, cache: [whole] });
+      assert.equal(await branches(project), 'main 95');
+      const next = await begin(project);
+      assert.deepEqual(cacheOf(next).found, { branch: 'main', layers: [whole] });
+      await save(next, 5);
+      for (const bytes of [6, 7]) await save(await begin(project), bytes);
+      await rested();
+      // What it did not store is not taken from a runner, and what fails changes nothing.
+      const second = await runner.take('fold_cache');
+      const own = second.order.work.savesAs;
+      await second.finish({ kind: 'exited', status: 0, cache: [{ name: own, digest: whole.digest, bytes: 1 }] });
+      assert.equal(await branches(project), 'main 113');
+      // A build that runs has begun with the layers: nobody is asked to fold them under it.
+      await save(await begin(project), 8);
+      const running = await begin(project);
+      await rested();
+      assert.equal(await runner.dispatch.next(runner.self, randomUUID(), AbortSignal.timeout(5000), 0), undefined);
+      assert.equal(await folds(), 0);
+      await save(running, 9);
+      assert.equal(await branches(project), 'main 130');
+      await alice.delete(`/projects/${project.id}`);
     });
 
     test('keeps its blobs, and what it had is collected', async () => {

@@ -29,8 +29,8 @@ describe('the cache of a suite', () => {
     await removeTree(folder);
   });
   let runners = 0;
-  const open = (blobs = new Blobs(), at = `runner-${(runners += 1)}`): Promise<CachingRunner> =>
-    CachingRunner.open(join(folder, at), sandboxes, blobs);
+  const open = (blobs = new Blobs(), at = `runner-${(runners += 1)}`, disk?: { room: () => Promise<number> }) =>
+    CachingRunner.open(join(folder, at), sandboxes, blobs, disk);
 
   /** What builds do with their caches, one after the other. */
   const deeds = {
@@ -192,6 +192,68 @@ describe('the cache of a suite', () => {
       [],
       'nothing half is left',
     );
+  });
+
+  test('is not kept of a build that was cancelled or took too long', async () => {
+    const runner = await open();
+    const { layers } = await runner.build('mkdir deps; echo good >deps/f', undefined);
+    const spoil = 'echo bad >deps/f; trap "exit 0" TERM; echo; sleep 100 & wait';
+    const late = await runner.build(spoil, layers, { timeoutMs: 300 });
+    assert.deepEqual([late.reason, late.layers], ['timed_out', undefined]);
+    const stop = new AbortController();
+    const called = await runner.build(spoil, layers, { signal: stop.signal, onOutput: () => stop.abort() });
+    assert.deepEqual([called.reason, called.layers], ['cancelled', undefined]);
+    assert.equal((await runner.build('cat deps/f', layers)).text, 'good\n');
+    assert.equal(runner.blobs.all.size, 1);
+  });
+
+  test('makes room where the disk has none: first what was unused for longest, and nothing that is in use', async () => {
+    const place = join(folder, 'short', 'caches', '7');
+    const there = (): string[] => readdirSync(place).toSorted();
+    let most = 3; // with more layers than this, the disk lacks room
+    const disk = { room: async (): Promise<number> => (there().length > most ? 0 : 2 ** 40) };
+    const runner = await open(new Blobs(), 'short', disk);
+    const built = [];
+    for (const word of ['one', 'two', 'three'])
+      built.push((await runner.build(`mkdir deps; echo ${word} >deps/f`, undefined)).layers ?? assert.fail());
+    const [one = [], two = [], three = []] = built;
+    const namesOf = (...some: (typeof one)[]): string[] => some.map(([layer]) => layer?.name ?? '').toSorted();
+    assert.match((await runner.build('cat deps/f', one)).said, /^Restored/); // the second is the oldest now
+    await runner.caches.tidy(true);
+    assert.deepEqual(there(), namesOf(one, two, three));
+    most = 2;
+    await runner.caches.tidy(true);
+    assert.deepEqual(there(), namesOf(one, three));
+    most = 0;
+    {
+      using _ = await runner.caches.take('7', three, new AbortController().signal);
+      await runner.caches.tidy(true);
+      assert.deepEqual(there(), namesOf(three));
+    }
+    // What went is fetched when it is wanted again.
+    const again = await runner.build('cat deps/f', two);
+    assert.deepEqual([again.text, again.said.split(' ')[0]], ['two\n', 'Fetching']);
+  });
+
+  test('of many layers becomes one, with what they show together', async () => {
+    const runner = await open();
+    let layers = (await runner.build('mkdir -p deps/old; echo 1 >deps/f; echo 2 >deps/old/g', undefined)).layers;
+    for (const change of ['echo more >>deps/f', 'rm -r deps/old; mkdir ~/.tool; echo 3 >~/.tool/h', 'ln -s f deps/l'])
+      layers = (await runner.build(change, layers)).layers;
+    assert.equal(layers?.length, 4);
+    const whole = await runner.fold(layers ?? []);
+    assert.equal(whole?.length, 1);
+    const look = 'ls -R deps ~/.tool; cat deps/l ~/.tool/h';
+    const before = await runner.build(look, layers);
+    assert.match(before.text, /1\nmore\n3\n$/);
+    for (const one of [runner, await open(runner.blobs)]) {
+      const after = await one.build(look, whole);
+      assert.equal(after.text, before.text);
+      assert.match(after.said, one === runner ? /^Restored/ : /^Fetching/);
+    }
+    // What cannot be folded stays as it is.
+    const missing = [{ name: '5', digest: 'e'.repeat(64), bytes: 1 }];
+    assert.equal(await runner.fold(missing), undefined);
   });
 
   test('that is missing or spoiled is done without, and the next one begins anew', async () => {

@@ -1,10 +1,12 @@
+import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { keepReserve } from '../../src/lib/disk-reserve.ts';
+import { keepReserve, type DiskReserve } from '../../src/lib/disk-reserve.ts';
 import type { CacheLayer, CacheOrder, Link } from '../../src/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import { foldCache } from '../../src/runner/fold-cache.ts';
+import type { RunnerServices, Task } from '../../src/runner/job-runner.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openSuiteCache } from '../../src/runner/suite-cache.ts';
 
@@ -41,6 +43,14 @@ export interface Built {
   text: string;
   said: string;
   layers: CacheLayer[] | undefined;
+  /** Why it was ended, if it was. */
+  reason: string | null;
+}
+
+interface BuildChanges {
+  signal?: AbortSignal;
+  timeoutMs?: number;
+  onOutput?: () => void;
 }
 
 let builds = 1;
@@ -62,14 +72,19 @@ export class CachingRunner {
   }
 
   /** `folder` is the runner's own; what an earlier runner kept there is still there. */
-  static async open(folder: string, sandboxes: Sandboxes, blobs: Blobs): Promise<CachingRunner> {
+  static async open(
+    folder: string,
+    sandboxes: Sandboxes,
+    blobs: Blobs,
+    disk: Pick<DiskReserve, 'room'> = keepReserve({ folders: [] }),
+  ): Promise<CachingRunner> {
     mkdirSync(join(folder, 'checkout'), { recursive: true });
     const logged: string[] = [];
     const caches = await openCacheStore({
       folder: join(folder, 'caches'),
       link: blobs,
       sandboxes,
-      disk: keepReserve({ folders: [] }),
+      disk,
       log: (line) => void logged.push(line),
     });
     return new CachingRunner(folder, sandboxes, blobs, caches, logged);
@@ -79,22 +94,35 @@ export class CachingRunner {
     return join(this.#folder, 'checkout');
   }
 
-  /** Runs a command with a cache of these layers, and saves what it leaves; without paths there is no cache. */
-  async build(
-    command: string,
-    layers: readonly CacheLayer[] | undefined,
-    { paths = ['deps', 'a/b/cache', '~/.tool'], ...changes }: Partial<CacheOrder> & { signal?: AbortSignal } = {},
-  ): Promise<Built> {
-    const id = String(builds++);
-    const said: string[] = [];
-    const written: Buffer[] = [];
-    const { signal = new AbortController().signal, ...others } = changes;
-    const services = {
+  /** Makes one layer of these; undefined where that does not work. */
+  async fold(layers: readonly CacheLayer[]): Promise<CacheLayer[] | undefined> {
+    const order = { projectId: '7', layers: [...layers], savesAs: String(builds++), mostBytes: 1024 ** 3 };
+    const task = { id: 'fold', signal: new AbortController().signal } as Task;
+    const outcome = await foldCache(this.#services(), { kind: 'fold_cache', ...order }, task);
+    assert.ok(outcome.kind === 'exited');
+    return outcome.cache;
+  }
+
+  #services(): RunnerServices {
+    return {
       sandboxes: this.#sandboxes,
       caches: this.caches,
       link: this.blobs,
       log: (line: string) => void this.logged.push(line),
     } as unknown as RunnerServices;
+  }
+
+  /** Runs a command with a cache of these layers, and saves what it leaves; without paths there is no cache. */
+  async build(
+    command: string,
+    layers: readonly CacheLayer[] | undefined,
+    { paths = ['deps', 'a/b/cache', '~/.tool'], ...changes }: Partial<CacheOrder> & BuildChanges = {},
+  ): Promise<Built> {
+    const id = String(builds++);
+    const said: string[] = [];
+    const written: Buffer[] = [];
+    const { signal = new AbortController().signal, timeoutMs = limits.timeoutMs, onOutput, ...others } = changes;
+    const services = this.#services();
     const found = layers && { branch: 'main', layers: [...layers] };
     const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
     const say = async (text: string): Promise<void> => void said.push(text);
@@ -106,12 +134,16 @@ export class CachingRunner {
       environment: {},
       workspace: { checkout: this.checkout, ...(cache && { over: cache.workspace, isKept: true }) },
       ...(cache && { home: cache.home }),
-      limits,
-      output: (chunk) => void written.push(chunk),
+      limits: { ...limits, timeoutMs },
+      output: (chunk) => {
+        written.push(chunk);
+        onOutput?.();
+      },
       onLeft: (left, how) => cache?.take(left, how) ?? Promise.resolve(),
       signal,
     });
-    const saved = ended.exitStatus === 0 ? await cache?.save() : undefined;
-    return { text: Buffer.concat(written).toString('latin1'), said: said.join(''), layers: saved };
+    const saved = await cache?.save();
+    const text = Buffer.concat(written).toString('latin1');
+    return { text, said: said.join(''), layers: saved, reason: ended.reason };
   }
 }
