@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
@@ -62,11 +63,22 @@ export async function statusReport(
   const attempt = build.attempt > 1 ? ` This is attempt ${build.attempt}.` : '';
   return {
     ref: build.ref,
-    context: `headrace/${nameWithVariant(build.name, build.variant)}`,
+    context: asContext(`headrace/${nameWithVariant(build.name, build.variant)}`),
     build_state: isAllowed ? 'passed' : state,
     description: `${sentence(build, state as BuildState)}${allowed}${attempt}`,
     path: `/ui/projects/${build.project_id}/builds/${build.id}`,
   };
+}
+
+/** Forges refuse longer names. */
+const longestContext = 255;
+
+/** A name that is too long is cut, and keeps a part of its hash: so names that differ stay different, and stay the same. */
+function asContext(name: string): string {
+  if (name.length <= longestContext) return name;
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, 12);
+  const beginning = name.slice(0, longestContext - hash.length - 2);
+  return `${beginning.replace(/[\uD800-\uDBFF]$/, '')}… ${hash}`;
 }
 
 function sentence(build: Reported, state: BuildState): string {

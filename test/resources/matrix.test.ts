@@ -168,6 +168,24 @@ describeSuiteRuns(
       );
     });
 
+    test('has names at the forge that are not too long, and each its own for all its attempts', async () => {
+      await using forge = await Receiver.start(reply(201));
+      const runs = await begin();
+      const long = 'x'.repeat(300);
+      await runs.suite({ name: 'unit', 'matrix[]': `A=${long}1,${long}2`, retries: '1' });
+      const target = { provider: 'gitea', api_url: forge.url, repository: 'team/code', token: 'secret-token' };
+      await alice().post(`${runs.path}/status_targets`, target);
+      await runs.fetched();
+      for (const task of (await runs.take(2)).values()) await task.exit(1);
+      for (const task of (await runs.take(2)).values()) await task.exit(0);
+      const told = (await forge.received(10)).map(({ body }) => JSON.parse(body) as { state: string; context: string });
+      const passed = told.filter(({ state }) => state === 'success').map(({ context }) => context);
+      assert.equal(new Set(passed).size, 2);
+      assert.deepEqual(new Set(told.map(({ context }) => context)), new Set(passed));
+      for (const name of passed) assert.match(name, /^headrace\/unit \(A=x{220,}… [0-9a-f]{12}$/);
+      for (const name of passed) assert.ok(name.length <= 255);
+    });
+
     test('refuses what is no matrix', async () => {
       const runs = await begin();
       const suite = await runs.suite({ 'matrix[]': 'A=1' });
