@@ -97,6 +97,7 @@ const settings = {
   log_days: whole(0, 0, 36_500),
   artifact_size: whole(1024, 0, 16 * megabyte),
   artifact_days: whole(30, 0, 36_500),
+  shell_hours: whole(24, 0, 24 * 14),
   disk_reserve: optionalWhole(0, 1024 * megabyte),
   fetch_timeout: whole(900, 1, 30 * 24 * 3600),
   checkout_size: whole(20 * 1024, 1, 16 * megabyte),

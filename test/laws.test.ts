@@ -58,7 +58,8 @@ describe('who writes what', () => {
 });
 
 test('values of a row are encrypted only where the rotation of the master key waits for it', () => {
-  const own = ['lib/vault.ts', 'db/sealing.ts', 'db/reseal.ts', 'db/canary.ts'];
+  // What the relay encrypts is on its way for a moment, and in no row.
+  const own = ['lib/vault.ts', 'db/sealing.ts', 'db/reseal.ts', 'db/canary.ts', 'streams/byte-relay.ts'];
   const elsewhere = files
     .map((file) => relative(root, file))
     .filter((name) => !own.includes(name) && /\.seal\(/.test(readFileSync(join(root, name), 'utf8')));

@@ -13,6 +13,7 @@ import type { Vault } from '../lib/vault.ts';
 import type { SearchThreads } from '../lib/search-threads.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
+import type { ByteRelay } from '../streams/byte-relay.ts';
 
 /** A route by its method and path. */
 type RouteName = `${RouteDescription['method']} /${string}`;
@@ -36,6 +37,10 @@ export interface Services {
   checkMs?: number;
   /** The longest time that a build may take on this server, in seconds. */
   buildTimeout: number;
+  /** For how many hours the files of a failed build are kept; 0 keeps none. */
+  shellHours: number;
+  /** Passes the bytes of shells between requests. */
+  relay: ByteRelay;
 }
 
 type Method = RouteDescription['method'];
@@ -73,6 +78,8 @@ export interface Call<
   disk: DiskReserve;
   checkMs?: number;
   buildTimeout: number;
+  shellHours: number;
+  relay: ByteRelay;
   headers: Incoming['headers'];
   /** The public address of this server, without a slash at the end. */
   origin: string;

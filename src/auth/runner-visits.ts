@@ -265,3 +265,9 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     ...registered.map((runner) => now(runner, byRunner.get(runner.id))),
   ];
 }
+
+/** Whether a runner is there at the moment, by the holder of its claims. */
+export async function isHolderThere(db: Pick<Database, 'read' | 'clock'>, holder: string): Promise<boolean> {
+  const visits = db.read.selectFrom('runner_visits as visit').select('visit.holder').where('visit.holder', '=', holder);
+  return (await visits.where(isThere(db)).where('visit.trouble', '=', '').executeTakeFirst()) !== undefined;
+}

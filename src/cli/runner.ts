@@ -78,6 +78,7 @@ async function work({ config, flags, once, say, stopping: { asked: stopping, aga
     checkoutBytes: config.checkout_size * 1024 * 1024,
     isolation: config.sandbox === 'off' ? 'off' : 'required',
     diskReserveBytes: diskReserveBytes(config),
+    keepsBuilds: !once,
     onLost: (error) => {
       say(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
       lost.abort();

@@ -4,6 +4,7 @@ import type { Services } from '../api/call.ts';
 import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
+import { createByteRelay } from '../streams/byte-relay.ts';
 import { createSubscriptions } from '../db/subscriptions.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
@@ -39,6 +40,7 @@ export async function openStore(
     const blobs = await openBlobs(place, disk, note);
     const lease = await leaseNode(db, onTrouble);
     const subscriptions = createSubscriptions(db);
+    const relay = createByteRelay(db, vault);
     const searches = createSearchThreads(searchProgram);
     // While the database was unreachable the lease may have expired, and without one no record can be created.
     const stopListening = db.listen(
@@ -52,14 +54,17 @@ export async function openStore(
       observers: noObservers(),
       subscriptions,
       broadcasts: new Map(),
+      relay,
       blobs,
       disk,
       searches,
       buildTimeout: config.build_timeout,
+      shellHours: config.shell_hours,
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {
         stopListening();
+        relay.close();
         subscriptions.close();
         await searches.close();
         await lease.close();

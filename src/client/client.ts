@@ -53,6 +53,12 @@ export class Client {
     return this.#open(fill(streams[name], params), { headers });
   }
 
+  /** The bytes of a stream from a position on, until it ends or breaks. */
+  async *from(name: StreamName, params: Params, position: number, signal: AbortSignal): AsyncGenerator<Buffer> {
+    const path = `${fill(streams[name], params)}?from=${position}`;
+    yield* this.#transport.pieces(await this.#open(path, { signal }));
+  }
+
   /** What happens, from the beginning to the end; a connection that breaks is opened again where it broke. */
   follow(name: StreamName, params: Params, signal?: AbortSignal): AsyncGenerator<StreamedEvent> {
     const path = fill(streams[name], params);

@@ -91,6 +91,12 @@ export const operations = {
     },
     ['document', 'prune', 'dry_run'],
   ),
+  openShell: one('POST /projects/{project_id}/builds/{build_id}/shell', { id_str: 'string', expires_at: 'string' }),
+  type: one('POST /projects/{project_id}/builds/{build_id}/shell/{shell_id}/input', { taken: 'number' }, [
+    'offset',
+    'data',
+  ]),
+  endShell: one('DELETE /projects/{project_id}/builds/{build_id}/shell/{shell_id}', { destroyed: 'boolean' }),
   dependencies: list('GET /dependencies', { id_str: 'string', name: 'string', marketplace_state: 'string' }),
 } as const;
 
@@ -112,6 +118,7 @@ export const streams = {
   deployEvents: '/projects/{project_id}/deploys/{deploy_id}/firehose',
   dependencyEvents: '/dependencies/{dependency_id}/firehose',
   buildLog: '/projects/{project_id}/builds/{build_id}/log.txt',
+  shellOutput: '/projects/{project_id}/builds/{build_id}/shell/{shell_id}/output',
   requestLog: '/projects/{project_id}/build_requests/{build_request_id}/log.txt',
   archive: '/dependencies/{dependency_id}/archive',
 } as const;

@@ -94,6 +94,21 @@ export const catalog: readonly Command[] = [
     load: () => import('./logs.ts'),
   },
   {
+    words: 'shell',
+    args: ['BUILD'],
+    about: 'Open a shell in the files of a failed build',
+    flags: [],
+    examples: [
+      ['headrace shell 912345678901234567', 'look around where it failed'],
+      ['headrace shell unit < commands.sh', 'run something there'],
+    ],
+    details:
+      'The files, variables and software are those that the build had when it ended, on the runner that ran it, with the ' +
+      'isolation and the limits of a build. What you change there is gone with the shell. It ends with exit, after an hour in ' +
+      'which nothing happens, and with Enter ~ . where nothing answers any more. Its exit status is that of the shell.',
+    load: () => import('./shell.ts'),
+  },
+  {
     words: 'explain',
     args: ['REQUEST?'],
     about: 'Tell why each suite did or did not run',

@@ -41,6 +41,8 @@ export async function followRequest(call: Call, project: Project, request: Asked
   } else {
     for (const { id, name } of failed)
       await showLog(call, words`log of ${name}, build ${id}`, 'buildLog', { ...inProject, build_id: id }, id);
+    const [first] = failed;
+    if (first && screen.isLive) screen.hint(`Open a shell where it failed with: headrace shell ${first.id}`);
     if (following.rows.length === 0 && following.state === 'errored') {
       const place = { ...inProject, build_request_id: request.id_str };
       await showLog(call, 'log of the fetch', 'requestLog', place);

@@ -13,7 +13,12 @@ export async function run(call: Call): Promise<void> {
   const build = await findBuild(call, project, call.args[0] ?? '');
   const place = { project_id: project.id_str, build_id: build.id_str };
   if (screen.isJson) return screen.json({ build, log: await client.text('buildLog', place) });
-  if (!call.has('follow')) return copyLog(await client.bytes('buildLog', place), screen);
+  if (!call.has('follow')) {
+    await copyLog(await client.bytes('buildLog', place), screen);
+    if (screen.isLive && ['failed', 'timed_out'].includes(build.build_state))
+      screen.hint(`Open a shell where it failed with: headrace shell ${build.id_str}`);
+    return;
+  }
   using _ = onInterrupt(() => screen.hint(`The build goes on. Come back with: headrace logs ${build.id_str} --follow`));
   const writer = new LogWriter(screen, screen.out.isTTY);
   for await (const { event, text = '' } of client.follow('buildEvents', place))
@@ -22,7 +27,7 @@ export async function run(call: Call): Promise<void> {
 }
 
 /** A build by its identifier, or the newest one of a suite on the branch of the folder. */
-async function findBuild(call: Call, project: Project, named: string): Promise<Build> {
+export async function findBuild(call: Call, project: Project, named: string): Promise<Build> {
   const { client, cwd } = call;
   const inProject = { project_id: project.id_str };
   if (/^\d+$/.test(named)) {

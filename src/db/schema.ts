@@ -32,6 +32,7 @@ import type {
   SuiteRow,
   SuiteRuleRow,
 } from './rows/settings.ts';
+import type { KeptBuildRow, ShellRow } from './rows/shells.ts';
 import type { TestFlakeRow, TestResultRow, TestRunRow } from './rows/tests.ts';
 import type { AppliedMigrationRow, IdNodeRow, MasterKeyCanaryRow } from './rows/store.ts';
 import type {
@@ -55,6 +56,7 @@ export type * from './rows/clock.ts';
 export type * from './rows/logs.ts';
 export type * from './rows/outputs.ts';
 export type * from './rows/settings.ts';
+export type * from './rows/shells.ts';
 export type * from './rows/store.ts';
 export type * from './rows/tests.ts';
 export type * from './rows/work.ts';
@@ -101,6 +103,8 @@ export interface Schema {
   test_runs: TestRunRow;
   test_results: TestResultRow;
   test_flakes: TestFlakeRow;
+  kept_builds: KeptBuildRow;
+  shells: ShellRow;
   built_refs: BuiltRefRow;
   connection_checks: ConnectionCheckRow;
   polls: PollRow;
@@ -135,6 +139,7 @@ export const sealedColumns = [
   { table: 'notifications', column: 'secret' },
   { table: 'hooks', column: 'secret' },
   { table: 'registries', column: 'password' },
+  { table: 'kept_builds', column: 'key' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 

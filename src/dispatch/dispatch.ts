@@ -44,6 +44,7 @@ import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
+import { createShells, type Shells } from './shells.ts';
 import { createSettling } from './settling.ts';
 import { keyOf } from './sources.ts';
 import { startSweeping } from './sweeping.ts';
@@ -81,7 +82,7 @@ export interface DispatchParts extends Services {
  * The server's side of the protocol with runners. Every change is in the store before the answer is sent, and nothing is
  * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'> {
+export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, Shells {
   next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
   nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   demand(runner: Runner): Promise<Demand>;
@@ -127,7 +128,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const tests = testIntake(db, disk);
-  const allowed = { limits, unpacked, artifacts, cacheBytes };
+  const allowed = { limits, unpacked, artifacts, cacheBytes, shellHours: parts.shellHours };
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });
   const held = heldRequests(db);
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
@@ -148,6 +149,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   return {
     ...runnerBlobs({ db, ids, blobs, artifacts }),
+    ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, held, holdMs: idleHoldMs }),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),
     demand: (runner) => demandFor(db, runner, accountConcurrency),

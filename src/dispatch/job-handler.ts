@@ -29,6 +29,8 @@ export interface JobContext extends WriteContext {
   unpacked: UnpackLimits;
   /** How much a project's caches may have together; 0 for none. */
   cacheBytes: number;
+  /** For how many hours the files of a failed build are kept; 0 keeps none. */
+  shellHours: number;
 }
 
 /** The job has to wait for the compiles of these dependencies. */

@@ -6,14 +6,19 @@ import {
   mostLayers,
   mostLooks,
   mostProjects,
+  mostShellBytes,
+  mostShells,
   mostSteps,
+  shellEnds,
   type CacheLayer,
   type CommitReport,
   type CutReason,
   type FinishReport,
+  type KeptFiles,
   type KeptLayer,
   type LookReport,
   type Outcome,
+  type ShellEnd,
   type StepReport,
   type TrunkNews,
 } from '../protocol/index.ts';
@@ -174,7 +179,19 @@ export function readReport(body: unknown): FinishReport {
     outcome: readOutcome(report.outcome),
     logSize: size(report.logSize, 'logSize'),
     ...(report.steps === undefined ? {} : { steps: list(mostSteps, readStep)(report.steps, 'steps') }),
+    ...(report.kept === undefined ? {} : { kept: readKeptFiles(report.kept) }),
     next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
+  };
+}
+
+const key256 = matching(/^[0-9a-f]{64}$/);
+
+function readKeptFiles(value: unknown): KeptFiles {
+  const kept = group(value, 'kept');
+  return {
+    keeper: claim(kept.keeper, 'kept[keeper]'),
+    name: claim(kept.name, 'kept[name]'),
+    key: key256(kept.key, 'kept[key]'),
   };
 }
 
@@ -188,6 +205,37 @@ const readStep: Read<StepReport> = (value, name) => {
     to: size(step.to, `${name}[to]`),
   };
 };
+
+const identifier = matching(/^[1-9][0-9]{0,18}$/);
+
+/** A runner asks for shells in the files that it keeps. */
+export function readShellsAsked(body: unknown): { keeper: string; running: bigint[]; room: number } {
+  const asked = group(body, 'generic');
+  return {
+    keeper: claim(asked.keeper, 'keeper'),
+    running: list(mostShells, identifier)(asked.running, 'running').map(BigInt),
+    room: whole(mostShells)(asked.room, 'room'),
+  };
+}
+
+export function readShellInput(body: unknown): { id: bigint; from: number } {
+  const { id, from } = group(body, 'generic');
+  return { id: BigInt(identifier(id, 'id')), from: size(from, 'from') };
+}
+
+export function readShellOutput(body: unknown): { id: bigint; offset: number; bytes: Buffer } {
+  const { id, offset, bytes } = group(body, 'generic');
+  const encoded = text(2 * mostShellBytes)(bytes, 'bytes');
+  const decoded = Buffer.from(encoded, 'base64');
+  if (decoded.length === 0 || decoded.length > mostShellBytes) refuse('bytes');
+  return { id: BigInt(identifier(id, 'id')), offset: size(offset, 'offset'), bytes: decoded };
+}
+
+export function readShellEnd(body: unknown): { id: bigint; reason: ShellEnd } {
+  const { id, reason: said } = group(body, 'generic');
+  const reason = shellEnds.find((one) => one === said) ?? refuse('reason');
+  return { id: BigInt(identifier(id, 'id')), reason };
+}
 
 const buildName = matching(/^[0-9]{1,18}$/);
 

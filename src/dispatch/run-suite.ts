@@ -112,6 +112,7 @@ export const runSuite: JobHandler = {
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
+      ...(context.shellHours > 0 && { keepHours: context.shellHours }),
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),

@@ -23,6 +23,10 @@ import {
   readProjects,
   readReport,
   readRoom,
+  readShellEnd,
+  readShellInput,
+  readShellOutput,
+  readShellsAsked,
   readTagsHeader,
   readWantedRoom,
 } from './messages.ts';
@@ -120,6 +124,21 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       post('/runner/stale', json(256 * 1024), async ({ admitted, body }) => ({
         stale: await dispatch.staleLayers(admitted, readKeptLayers(body)),
       })),
+      post('/runner/shells', json(short), async ({ admitted, body, signal }) => ({
+        shells: await dispatch.shells(admitted, readShellsAsked(body), signal),
+      })),
+      post('/runner/shell/input', json(short), async ({ admitted, body, signal }) => {
+        const bytes = await dispatch.shellInput(admitted, readShellInput(body), signal);
+        return bytes === undefined ? { gone: true } : { bytes: bytes.toString('base64') };
+      }),
+      post('/runner/shell/output', json(largestChunk), async ({ admitted, body, signal }) => {
+        const answer = await dispatch.shellOutput(admitted, readShellOutput(body), signal);
+        return answer ?? { gone: true };
+      }),
+      post('/runner/shell/end', json(short), async ({ admitted, body }) => {
+        await dispatch.shellEnd(admitted, readShellEnd(body));
+        return {};
+      }),
       ...blobRoutes(dispatch),
     ],
   };

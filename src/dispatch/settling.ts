@@ -9,6 +9,7 @@ import type { FinishReport, Outcome, Receipt, WorkKind } from '../protocol/index
 import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
+import { noteKept } from '../lifecycle/shells.ts';
 import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
@@ -87,7 +88,7 @@ export function createSettling({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize, steps = [] }) {
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], kept }) {
       const [held] = await holdWithLog(db)(trx, { claim });
       if (held?.holder !== holder) return { gone: true };
       const { size, ...row } = held;
@@ -112,6 +113,10 @@ export function createSettling({
         await addLine(db, trx, job.subject_id, words);
       }
       await kind.settle(context(trx), job, outcome);
+      if (kept && job.kind === 'run_suite') {
+        const { vault, shellHours: hours } = context(trx);
+        await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });
+      }
       await conclude(trx, job, isCut ? undefined : stored);
       return { taken: true };
     },

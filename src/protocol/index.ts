@@ -1,12 +1,14 @@
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import type { FinishReport, Finished, Receipt } from './outcomes.ts';
+import type { ShellEnd, ShellOrder } from './shells.ts';
 import type { TestBatch, TestReceipt } from './tests.ts';
 export * from './versions.ts';
 export * from './orders.ts';
 export * from './outcomes.ts';
 export * from './looks.ts';
 export * from './tests.ts';
+export * from './shells.ts';
 
 /**
  * The protocol between the server and a runner.
@@ -88,6 +90,13 @@ export * from './tests.ts';
  * for, and what was seen is told as *looked*, many at a time. While an executor asks for an order, that request asks for
  * looks as well, and an idle runner has one request with the server. A look is the runner's for `lookSeconds`; who has not told
  * of it by then has lost it, and another one looks.
+ *
+ * An order of a suite may ask for its files to be kept if it fails. The runner keeps them under a name of its own, and says
+ * with the outcome who keeps them (the name of its folder), that name, and the key with which it has encrypted what it wrote
+ * down about the build, so that no secret lies open on its disk. While it keeps files, it asks for *shells* in them, and the
+ * server holds the request until somebody opens one. A shell is no work of the queue: it has no claim. Its bytes go through
+ * the server in both directions (lib/shell-frames.ts): the runner asks for the *input* from a position on, which also says
+ * that it has everything before, and sends *output* with its position, until the answer says that the person's side has it.
  *
  * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
  * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
@@ -177,6 +186,17 @@ export interface Link {
   looked(reports: LookReport[], signal: AbortSignal): Promise<void>;
   /** Which of these projects, of which the runner has data, are gone. */
   gone(projects: string[], signal: AbortSignal): Promise<string[]>;
+  /** The shells that were opened in files of this keeper, besides those that it runs. */
+  shells(asking: { keeper: string; running: string[]; room: number }, signal: AbortSignal): Promise<ShellOrder[]>;
+  /** What was typed, from a position on; undefined when the shell is over. */
+  shellInput(id: string, from: number, signal: AbortSignal): Promise<Buffer | undefined>;
+  /** The position of the person's side, if it is known by now; undefined when the shell is over. */
+  shellOutput(
+    id: string,
+    piece: { offset: number; bytes: Buffer },
+    signal: AbortSignal,
+  ): Promise<{ at: number | null } | undefined>;
+  shellEnd(id: string, reason: ShellEnd, signal: AbortSignal): Promise<void>;
   /** Which of these layers, that the runner keeps, no cache has any more. */
   stale(layers: KeptLayer[], signal: AbortSignal): Promise<KeptLayer[]>;
 }

@@ -92,8 +92,17 @@ export interface FinishReport {
   logSize: number;
   /** When the parts of the work began and ended, where the order asks for it. */
   steps?: StepReport[];
+  /** Where the files of a failed build are kept. */
+  kept?: KeptFiles;
   /** The name of the claim for another order, if the runner takes one with the answer. */
   next?: string | undefined;
 }
 
 export type Finished = Receipt & { next?: Order };
+
+export interface KeptFiles {
+  keeper: string;
+  name: string;
+  /** 256 bits, as hexadecimal digits. */
+  key: string;
+}

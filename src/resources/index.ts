@@ -30,6 +30,7 @@ import * as queue from './queue.ts';
 import * as registries from './registries.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
+import * as shells from './shells.ts';
 import * as service from './service.ts';
 import * as statusTargets from './status-targets.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
@@ -51,6 +52,7 @@ const resources: readonly Route[] = [
   commits,
   builds,
   artifacts,
+  shells,
   tests,
   suites,
   caches,

@@ -1,11 +1,12 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { Link, Outcome } from '../protocol/index.ts';
+import type { KeptFiles, Link, Outcome } from '../protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { DependencyCache } from './dependency-cache.ts';
 import type { Images } from './images/images.ts';
+import type { KeptBuilds } from './kept-builds.ts';
 import type { StepTimes } from './step-times.ts';
 
 /** The services for every kind of job. */
@@ -21,6 +22,8 @@ export interface RunnerServices {
   /** For data that orders and outcomes do not carry. */
   link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
   images: Images;
+  /** The files of failed builds; undefined where none can be kept. */
+  kept?: KeptBuilds | undefined;
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The free space for large data on the runner's disk. */
@@ -36,6 +39,8 @@ export interface Task {
   say: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
   steps: StepTimes;
+  /** The files of the job are kept. */
+  onKept?: (files: KeptFiles) => void;
 }
 
 export type JobRunner<W> = (services: RunnerServices, work: W, task: Task) => Promise<Outcome>;

@@ -4,6 +4,7 @@ import { sweepTree } from '../lib/remove-tree.ts';
 import { sweepCaches } from './cache-store.ts';
 import { sweepMirrors } from './git/mirror.ts';
 import { sweepImages } from './images/image-store.ts';
+import { sweepKeptBuilds } from './kept-builds.ts';
 import { sweepDependencyCache } from './unpacked-software.ts';
 
 /** The parts of a runner's folder. */
@@ -23,6 +24,7 @@ export function placesOf(folder: string) {
     /** Sockets of the programs that pull images. */
     imageSockets: place('image-sockets'),
     caches: place('caches'),
+    kept: place('kept'),
   };
 }
 
@@ -36,12 +38,13 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software, images, imageSockets, caches } = placesOf(folder);
+  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, kept } = placesOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
   await sweepImages(images, log);
   await sweepCaches(caches, log);
+  await sweepKeptBuilds(kept, log);
 }
 
 /** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */

@@ -12,6 +12,7 @@ import type {
   OrderOrLooks,
   Receipt,
   RegistryAccess,
+  ShellOrder,
   ClaimSignal,
   TestReceipt,
 } from '../protocol/index.ts';
@@ -129,6 +130,21 @@ export function openLink(
     },
     async stale(layers, signal) {
       return ((await postJson('/runner/stale', { layers }, signal)) as { stale: KeptLayer[] }).stale;
+    },
+    async shells(asking, signal) {
+      return ((await postJson('/runner/shells', asking, signal)) as { shells: ShellOrder[] }).shells;
+    },
+    async shellInput(id, from, signal) {
+      const answer = (await postJson('/runner/shell/input', { id, from }, signal)) as { bytes?: string };
+      return answer.bytes === undefined ? undefined : Buffer.from(answer.bytes, 'base64');
+    },
+    async shellOutput(id, { offset, bytes }, signal) {
+      const message = { id, offset, bytes: bytes.toString('base64') };
+      const answer = (await postJson('/runner/shell/output', message, signal)) as { at?: number | null };
+      return answer.at === undefined ? undefined : { at: answer.at };
+    },
+    async shellEnd(id, reason, signal) {
+      await postJson('/runner/shell/end', { id, reason }, signal);
     },
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),

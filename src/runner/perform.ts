@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
-import type { CutReason, FinishReport, Link, Order, Outcome, Work } from '../protocol/index.ts';
+import type { CutReason, FinishReport, KeptFiles, Link, Order, Outcome, Work } from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
@@ -58,12 +58,14 @@ export async function perform(
   const say = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
     const steps = stepTimes();
-    const task: Task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]), steps };
+    let kept: KeptFiles | undefined;
+    const onKept = (files: KeptFiles): void => void (kept = files);
+    const task: Task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]), steps, onKept };
     const told = await outcomeOf(services, order, task, work.signal);
     if (work.signal.reason === notOurs || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
     const logSize = await sender.end();
-    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize, ...traced };
+    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize, ...traced, ...(kept && { kept }) };
   } finally {
     await sender.close();
   }

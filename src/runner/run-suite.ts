@@ -4,18 +4,19 @@ import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
-import { CannotMountError, type Ended, type Step } from './sandbox/types.ts';
+import { CannotMountError, type Ended, type Left, type Step } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
 import { openSuiteCache } from './suite-cache.ts';
-import type { JobRunner } from './job-runner.ts';
+import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
+import type { BuildFacts } from './kept-builds.ts';
 
 const mostHeard = 64 * 1024;
 
 /** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
-export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal, steps }) => {
+export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal, steps, onKept }) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const mask = createMask(order.secrets);
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
@@ -75,7 +76,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
           else await keepArtifacts(services, left, order.artifacts, { claim: id, tell, signal });
           steps.end();
         }
-        await cache?.take(left, how); // last: it takes the files away
+        // Last: these take the files away.
+        await cache?.take(left, how);
+        const began = cache && (cache.workspace.length > 0 ? (order.cache?.found?.layers ?? []) : []);
+        if (hasFailed(how))
+          await keepFiles(services, left, { order, imageDigest: image?.digest, cache: began }, onKept);
       },
       signal,
     });
@@ -103,6 +108,27 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     await say(mask.flush());
   }
 };
+
+/** What was ended from outside is no failure, and the files of a full disk have to go. */
+function hasFailed({ exitStatus, reason }: Ended): boolean {
+  return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
+}
+
+/** Keeps the files for a shell. Without them the build is what it is. */
+async function keepFiles(
+  { kept, sandboxes, log }: RunnerServices,
+  left: Left,
+  build: BuildFacts,
+  onKept: Task['onKept'],
+): Promise<void> {
+  const { keepHours = 0 } = build.order;
+  if (!kept || !sandboxes.hasLayers || keepHours === 0) return;
+  try {
+    onKept?.(await kept.keep(left, build, keepHours));
+  } catch (error) {
+    log(`the files of a failed build are not kept: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
 
 /** Requested only where the commit is not here yet, and not kept. */
 async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {

@@ -4,6 +4,7 @@ import type { Link } from '../protocol/index.ts';
 import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';
+import { openKeptBuilds } from './kept-builds.ts';
 import { openImages } from './images/images.ts';
 import { placesOf, sweepLeftovers } from './leftovers.ts';
 import { openSandboxes } from './sandbox/index.ts';
@@ -31,6 +32,8 @@ export interface RunnerServicesOptions {
   imageCacheBytes: number;
   /** How much of the disk stays free; see lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
+  /** Whether the files of failed builds are kept for shells: a runner that does one job has no later. */
+  keepsBuilds?: boolean;
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
   checkoutBytes: number;
@@ -106,6 +109,8 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     log,
   });
   const caches = await openCacheStore({ folder: places.caches, link, sandboxes, disk, log });
+  const kept =
+    options.keepsBuilds && sandboxes.hasLayers ? await openKeptBuilds({ folder: places.kept, disk, log }) : undefined;
   return {
     mirrors,
     checkouts,
@@ -113,6 +118,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     dependencyCache,
     images,
     caches,
+    kept,
     link,
     scratch,
     disk,

@@ -9,7 +9,8 @@ import { placesOf } from './leftovers.ts';
 import { lookAtRepositories } from './looks.ts';
 import { notOurs, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
-import { forgetProjects, tidyCaches, tidyMirrors } from './upkeep.ts';
+import { serveShells } from './shells.ts';
+import { forgetProjects, tidyCaches, tidyKept, tidyMirrors } from './upkeep.ts';
 
 export interface RunnerOptions {
   link: Link;
@@ -166,6 +167,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     log,
     everyMs: options.upkeepEveryMs,
   });
+  const tidyingKept = tidyKept({ kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
+  const shells = serveShells({ link, services, signal, log });
   const executors = options.once
     ? [doOne(options.once.idleMs)]
     : Array.from({ length: options.concurrency }, () => executor());
@@ -175,6 +178,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await tidyingCaches;
+    await tidyingKept;
+    await shells;
     await forgetting;
     await looking?.done;
     await services.close();

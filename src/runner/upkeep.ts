@@ -3,6 +3,7 @@ import { mostProjects, type Link } from '../protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
+import type { KeptBuilds } from './kept-builds.ts';
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -47,6 +48,7 @@ export interface ForgettingOptions {
   mirrors: Pick<Mirrors, 'projects' | 'forget'>;
   checkouts: Pick<Checkouts, 'forget'>;
   caches: Pick<CacheStore, 'projects' | 'forget'>;
+  kept?: Pick<KeptBuilds, 'projects' | 'forget'> | undefined;
   signal: AbortSignal;
   log: (message: string) => void;
   everyMs?: number | undefined;
@@ -58,11 +60,11 @@ const askEveryMs = 5000;
  * Removes the data of deleted projects. If the server does not answer, or the data is in use, the next run tries again.
  */
 export async function forgetProjects(options: ForgettingOptions): Promise<void> {
-  const { link, mirrors, checkouts, caches, signal, log } = options;
+  const { link, mirrors, checkouts, caches, kept: builds, signal, log } = options;
   for (let from = 0; ;) {
     await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const all = new Set([...(await mirrors.projects()), ...caches.projects()]);
+    const all = new Set([...(await mirrors.projects()), ...caches.projects(), ...(builds?.projects() ?? [])]);
     const kept = [...all].filter((name) => /^[0-9]{1,18}$/.test(name));
     if (from >= kept.length) from = 0;
     const some = kept.slice(from, from + mostProjects);
@@ -70,7 +72,9 @@ export async function forgetProjects(options: ForgettingOptions): Promise<void> 
     if (some.length === 0) continue;
     const gone = await link.gone(some, signal).catch(() => []);
     for (const project of gone.filter((name) => some.includes(name))) {
-      await Promise.all([mirrors, checkouts, caches].map((place) => place.forget(project))).catch((error: unknown) =>
+      await Promise.all(
+        [mirrors, checkouts, caches, ...(builds ? [builds] : [])].map((place) => place.forget(project)),
+      ).catch((error: unknown) =>
         log(`cleanup failed, data of the deleted project ${project} stays: ${String(error)}`),
       );
     }
@@ -107,5 +111,23 @@ export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }:
     } catch (error) {
       if (!signal.aborted) log(`cleanup of caches failed: ${error instanceof Error ? error.message : String(error)}`);
     }
+  }
+}
+
+const tidyEveryMs = 5000;
+
+/** Removes the files of failed builds when their time is over, and when there is no room for them. */
+export async function tidyKept(options: {
+  kept: Pick<KeptBuilds, 'isEmpty' | 'tidy'> | undefined;
+  signal: AbortSignal;
+  log: (message: string) => void;
+  everyMs?: number | undefined;
+}): Promise<void> {
+  const { kept, signal, log } = options;
+  if (!kept) return;
+  while (!signal.aborted) {
+    await pause(options.everyMs ?? tidyEveryMs, undefined, { signal }).catch(() => {});
+    if (signal.aborted || kept.isEmpty()) continue;
+    await kept.tidy().catch((error: unknown) => log(`cleanup of failed builds' files failed: ${String(error)}`));
   }
 }

@@ -9,6 +9,7 @@ import { whereAvailable } from '../db/unavailable.ts';
 import { forgetOldHookDeliveries } from '../hooks/retention.ts';
 import { forgetOldArtifacts } from '../lifecycle/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from '../lifecycle/collect.ts';
+import { forgetOldShells } from '../lifecycle/shells.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { forgetOldCodes } from '../oauth/codes.ts';
 import { forgetTurns } from '../queue/turns.ts';
@@ -50,5 +51,6 @@ async function tidy({ db, blobs }: Services, config: Config): Promise<void> {
   await forgetOldLogs(db, config.log_days);
   await forgetOldTests(db, config.log_days);
   await forgetOldArtifacts(db, config.artifact_days);
+  await forgetOldShells(db);
   await collectBlobs(db, blobs);
 }

@@ -1,4 +1,5 @@
 import type { BuildRow } from '../db/schema.ts';
+import { shellPart } from './build-shell.ts';
 import { testsPart, type TestCounts } from './build-tests.ts';
 import { buildName, buildsOfCommits } from './build-rows.ts';
 import { pageForm } from './forms.ts';
@@ -120,6 +121,7 @@ async function show(visit: ProjectVisit) {
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>
+      <div id="shell" data-live>${await shellPart(db.read, build)}</div>
       ${await testsPart(visit, build)}
       <div id="artifacts" data-live>${await artifactsPart(db.read, build.id, address)}</div>
       ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,

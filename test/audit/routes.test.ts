@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { routes } from '../../src/resources/index.ts';
+import { failAndKeep } from '../support/shells.ts';
 import { registerApplication } from '../support/applications.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { basic, type Answer } from '../support/client.ts';
@@ -26,6 +27,7 @@ const leaveNothing = [
   'POST /projects/ID/build_requests/ID/rerun',
   'POST /projects/ID/builds/ID/cancel',
   'POST /projects/ID/builds/ID/restart',
+  'POST /projects/ID/builds/ID/shell/ID/input',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',
   'POST /projects/ID/hooks/ID/deliveries/ID/replay',
   'PUT /projects/ID/config', // the routes that it calls write theirs
@@ -136,6 +138,7 @@ describeService('the audit log', (service) => {
       const path = `/projects/${project.id}/build_requests/${request?.id}/approve`;
       return service.api.post(path, { headers: { authorization } });
     }
+    if (call === 'POST /projects/ID/builds/ID/shell') await failAndKeep(store, world);
     if (call === 'POST /projects/ID/deploys') {
       form = { deploy_strategy_id: world.path(':deploy_strategy_id'), commit_id: world.path(':commit_id') };
     }

@@ -59,6 +59,10 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID                                     both          commits
   POST   /projects/ID/builds/ID/cancel                              both          build_requests_create
   POST   /projects/ID/builds/ID/restart                             both          build_requests_create
+  POST   /projects/ID/builds/ID/shell                               both          build_requests_create
+  GET    /projects/ID/builds/ID/shell/ID/output                     both          build_requests_create
+  POST   /projects/ID/builds/ID/shell/ID/input                      both          build_requests_create
+  DELETE /projects/ID/builds/ID/shell/ID                            both          build_requests_create
   GET    /projects/ID/builds/ID/log                                 both          commits
   GET    /projects/ID/builds/ID/log/lines                           both          commits
   GET    /projects/ID/builds/ID/log/search                          both          commits

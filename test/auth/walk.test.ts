@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { updateUser } from '../../src/auth/users.ts';
 import { routes } from '../../src/resources/index.ts';
+import { addShell } from '../support/shells.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
@@ -30,8 +31,12 @@ describeService('every route', (service) => {
     world = await buildWorld(service, owner);
   });
 
-  const call = (user: User, route: Route, where = world): Promise<Answer> =>
-    service.api.ask(route.method, where.path(route.path), { as: user.credentials });
+  const call = async (user: User, route: Route, where = world): Promise<Answer> => {
+    // A shell is for who opened it.
+    const shell = route.path.includes(':shell_id') ? await addShell(service.store, where, user.email) : { id: 0n };
+    const path = where.path(route.path.replace(':shell_id', String(shell.id)));
+    return service.api.ask(route.method, path, { as: user.credentials });
+  };
 
   /** The caller got past the door: what is wrong now, if anything, is that no fields were sent. */
   const assertAdmitted = (answer: Answer, route: Route): void => {
@@ -127,6 +132,7 @@ describeService('every route', (service) => {
       'POST /projects/ID/build_requests/ID/approve',
       'POST /projects/ID/build_requests/ID/rerun',
       'POST /projects/ID/builds/ID/restart',
+      'POST /projects/ID/builds/ID/shell',
       'POST /projects/ID/deploys',
     ]);
     for (const end of ends) {

@@ -23,7 +23,7 @@ describe('help', () => {
       for (const [line] of command.examples) {
         const [, ...typed] = line
           .replace(/^source <\((.*)\)$/, '$1')
-          .replace(/ > .*/, '')
+          .replace(/ [<>] .*/, '')
           .split(' ');
         parse(command, typed.slice(command.words.split(' ').length));
       }

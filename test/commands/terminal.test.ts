@@ -37,6 +37,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ runner, at }) 
         '',
         '── log of 水門の試験, build ID',
         'leaks �',
+        'Open a shell where it failed with: headrace shell ID',
       ].join('\n'),
     );
     assert.match(terminal.raw, /\u001b\[31mleaks\u001b\[0m/);

@@ -51,7 +51,7 @@ describe('text from others', () => {
     );
   });
 
-  test('lets nothing through that is not a colour, whatever comes', () => {
+  test('lets nothing through that is not a colour, whatever comes [promise: build-terminal]', () => {
     const piece = fc.string({
       unit: fc.constantFrom('\u001b', '[', ']', '?', ';', '3', '1', 'm', 'J', '\\', '\u0007', '\u009b', 'x'),
     });

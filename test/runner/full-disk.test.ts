@@ -9,6 +9,7 @@ import type { FinishReport, Link, SuiteOrder } from '../../src/protocol/index.ts
 import { startRunner } from '../../src/runner/runner.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { openRunnerServices } from '../../src/runner/runner-services.ts';
+import { noShells } from '../support/no-shells.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { archiveOf } from '../support/software.ts';
 
@@ -45,6 +46,7 @@ describe('a runner on a disk without room above its reserve', () => {
     gone: async () => [],
     stale: async () => [],
     looks: async () => [],
+    ...noShells,
     looked: async () => {},
   };
   before(async () => {

@@ -7,6 +7,7 @@ import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { startRunner, type Runner } from '../../src/runner/runner.ts';
+import { noShells } from '../support/no-shells.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 /** The kind is one that no runner knows, so its outcome is a bad one. */
@@ -51,6 +52,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     gone: async () => [],
     stale: async () => [],
     looks: nothing,
+    ...noShells,
     looked: nothing,
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;

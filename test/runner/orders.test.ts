@@ -8,6 +8,7 @@ import { failureOf, RefusedError, RejectedError } from '../../src/runner/failure
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import { noShells } from '../support/no-shells.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 const strange = {
@@ -45,6 +46,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     gone: async () => [],
     stale: async () => [],
     looks: async () => [],
+    ...noShells,
     looked: async () => {},
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;

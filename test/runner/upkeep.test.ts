@@ -12,6 +12,7 @@ import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import { tidyMirrors } from '../../src/runner/upkeep.ts';
 import { openRunnerServices } from '../../src/runner/runner-services.ts';
+import { noShells } from '../support/no-shells.ts';
 
 const day = 24 * 3600 * 1000;
 
@@ -55,6 +56,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     gone: async () => [],
     stale: async () => [],
     looks: async () => [],
+    ...noShells,
     looked: () => assert.fail('there is nothing to tell'),
   };
   const log = (message: string): void => void said.push(message);

@@ -65,7 +65,8 @@ export class Emulator {
 
   #obey(sequence: string): void {
     const [, count = '', final = ''] = /^\u001b\[([\d;?]*)([A-Za-z])$/.exec(sequence) ?? [];
-    if (final === 'm' || sequence === '\u001b[?2026h' || sequence === '\u001b[?2026l') return;
+    // Colours, output in one piece, and that what is pasted is marked: nothing of it is to be seen.
+    if (final === 'm' || /^\u001b\[\?(2026|2004)[hl]$/.test(sequence)) return;
     if (final === 'A') {
       const top = Math.max(0, this.#lines.length - this.#rows);
       if (this.#row - Number(count) < top) throw new Error('the cursor was sent above the screen');

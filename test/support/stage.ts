@@ -106,7 +106,7 @@ export class Stage {
         close: async () => {},
       },
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
-      images: { take: unused },
+      images: { take: unused, again: unused },
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',

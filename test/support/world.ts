@@ -2,6 +2,7 @@ import { insertUser } from '../../src/auth/users.ts';
 import type { Record_ } from './client.ts';
 import { addArtifact, addBuild, addCache, addCommit, addDelivery, addHookDelivery } from './rows.ts';
 import type { Service } from './service.ts';
+import { addShell } from './shells.ts';
 import type { User } from './user.ts';
 
 /** A project with one record of every kind, and the identifiers for the parameters of paths. */
@@ -61,6 +62,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     schedule_id: schedule.id,
     registry_id: registry.id,
     cache_id: cache.id,
+    shell_id: 0n,
   };
   const path = (route: string): string =>
     route.replaceAll(/:(\w+)/g, (_, name: string) => {
@@ -68,5 +70,6 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
       if (id === undefined) throw new Error(`this world has no ${name}`);
       return String(id);
     });
+  ids.shell_id = (await addShell(store, { path }, owner.email)).id;
   return { project, path };
 }

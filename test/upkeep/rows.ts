@@ -234,6 +234,26 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     const file = { size: largestId, sha256: 'c'.repeat(64), crc32: 4_294_967_295n, content_type: 'text/plain' };
     await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });
     await put('doomed_blobs', { digest: 'd'.repeat(64) });
+    const seen = { created_at: 1n, expires_at: largestId, client_seen_at: 1n, runner_seen_at: 2n };
+    const shell = { project_id: project, keeper: awkward };
+    await put('kept_builds', {
+      id: 1n,
+      ...shell,
+      holder: awkward,
+      name: awkward,
+      key: seal({ table: 'kept_builds', column: 'key' }, 1n),
+      expires_at: largestId,
+    });
+    await put('shells', {
+      id: 1n,
+      ...shell,
+      build_id: 1n,
+      account_id: user,
+      via: 'token',
+      state: 'open',
+      reason: '',
+      ...seen,
+    });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
     await put('polls', {
       project_id: project,

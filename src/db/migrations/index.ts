@@ -31,6 +31,7 @@ import { caches } from './0029-caches.ts';
 import { artifacts } from './0030-artifacts.ts';
 import { testResults } from './0031-test-results.ts';
 import { commandLine } from './0032-command-line.ts';
+import { shells } from './0033-shells.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -66,4 +67,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0030-artifacts', apply: artifacts },
   { name: '0031-test-results', apply: testResults },
   { name: '0032-command-line', apply: commandLine },
+  { name: '0033-shells', apply: shells },
 ];

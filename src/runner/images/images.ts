@@ -35,6 +35,8 @@ import { openImageTools, type RegistrySource } from './tools.ts';
  */
 export interface Images {
   take(order: ImageOrder, task: ImageTask): Promise<TakenImage>;
+  /** The very image that a run of this account had, without asking its registry; it throws where it is gone. */
+  again(order: ImageOrder, digest: string, signal: AbortSignal): Promise<TakenImage>;
 }
 
 export interface ImageTask {
@@ -45,7 +47,7 @@ export interface ImageTask {
 }
 
 /** The image stays until this is disposed of. */
-export type TakenImage = Pick<HeldImage, 'tree' | 'environment'> & Disposable;
+export type TakenImage = Pick<HeldImage, 'tree' | 'environment' | 'digest'> & Disposable;
 
 export interface ImagesOptions {
   folder: string;
@@ -123,6 +125,15 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   };
 
   return {
+    async again({ reference, accountId: account }, digest, signal) {
+      const { host } = parseImageReference(reference) ?? {};
+      if (host === undefined) throw new Error(`${reference} is no reference to an image`);
+      const bring = async (): Promise<never> => {
+        throw new Error(`the image ${reference} (${digest}) is not here any more`);
+      };
+      return store.hold({ host, digest, account, bring }, signal);
+    },
+
     async take(order, { id, say, signal }) {
       const parsed = parseImageReference(order.reference);
       if (!parsed) throw new ImageError('image_invalid', `${order.reference} is no reference to an image.`);

@@ -1,3 +1,4 @@
+import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomName } from '../../lib/random-name.ts';
 import { commonArguments } from './arguments.ts';
@@ -25,6 +26,7 @@ export function leftIn(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskW
     keep: (root, path, layer) =>
       sandbox.namespaces.keep(upperOf(sandbox, root), path, join(layer, root), machine.users.files),
     changed: (root, path) => sandbox.namespaces.keep(upperOf(sandbox, root), path, '', machine.users.files),
+    keepWhole: (directory) => rename(sandbox.folder, directory),
   };
 }
 

@@ -49,6 +49,7 @@ export function plainRunner(options: {
         inspect: (inspection) => start({ ...inspectionJob(inspection), workspace }),
         keep: noLayers,
         changed: noLayers,
+        keepWhole: noLayers,
       };
       await job.onLeft?.(left, ended);
       return ended;

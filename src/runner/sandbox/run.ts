@@ -5,6 +5,7 @@ import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
 import { progress, script, settleIn, tellSteps } from './steps.ts';
+import { openTerminal, type Terminal } from './terminal.ts';
 import { places, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
@@ -20,8 +21,9 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   await mountAll(job, sandbox, machine);
   cgroup?.limit(job.limits);
   const preamble = [...settleIn(places.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
-  process.release(script(job.steps, { preamble, thenWait: true }));
-  const ended = await follow(sandbox, job, disk);
+  const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
+  process.release(script(job.steps, { preamble, thenWait: true, terminal: terminal?.path }));
+  const ended = await follow(sandbox, job, disk, terminal);
   const wasKilled = (cgroup?.outOfMemoryKills() ?? 0) > 0;
   if (ended.reason === null && ended.exitStatus !== 0 && wasKilled) return { ...ended, reason: 'out_of_memory' };
   return ended;
@@ -35,7 +37,16 @@ function fallbackLimits({ limits }: Job): string[] {
   return [`ulimit -d ${Math.floor(limits.memoryBytes / 1024)}`, `ulimit -p ${limits.processes}`];
 }
 
-async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
+async function openedTerminal({ process, user }: Sandbox, { size, onOpen }: NonNullable<Job['terminal']>) {
+  await process.settled(); // before that, /dev of the sandbox is not in its place
+  const init = process.init();
+  if (init === null) throw new Error(`the sandbox did not start: ${process.complaint()}`);
+  const terminal = await openTerminal(init, user, size);
+  onOpen(terminal);
+  return terminal;
+}
+
+async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Terminal): Promise<Ended> {
   const { process } = sandbox;
   const force = (): void => process.kill();
   const ending = watchForEnd({
@@ -47,8 +58,10 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ende
   });
   const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => ending.end('out_of_disk') });
   let lost: Error | undefined;
-  const reading = deliver(process.output, job.output).catch((error: unknown) => {
+  const outputs = [process.output, ...(terminal ? [terminal.output] : [])].map((output) => deliver(output, job.output));
+  const reading = Promise.all(outputs).catch((error: unknown) => {
     lost = error instanceof Error ? error : new Error(String(error));
+    terminal?.kill();
     force();
   });
   const tell = tellSteps(job);
@@ -61,6 +74,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ende
   unwatch();
   await killAll(sandbox);
   await process.finish();
+  terminal?.end();
   await reading;
   if (lost) throw new Error('the output of a run could not be delivered', { cause: lost });
   const reason = ending.reason();

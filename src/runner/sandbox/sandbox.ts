@@ -8,7 +8,7 @@ import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
 import { makeImageParts, type ImageParts } from './image-parts.ts';
 import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
-import type { Limits } from './types.ts';
+import type { Identity, Limits } from './types.ts';
 
 /**
  * A sandbox: everything for one run, made before the run is known, used by that run and by no other.
@@ -29,6 +29,8 @@ export interface Sandbox {
   readonly cgroup: Cgroup | null;
   /** What a run in an image needs, whatever the image; made when it is asked for first. */
   imageParts(): ImageParts;
+  /** The user of the run on this machine. */
+  readonly user: Identity;
   /** A shell that waits for the script of the run. */
   readonly process: Bubblewrap;
   close(): Promise<void>;
@@ -81,7 +83,7 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
     const imageParts = (): ImageParts => (parts ??= makeImageParts(namespaces, directories, machine.overImages));
     if (probably?.hasImage) imageParts();
     await Promise.all([directories.settled(), root.made, outside]);
-    const run = { folder, namespaces, root, directories, cgroup, imageParts };
+    const run = { folder, namespaces, root, directories, cgroup, imageParts, user: user.run };
     return { ...run, process: await started, close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to report

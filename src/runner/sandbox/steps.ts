@@ -50,6 +50,8 @@ interface ScriptOptions {
   preamble?: readonly string[];
   /** Whether the runner ends the sandbox. */
   thenWait: boolean;
+  /** The path of the terminal, if the run has one. */
+  terminal?: string | undefined;
 }
 
 export function script(steps: readonly Step[], options: ScriptOptions): string {
@@ -64,7 +66,7 @@ export function script(steps: readonly Step[], options: ScriptOptions): string {
     lines.push(
       '[ -z "$HEADRACE_STOPPED" ] || finish 143',
       `echo start ${index} >&${reportDescriptor}`,
-      `/bin/sh -c ${quote(step.command)} ${reportDescriptor}>&- ${neverDescriptor}>&-`,
+      `${runStep(step.command, options.terminal)} ${reportDescriptor}>&- ${neverDescriptor}>&-`,
       'HEADRACE_STATUS=$?',
       `echo end ${index} "$HEADRACE_STATUS" >&${reportDescriptor}`,
       '[ "$HEADRACE_STATUS" -eq 0 ] || finish "$HEADRACE_STATUS"',
@@ -72,6 +74,16 @@ export function script(steps: readonly Step[], options: ScriptOptions): string {
   });
   // In braces, so that a shell that reads from a pipe starts no command before it has the whole script.
   return ['{', ...lines, 'finish 0', '}', ''].join('\n');
+}
+
+/**
+ * A step in a terminal has a session of its own: the terminal that its first process opens is the session's, so that a
+ * Ctrl-C typed there interrupts what runs. Where an image has no `setsid`, it does without.
+ */
+function runStep(command: string, terminal: string | undefined): string {
+  if (terminal === undefined) return `/bin/sh -c ${quote(command)}`;
+  const inTerminal = `exec <>${terminal} >&0 2>&0 && exec /bin/sh -c ${quote(command)}`;
+  return `$(command -v setsid) /bin/sh -c ${quote(inTerminal)}`;
 }
 
 /** Variables that only Bash itself may set: an attempt ends it. */

@@ -1,3 +1,5 @@
+import type { Terminal, WindowSize } from './terminal.ts';
+
 /** The interface between the code that runs commands and the sandbox. */
 
 export type Network = 'none' | 'internet' | 'host';
@@ -72,8 +74,16 @@ export interface Job {
   mounts?: Mount[];
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
-  /** Directories that lie below the run's home as layers, later ones on top. */
+  /** Directories that lie over the files of the image as layers, later ones on top. */
+  overImage?: readonly string[];
+  /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
   home?: readonly string[];
+  tmp?: readonly string[];
+  /**
+   * The run has a terminal: its steps read from it, and what they write there is the output. `onOpen` hears of it before
+   * they begin.
+   */
+  terminal?: { size: WindowSize; onOpen: (terminal: Pick<Terminal, 'type' | 'resize'>) => void } | undefined;
   limits: Limits;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
@@ -99,7 +109,15 @@ export interface Left {
   keep(root: 'workspace' | 'home', path: string, layer: string): Promise<'kept' | 'same' | 'gone'>;
   /** Whether `keep` would find anything new at the path. */
   changed(root: 'workspace' | 'home', path: string): Promise<'kept' | 'same' | 'gone'>;
+  /**
+   * Moves everything that the run has written to a new directory on the same file system, by a rename; see `wholeRun`.
+   * Nothing else can be asked afterwards.
+   */
+  keepWhole(directory: string): Promise<void>;
 }
+
+/** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
+export const wholeRun = { workspace: 'changes', home: 'home', tmp: 'tmp', image: 'image-changes' } as const;
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
   command: string;

@@ -5,6 +5,7 @@ import { run } from '../../lib/processes.ts';
 import { topsOverImages } from './etc.ts';
 import type { Machine } from './machine.ts';
 import { helperDirectory, imagePlace } from './mount-helper.ts';
+import type { RunDirectory } from './run-directories.ts';
 import type { Sandbox } from './sandbox.ts';
 import { CannotMountError, places, type Job, type Mount } from './types.ts';
 
@@ -26,7 +27,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (job.image !== undefined) await image(job.image);
   await workspace(root.at(places.workspace));
-  if (job.home && job.home.length > 0) home(job.home, root.at(places.home));
+  if (job.home && job.home.length > 0) own(job.home, root.at(places.home), ['home', 'homeWork']);
+  if (job.tmp && job.tmp.length > 0) own(job.tmp, root.at('/tmp'), ['tmp', 'tmpWork']);
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
@@ -43,7 +45,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if (mounts.length > 0) await directories.settled();
     for (const { at } of mounts) makeWay(parts.changes, at);
     await sandbox.process.settled();
-    mounting(namespaces.overlay(imagePlace, { lower: [layer(tree), parts.over], upper: parts.upper }));
+    const lower = [layer(tree), parts.over, ...(job.overImage ?? []).map((path) => layer(path))];
+    mounting(namespaces.overlay(imagePlace, { lower, upper: parts.upper }));
     const tops = mounts.map(({ at }) => at.split('/')[1] ?? '');
     mounting(namespaces.image(imagePlace, tree, [...topsOverImages, ...tops]));
   }
@@ -67,17 +70,18 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       const lower = [checkout, ...above].map((path) => layer(path));
       return mounting(namespaces.overlay(target, { lower, upper, isKept }));
     }
-    const own = directories.make('workspace');
+    const copy = directories.make('workspace');
     if ('checkout' in job.workspace) {
       await directories.settled();
-      await copyTree(job.workspace.checkout, own);
+      await copyTree(job.workspace.checkout, copy);
     }
     mounting(namespaces.bind(directories.mapped('workspace'), target, 'rw'));
   }
 
-  function home(below: readonly string[], target: string): void {
-    directories.make('homeWork'); // requests are done in their order
-    const upper = { directory: directories.mapped('home'), work: directories.mapped('homeWork') };
+  /** A directory of the run's own, over layers. */
+  function own(below: readonly string[], target: string, [name, work]: [RunDirectory, RunDirectory]): void {
+    directories.make(work); // requests are done in their order
+    const upper = { directory: directories.mapped(name), work: directories.mapped(work) };
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper, isKept: true }));
   }
 

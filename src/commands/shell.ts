@@ -1,0 +1,127 @@
+import { once } from 'node:events';
+import { Failure } from '../client/failure.ts';
+import type { Build } from '../client/operations.ts';
+import { shellFrame, windowFrame, type Hello } from '../lib/shell-frames.ts';
+import type { Call } from './command.ts';
+import { WrongUse } from './errors.ts';
+import { findBuild } from './logs.ts';
+import { ShellConnection } from './shell-connection.ts';
+import { exitStatus } from './states.ts';
+import { clean } from './text.ts';
+
+/** A shell in the files of a failed build, in this terminal. */
+export async function run(call: Call): Promise<number> {
+  const { client, screen } = call;
+  const { stdin } = process;
+  const isTerminal = stdin.isTTY && screen.out.isTTY;
+  if (stdin.isTTY && !isTerminal)
+    throw new WrongUse(
+      'A shell needs a terminal to write to. Without one, pipe commands in: headrace shell BUILD < FILE',
+    );
+  const project = await call.project();
+  const build = await findBuild(call, project, call.args[0] ?? '');
+  const inBuild = { project_id: project.id_str, build_id: build.id_str };
+  const { id_str: id } = await client.call('openShell', inBuild).catch((error: unknown) => {
+    throw inWords(error, build);
+  });
+  const place = { ...inBuild, shell_id: id };
+  screen.hint(
+    isTerminal
+      ? `Opening the files of build ${build.id_str}. What you change there is gone with the shell.`
+      : `Running standard input in the files of build ${build.id_str}.`,
+  );
+  const connection = new ShellConnection(client, place);
+  const typing = isTerminal ? typeIn(connection, call) : pipeIn(connection);
+  connection.sendAll().catch(() => connection.end());
+  try {
+    const status = await show(connection, call);
+    if (status !== undefined) return status;
+    await client.call('endShell', place).catch(() => {}); // it ends by itself when nobody comes back
+    return exitStatus.errored;
+  } finally {
+    typing[Symbol.dispose]();
+    connection.end();
+  }
+}
+
+/** Shows what comes. Answers the exit status; undefined when the person has left. */
+async function show(connection: ShellConnection, { screen }: Call): Promise<number | undefined> {
+  for await (const { letter, content } of connection.frames()) {
+    if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
+    if (letter === 'm') screen.err.write(`\r\n${clean(content.toString())}\r\n`);
+    if (letter === 'x') return Number(content.toString()) & 255;
+  }
+  return undefined;
+}
+
+/** What is typed goes to the shell as it is, Ctrl-C too. The terminal is as it was when this is disposed of, or the program ends. */
+function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable {
+  const { stdin } = process;
+  const { out } = screen;
+  const size = () => ({ rows: out.rows || 24, columns: out.columns || 80 });
+  const hello: Hello = { terminal: { type: env.TERM ?? 'dumb', ...size() } };
+  void connection.send(shellFrame('h', JSON.stringify(hello)));
+  const isAsked = leaving();
+  const onData = (piece: Buffer): void => {
+    if (isAsked(piece)) return connection.end();
+    stdin.pause();
+    void connection.send(shellFrame('d', piece)).then(() => stdin.resume());
+  };
+  const onResize = (): void => void connection.send(windowFrame(size().rows, size().columns));
+  const restore = (): void => void stdin.setRawMode(false);
+  const onSignal = (): void => {
+    restore();
+    process.exit(exitStatus.errored);
+  };
+  stdin.setRawMode(true);
+  stdin.on('data', onData).resume();
+  out.on('resize', onResize);
+  process.on('exit', restore);
+  for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+  return {
+    [Symbol.dispose]: () => {
+      stdin.off('data', onData).pause();
+      out.off('resize', onResize);
+      restore();
+      process.off('exit', restore);
+      for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, onSignal);
+    },
+  };
+}
+
+/** Whether somebody typed Enter, ~ and a full stop: they want to leave, whatever the shell does. */
+function leaving(): (piece: Buffer) => boolean {
+  let last = '\r';
+  return (piece) => {
+    last = (last + piece.toString('latin1')).slice(-3);
+    return last === '\r~.';
+  };
+}
+
+/** What is piped in runs as one script. */
+function pipeIn(connection: ShellConnection): Disposable {
+  const { stdin } = process;
+  const sending = async (): Promise<void> => {
+    await connection.send(shellFrame('h', JSON.stringify({} satisfies Hello)));
+    for await (const piece of stdin as AsyncIterable<Buffer>) await connection.send(shellFrame('d', piece));
+    await connection.send(shellFrame('e'));
+  };
+  sending().catch(() => connection.end());
+  return { [Symbol.dispose]: () => void stdin.destroy() };
+}
+
+function inWords(error: unknown, { id_str: id, build_state: state }: Build): unknown {
+  if (!(error instanceof Failure)) return error;
+  if (error.kind === 'invalid') return new WrongUse(`Build ${id} did not fail: it is ${clean(state)}.`);
+  if (error.kind === 'not_found')
+    return new WrongUse(
+      `The files of build ${id} are not kept, or not any more. Run it again, and open it soon after: headrace rerun`,
+    );
+  if (error.kind === 'unavailable')
+    return new Failure(
+      'unavailable',
+      `The runner that has the files of build ${id} is not there. Try again later.`,
+      error.more,
+    );
+  return error;
+}

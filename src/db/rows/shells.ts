@@ -1,0 +1,36 @@
+import type { Sealed } from './values.ts';
+
+/** The files of a failed build, which a runner keeps for a shell. */
+export interface KeptBuildRow {
+  /** The build's. */
+  id: bigint;
+  project_id: bigint;
+  /** The folder of a runner that has them, by the random name that it gave itself; and the holder of the build's claim. */
+  keeper: string;
+  holder: string;
+  /** What the runner calls them. */
+  name: string;
+  /** Opens what the runner knows about the build. */
+  key: Sealed;
+  expires_at: bigint;
+}
+
+/** A shell that somebody opened in the files of a failed build. */
+export interface ShellRow {
+  id: bigint;
+  project_id: bigint;
+  build_id: bigint;
+  /** Who opened it, and how they proved who they are. */
+  account_id: bigint;
+  via: string;
+  keeper: string;
+  /** `waiting` for its runner, `open`, or `ended`. */
+  state: string;
+  /** Why it ended, in one word. */
+  reason: string;
+  created_at: bigint;
+  expires_at: bigint;
+  /** When the person's side and the runner's were last heard of. */
+  client_seen_at: bigint;
+  runner_seen_at: bigint;
+}

@@ -1,0 +1,140 @@
+import { holdRunner, type Runner } from '../auth/runners.ts';
+import { recordShell } from '../auth/shell-audit.ts';
+import type { Database } from '../db/open.ts';
+import type { ShellRow } from '../db/schema.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+import { endShell, isAwaited, keeperTopic, noteEveryMs, noteSide, takeShells, whyOver } from '../lifecycle/shells.ts';
+import { subjectTopic } from '../lifecycle/write-context.ts';
+import { shellHoldSeconds, type ShellEnd, type ShellOrder } from '../protocol/index.ts';
+import type { ByteRelay } from '../streams/byte-relay.ts';
+import type { HeldRequests } from './held-requests.ts';
+import { sourceOf } from './sources.ts';
+
+/** The server's side of shells, towards the runner that has the files. */
+export interface Shells {
+  shells(
+    runner: Runner,
+    asking: { keeper: string; running: readonly bigint[]; room: number },
+    signal: AbortSignal,
+  ): Promise<ShellOrder[]>;
+  /** Undefined when the shell is over, or not this runner's. */
+  shellInput(runner: Runner, asked: { id: bigint; from: number }, signal: AbortSignal): Promise<Buffer | undefined>;
+  shellOutput(
+    runner: Runner,
+    piece: { id: bigint; offset: number; bytes: Buffer },
+    signal: AbortSignal,
+  ): Promise<{ at: number | null } | undefined>;
+  shellEnd(runner: Runner, ending: { id: bigint; reason: ShellEnd }): Promise<void>;
+}
+
+export interface ShellsParts {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+  subscriptions: Subscriptions;
+  relay: ByteRelay;
+  held: HeldRequests;
+  /** How long a request for shells is held. */
+  holdMs: number;
+}
+
+const lookEveryMs = 5000;
+
+export function createShells({ db, ids, vault, subscriptions, relay, held, holdMs }: ShellsParts): Shells {
+  const find = async (runner: Runner, id: bigint): Promise<ShellRow | undefined> =>
+    db.read
+      .selectFrom('shells')
+      .innerJoin('kept_builds', 'kept_builds.id', 'shells.build_id')
+      .selectAll('shells')
+      .where('shells.id', '=', id)
+      .where('shells.state', '!=', 'ended')
+      .where('kept_builds.holder', '=', runner.holder)
+      .executeTakeFirst();
+
+  const end = async (id: bigint, reason: string): Promise<void> =>
+    db.transaction(async (trx) => {
+      const ended = await endShell({ db, trx }, id, reason);
+      if (ended) await recordShell(trx, ids, ended, { action: 'shell.ended', details: { reason } });
+    });
+
+  /** Holds a request of a shell's runner while the shell is open. */
+  const whileOpen = async <T>(
+    runner: Runner,
+    id: bigint,
+    caller: AbortSignal,
+    work: (waiting: { ms: number; signal: AbortSignal }) => Promise<T | undefined>,
+  ): Promise<{ got: T | undefined } | undefined> => {
+    using request = held.hold(runner, caller);
+    using watch = subscriptions.watch(subjectTopic(id));
+    const shell = await find(runner, id);
+    if (!shell) return undefined;
+    const over = whyOver({ ...shell, runner_seen_at: BigInt(Date.now()) });
+    if (over !== undefined) {
+      await end(id, over);
+      return undefined;
+    }
+    if (Date.now() - Number(shell.runner_seen_at) > noteEveryMs) await noteSide(db, id, 'runner');
+    const ms = shellHoldSeconds * 1000;
+    const changed = new AbortController();
+    const signal = AbortSignal.any([request.signal, changed.signal]);
+    void watch.changed(ms, signal).then(() => changed.abort());
+    const got = await work({ ms, signal }).catch((error: unknown) => {
+      if (signal.aborted) return undefined;
+      throw error;
+    });
+    request.throwIfRefused();
+    if (got === undefined && !(await find(runner, id))) return undefined;
+    return { got };
+  };
+
+  return {
+    async shells(runner, { keeper, running, room }, signal) {
+      if (held.isQuiet(runner.holder)) {
+        await held.whileQuiet(signal);
+        return [];
+      }
+      using request = held.hold(runner, signal);
+      using watch = subscriptions.watch(keeperTopic(keeper));
+      const deadline = performance.now() + holdMs;
+      for (;;) {
+        const orders = (await isAwaited(db.read, keeper, running)) ? await take(runner, keeper, running, room) : [];
+        request.throwIfRefused();
+        const left = deadline - performance.now();
+        if (orders.length > 0 || left <= 0 || request.signal.aborted) return orders;
+        await watch.changed(Math.min(left, lookEveryMs), request.signal);
+      }
+    },
+
+    async shellInput(runner, { id, from }, signal) {
+      const answer = await whileOpen(runner, id, signal, (waiting) => relay.read(`${id}/in`, from, waiting));
+      return answer && (answer.got ?? Buffer.alloc(0));
+    },
+
+    async shellOutput(runner, { id, ...piece }, signal) {
+      const answer = await whileOpen(runner, id, signal, (waiting) => relay.write(`${id}/out`, piece, waiting));
+      return answer && { at: answer.got ?? null };
+    },
+
+    async shellEnd(runner, { id, reason }) {
+      if (!(await find(runner, id))) return;
+      await end(id, reason);
+    },
+  };
+
+  async function take(runner: Runner, keeper: string, running: readonly bigint[], room: number): Promise<ShellOrder[]> {
+    return db.transaction(async (trx) => {
+      await holdRunner(db, trx, runner);
+      const taken = await takeShells(trx, vault, { keeper, holder: runner.holder, running, room });
+      const orders: ShellOrder[] = [];
+      for (const { id, build_id: buildId, project_id: projectId, name, key, expires_at: end } of taken) {
+        const projects = trx.selectFrom('projects').select(['id', 'repository_url', 'ssh_private_key']);
+        const project = await projects.where('id', '=', projectId).executeTakeFirstOrThrow();
+        const lastsMs = Math.max(0, Number(end) - Date.now());
+        orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source: sourceOf({ vault }, project), lastsMs });
+      }
+      return orders;
+    });
+  }
+}

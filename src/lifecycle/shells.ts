@@ -1,0 +1,158 @@
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { sealIn } from '../db/sealing.ts';
+import { sealedPlace, type BuildRow, type KeptBuildRow, type ShellRow } from '../db/schema.ts';
+import type { Vault } from '../lib/vault.ts';
+import { subjectTopic, type WriteContext } from './write-context.ts';
+
+/**
+ * Shells in the files of failed builds. A runner keeps the files; the store knows which one, and has the key to what that
+ * runner wrote down about the build. A shell waits for its runner, is open, and ends. Whoever looks at it ends it if one of
+ * its sides was not heard of for a while.
+ */
+
+const hour = 60 * 60 * 1000;
+/** A side that is away for longer does not come back. */
+export const graceMs = 45_000;
+/** How often it is written down that a side is there. */
+export const noteEveryMs = 10_000;
+
+/** Announced when a shell waits for a runner. */
+export const keeperTopic = (keeper: string): string => `keeper:${keeper}`;
+
+/** What a runner says about the files that it keeps. */
+export interface KeptFiles {
+  keeper: string;
+  name: string;
+  key: string;
+}
+
+const keyPlace = (id: bigint): string => sealedPlace({ table: 'kept_builds', column: 'key' }, id);
+
+export const openable: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
+
+/** A runner keeps the files of a build that has just ended. */
+export async function noteKept(
+  { trx }: WriteContext,
+  vault: Vault,
+  { buildId, holder, hours, files }: { buildId: bigint; holder: string; hours: number; files: KeptFiles },
+): Promise<void> {
+  const builds = trx.selectFrom('builds').select(['project_id', 'build_state']).where('id', '=', buildId);
+  const build = await builds.executeTakeFirst();
+  if (!build || !openable.has(build.build_state) || hours === 0) return;
+  const key = await sealIn(trx, vault, files.key, keyPlace(buildId));
+  const row = { ...files, key, holder, project_id: build.project_id, expires_at: BigInt(Date.now() + hours * hour) };
+  await trx
+    .insertInto('kept_builds')
+    .values({ id: buildId, ...row })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
+    .execute();
+}
+
+export async function findKept(db: Queries, buildId: bigint, now = Date.now()): Promise<KeptBuildRow | undefined> {
+  const kept = db.selectFrom('kept_builds').selectAll().where('id', '=', buildId);
+  return kept.where('expires_at', '>', BigInt(now)).executeTakeFirst();
+}
+
+export async function insertShell(
+  { db, trx, ids }: WriteContext,
+  build: Pick<BuildRow, 'project_id'>,
+  kept: KeptBuildRow,
+  by: { id: bigint; via: string },
+): Promise<ShellRow> {
+  const now = BigInt(Date.now());
+  const row: ShellRow = {
+    id: ids.next(),
+    project_id: build.project_id,
+    build_id: kept.id,
+    account_id: by.id,
+    via: by.via,
+    keeper: kept.keeper,
+    state: 'waiting',
+    reason: '',
+    created_at: now,
+    expires_at: kept.expires_at,
+    client_seen_at: now,
+    runner_seen_at: now,
+  };
+  await trx.insertInto('shells').values(row).execute();
+  await db.announce(trx, keeperTopic(kept.keeper));
+  return row;
+}
+
+export type OpenedShell = ShellRow & Pick<KeptBuildRow, 'name'> & { key: string };
+
+/** The shells that wait for a keeper; those that it has not heard of are told again. */
+export async function takeShells(
+  trx: Transaction,
+  vault: Vault,
+  { keeper, holder, running, room }: { keeper: string; holder: string; running: readonly bigint[]; room: number },
+): Promise<OpenedShell[]> {
+  const found = await trx
+    .selectFrom('shells')
+    .innerJoin('kept_builds', 'kept_builds.id', 'shells.build_id')
+    .selectAll('shells')
+    .select(['kept_builds.name', 'kept_builds.key'])
+    .where('shells.keeper', '=', keeper)
+    .where('kept_builds.holder', '=', holder)
+    .where('shells.state', '!=', 'ended')
+    .orderBy('shells.id')
+    .execute();
+  const now = BigInt(Date.now());
+  const taken = found.filter(({ id, ...row }) => !running.includes(id) && whyOver(row) === undefined).slice(0, room);
+  for (const { id } of taken)
+    await trx.updateTable('shells').set({ state: 'open', runner_seen_at: now }).where('id', '=', id).execute();
+  return taken.map((shell) => ({ ...shell, key: vault.open(shell.key, keyPlace(shell.build_id)) }));
+}
+
+/** Whether shells wait for a keeper, beside those that it runs. */
+export async function isAwaited(db: Queries, keeper: string, running: readonly bigint[]): Promise<boolean> {
+  const waiting = db.selectFrom('shells').select('id').where('keeper', '=', keeper).where('state', '!=', 'ended');
+  return (await waiting.execute()).some(({ id }) => !running.includes(id));
+}
+
+/** Why a shell is over although nobody has ended it. */
+export function whyOver(
+  { client_seen_at: client, runner_seen_at: runner, expires_at: end }: Omit<ShellRow, 'id'>,
+  now = Date.now(),
+): string | undefined {
+  if (Number(end) <= now) return 'expired';
+  if (Number(client) + graceMs <= now) return 'client_gone';
+  if (Number(runner) + graceMs <= now) return 'runner_gone';
+  return undefined;
+}
+
+/** Writes down that a side is there. */
+export async function noteSide(db: Database, id: bigint, side: 'client' | 'runner'): Promise<void> {
+  const now = BigInt(Date.now());
+  const seen = side === 'client' ? { client_seen_at: now } : { runner_seen_at: now };
+  await db.transaction((trx) =>
+    trx.updateTable('shells').set(seen).where('id', '=', id).where('state', '!=', 'ended').execute(),
+  );
+}
+
+/** Ends a shell; undefined when it was over before. */
+export async function endShell(
+  { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
+  id: bigint,
+  reason: string,
+): Promise<ShellRow | undefined> {
+  const [ended] = await trx
+    .updateTable('shells')
+    .set({ state: 'ended', reason })
+    .where('id', '=', id)
+    .where('state', '!=', 'ended')
+    .returningAll()
+    .execute();
+  if (ended) await db.announce(trx, subjectTopic(id));
+  return ended;
+}
+
+/** Removes what nobody can open any more. */
+export async function forgetOldShells(db: Database, now = Date.now()): Promise<void> {
+  await db.transaction(async (trx) => {
+    await trx.deleteFrom('kept_builds').where('expires_at', '<=', BigInt(now)).execute();
+    const before = BigInt(now - hour);
+    await trx.deleteFrom('shells').where('client_seen_at', '<', before).where('state', '=', 'ended').execute();
+    await trx.deleteFrom('shells').where('runner_seen_at', '<', before).execute();
+  });
+}

@@ -1,0 +1,27 @@
+import type { Source } from './orders.ts';
+
+/** A shell that somebody has opened in kept files. */
+export interface ShellOrder {
+  id: string;
+  buildId: string;
+  /** The files, and the key to what the runner knows about them. */
+  name: string;
+  key: string;
+  source: Source;
+  /** It ends after so long, whatever happens. */
+  lastsMs: number;
+}
+
+/** A runner runs at most this many shells at a time, beside its jobs. */
+export const mostShells = 4;
+
+/** So long a request for the input, or with the output, is held. */
+export const shellHoldSeconds = 10;
+
+/** The most bytes that one message carries. */
+export const mostShellBytes = 64 * 1024;
+
+/** Why a shell has ended. */
+export const shellEnds = ['exited', 'idle', 'client_gone', 'files_gone', 'failed', 'stopped'] as const;
+
+export type ShellEnd = (typeof shellEnds)[number];

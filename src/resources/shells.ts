@@ -1,0 +1,192 @@
+import { projectRoute } from '../api/route.ts';
+import { recordShell } from '../auth/shell-audit.ts';
+import { isHolderThere } from '../auth/runner-visits.ts';
+import type { Database, Queries } from '../db/open.ts';
+import type { ShellRow } from '../db/schema.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
+import { ApiError } from '../errors.ts';
+import { required, text, wholeNumber } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import { shellFrame } from '../lib/shell-frames.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { endShell, findKept, insertShell, noteEveryMs, noteSide, openable, whyOver } from '../lifecycle/shells.ts';
+import { subjectTopic } from '../lifecycle/write-context.ts';
+import type { Waiting } from '../streams/byte-relay.ts';
+import { findBuild } from './builds.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+
+const answer = schema.record({ ...idTwin, expires_at: schema.dateTime });
+
+const path = '/projects/:project_id/builds/:build_id/shell';
+/** The furthest position in a shell's bytes. */
+const furthest = 10 ** 15 - 1;
+const position = () => wholeNumber({ min: 0, max: furthest, fallback: 0 });
+/** So long somebody who types waits until the shell has taken it. */
+const holdMs = 10_000;
+const mostBytes = 64 * 1024;
+
+interface ShellInPath {
+  db: Queries;
+  project: { id: bigint };
+  caller: { id: bigint };
+  params: { build_id: bigint; shell_id: bigint };
+}
+
+/** A shell is for who opened it, and for nobody else. */
+async function loadShell({ db, project, caller, params }: ShellInPath): Promise<{ shell: ShellRow }> {
+  const shells = db.selectFrom('shells').selectAll().where('id', '=', params.shell_id);
+  const own = shells.where('project_id', '=', project.id).where('account_id', '=', caller.id);
+  return { shell: orNotFound(await own.where('build_id', '=', params.build_id).executeTakeFirst()) };
+}
+
+/** Nothing is written down of one that was over before. */
+const asSubject = ({ shell }: { shell: ShellRow }) =>
+  shell.state === 'ended' ? undefined : { id: shell.id, name: String(shell.build_id) };
+
+export const routes = [
+  projectRoute({
+    method: 'POST',
+    path,
+    access: 'both',
+    scope: 'build_requests_create',
+    startsWork: true,
+    summary: 'Open a shell in the files of a failed build, as they were when it ended',
+    creates: true,
+    answer,
+    audit: { action: 'shell.opened', details: ({ params }) => ({ build_id_str: String(params.build_id) }) },
+    async handle(call) {
+      const { db, database, project, caller, params, shellHours } = call;
+      const build = await findBuild(db, project.id, params.build_id);
+      if (!openable.has(build.build_state)) throw new ApiError('invalid_format', 'build_state');
+      const kept = shellHours > 0 ? await findKept(db, build.id) : undefined;
+      if (!kept) throw new ApiError('not_found', 'files');
+      if (!(await isHolderThere(database, kept.holder))) throw new ApiError('resource_temporary_unavailable', 'runner');
+      const shell = await insertShell(writeContextOf(call), build, kept, caller);
+      return { ...twin('id', shell.id), expires_at: timestamp(shell.expires_at) };
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: `${path}/:shell_id/output`,
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'Follow what a shell shows, from a position on, as frames',
+    query: { from: position() },
+    streams: ['application/octet-stream'],
+    answer: schema.string,
+    load: loadShell,
+    async handle({ database, ids, subscriptions, relay, signal, shell, query }) {
+      if (shell.state !== 'ended')
+        await database.transaction((trx) => recordShell(trx, ids, shell, { action: 'shell.connected' }));
+      const read = (from: number, waiting: Waiting) => relay.read(`${shell.id}/out`, from, waiting);
+      const body = shown({ database, ids, subscriptions, read, signal, id: shell.id, from: query.from });
+      return { contentType: 'application/octet-stream', headers: { 'cache-control': 'no-store' }, body };
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: `${path}/:shell_id/input`,
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'Type into a shell: frames in base64, at a position; answers up to where the shell has them',
+    body: { offset: position(), data: required(text({ max: 2 * mostBytes, pattern: /^[A-Za-z0-9+/]+={0,2}$/ })) },
+    answer: schema.record({ taken: schema.integer }),
+    load: loadShell,
+    audit: 'nothing',
+    async handle({ shell, input }) {
+      if (shell.state === 'ended') throw new ApiError('not_found');
+      const bytes = Buffer.from(input.data, 'base64');
+      if (bytes.length > mostBytes) throw new ApiError('invalid_format', 'data');
+      return { id: shell.id, offset: input.offset, bytes };
+    },
+    async follow({ relay, subscriptions, signal }, { id, ...piece }: { id: bigint; offset: number; bytes: Buffer }) {
+      using watch = subscriptions.watch(subjectTopic(id));
+      const over = new AbortController();
+      const waiting = { ms: holdMs, signal: AbortSignal.any([signal, over.signal]) };
+      void watch.changed(holdMs, waiting.signal).then(() => over.abort());
+      const at = await relay.write(`${id}/in`, piece, waiting).catch(() => undefined);
+      return { taken: at ?? piece.offset };
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: `${path}/:shell_id`,
+    access: 'both',
+    scope: 'build_requests_create',
+    summary: 'End a shell',
+    answer: destroyedAnswer,
+    load: loadShell,
+    audit: { action: 'shell.ended', subject: asSubject, details: () => ({ reason: 'closed' }) },
+    async handle({ db, database, shell }) {
+      await endShell({ db: database, trx: db }, shell.id, 'closed');
+      return destroyed;
+    },
+  }),
+];
+
+interface Showing {
+  database: Database;
+  ids: IdSource;
+  subscriptions: Subscriptions;
+  read: (from: number, waiting: Waiting) => Promise<Buffer | undefined>;
+  signal: AbortSignal;
+  id: bigint;
+  from: number;
+}
+
+/** What the shell shows, until it is over or nobody listens any more. */
+async function* shown({ database, ids, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Buffer> {
+  using watch = subscriptions.watch(subjectTopic(id));
+  let notedAt = -Infinity;
+  let isQuiet = true;
+  for (let at = from; !signal.aborted;) {
+    const isDue = performance.now() - notedAt > noteEveryMs;
+    const over = isDue || isQuiet ? await whyEnded(database, ids, id) : undefined;
+    if (over !== undefined) {
+      yield* lastWords(over);
+      return;
+    }
+    if (isDue) {
+      await noteSide(database, id, 'client');
+      notedAt = performance.now();
+    }
+    const changed = new AbortController();
+    const waiting = { ms: noteEveryMs, signal: AbortSignal.any([signal, changed.signal]) };
+    void watch.changed(noteEveryMs, waiting.signal).then(() => changed.abort());
+    const piece = await read(at, waiting).catch(() => undefined);
+    changed.abort();
+    isQuiet = piece === undefined;
+    if (piece) {
+      at += piece.length;
+      yield piece;
+    }
+  }
+}
+
+/** Why a shell is over; it is ended here if its runner is gone. */
+async function whyEnded(database: Database, ids: IdSource, id: bigint): Promise<string | undefined> {
+  const shell = await database.read.selectFrom('shells').selectAll().where('id', '=', id).executeTakeFirst();
+  if (!shell) return 'gone';
+  if (shell.state === 'ended') return shell.reason;
+  const over = whyOver({ ...shell, client_seen_at: BigInt(Date.now()) });
+  if (over === undefined) return undefined;
+  await database.transaction(async (trx) => {
+    const ended = await endShell({ db: database, trx }, id, over);
+    if (ended) await recordShell(trx, ids, ended, { action: 'shell.ended', details: { reason: over } });
+  });
+  return over;
+}
+
+const words: Record<string, string> = {
+  runner_gone: 'The runner that has the files of this build is gone.',
+  expired: 'The files of this build are not kept any longer.',
+  gone: 'The build is gone.',
+  closed: 'The shell was closed.',
+};
+
+/** For a person whose shell did not end by itself: that one has told its exit status. */
+function* lastWords(reason: string): Generator<Buffer> {
+  yield shellFrame('m', words[reason] ?? 'The shell is over.');
+  yield shellFrame('x', '3');
+}

@@ -1,0 +1,84 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable } from 'node:stream';
+import { withoutStrays } from '../../lib/descriptors.ts';
+import { sourceFile } from '../../lib/source-files.ts';
+import type { Identity } from './types.ts';
+
+/** The outer end of a sandbox's terminal. */
+export interface Terminal {
+  /** The terminal's path in the sandbox. */
+  readonly path: string;
+  /** What the programs in it write. */
+  readonly output: Readable;
+  /** Settles when there is room for more. What is typed after the end is lost. */
+  type(bytes: Buffer): Promise<void>;
+  resize(size: WindowSize): void;
+  /** To be called when no process of the run is left: the output ends when all of it was read. */
+  end(): void;
+  /** The rest of the output is not wanted. */
+  kill(): void;
+}
+
+export interface WindowSize {
+  rows: number;
+  columns: number;
+}
+
+/** Opens a terminal in the sandbox of which this process is the first. It belongs to the user of the run. */
+export async function openTerminal(init: number, owner: Identity, size: WindowSize): Promise<Terminal> {
+  const program = sourceFile('runner', 'sandbox', 'terminal.pl');
+  const place = `/proc/${init}/root/dev/pts`;
+  const [perl, ...args] = withoutStrays(['perl', program, place, `${owner.uid}`, `${owner.gid}`], 2);
+  const child = spawn(perl, args, {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true, // the runner handles a Ctrl-C in its own terminal
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+  });
+  let complaint = '';
+  child.stderr.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-1000)));
+  child.stdin.on('error', () => {}); // nobody reads any more; the end of the output says so
+  child.on('error', (error) => (complaint += error.message));
+  const number = await firstLine(child.stdout);
+  if (number === undefined || !/^\d{1,4}$/.test(number)) {
+    child.kill('SIGKILL');
+    throw new Error(`a terminal could not be opened: ${complaint.trim()}`);
+  }
+  const send = (letter: string, content: Buffer): boolean => {
+    const head = Buffer.alloc(5);
+    head.write(letter, 'latin1');
+    head.writeUInt32BE(content.length, 1);
+    return child.stdin.writable ? child.stdin.write(Buffer.concat([head, content])) : true;
+  };
+  const resize = ({ rows, columns }: WindowSize): void => {
+    const content = Buffer.alloc(4);
+    content.writeUInt16BE(rows, 0);
+    content.writeUInt16BE(columns, 2);
+    send('w', content);
+  };
+  resize(size);
+  return {
+    path: `/dev/pts/${number}`,
+    output: child.stdout,
+    async type(bytes) {
+      if (!send('d', bytes)) await Promise.race([once(child.stdin, 'drain'), once(child, 'close')]);
+    },
+    resize,
+    end: () => void child.stdin.end(),
+    kill: () => void child.kill('SIGKILL'),
+  };
+}
+
+/** Reads no further than the end of the line. */
+async function firstLine(output: Readable): Promise<string | undefined> {
+  let line = '';
+  for (;;) {
+    await Promise.race([once(output, 'readable'), once(output, 'end')]).catch(() => {});
+    for (let byte = output.read(1) as Buffer | null; byte !== null; byte = output.read(1) as Buffer | null) {
+      if (byte[0] === 10) return line;
+      line += byte.toString('latin1');
+      if (line.length > 16) return undefined;
+    }
+    if (output.readableEnded || output.destroyed) return undefined;
+  }
+}

@@ -1,0 +1,174 @@
+import { join } from 'node:path';
+import { bounded, readWindow, type Hello } from '../lib/shell-frames.ts';
+import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
+import type { RunnerServices } from './job-runner.ts';
+import type { OpenedBuild } from './kept-builds.ts';
+import { quote } from './sandbox/steps.ts';
+import type { Terminal } from './sandbox/terminal.ts';
+import { wholeRun, type Ended, type Job } from './sandbox/types.ts';
+import { findable } from './search-paths.ts';
+import type { ShellIo } from './shell-io.ts';
+
+/**
+ * One shell: a sandbox of single use like that of a build, with its limits, over the files that the build left. Those are
+ * only read: what the shell changes goes with it, and the next shell begins with the same files.
+ */
+
+const hourMs = 60 * 60 * 1000;
+const lookEveryMs = 10_000;
+/** The longest script. */
+const mostScript = 1024 * 1024;
+const noStatus = 3;
+
+export interface ShellOptions {
+  /** It ends when nobody types and nothing is shown for so long. */
+  idleMs?: number | undefined;
+}
+
+type Input = ReturnType<ShellIo['frames']>;
+
+export async function runShell(
+  services: RunnerServices,
+  order: ShellOrder,
+  io: ShellIo,
+  { idleMs = hourMs }: ShellOptions = {},
+): Promise<ShellEnd> {
+  const idle = new AbortController();
+  const signal = AbortSignal.any([io.signal, idle.signal]);
+  const watching = setInterval(
+    () => {
+      if (performance.now() - io.activeAt > idleMs) idle.abort();
+    },
+    Math.min(idleMs, lookEveryMs),
+  );
+  const finish = async (words: string | undefined, status: number): Promise<void> => {
+    if (words !== undefined) await io.say('m', words);
+    await io.say('x', String(status));
+    await io.flush(lookEveryMs);
+  };
+  try {
+    using kept = await services.kept?.open(order.name, order.key);
+    if (!kept) {
+      await finish('The files of this build are not kept any more: the runner needed the room.', noStatus);
+      return 'files_gone';
+    }
+    const input = io.frames();
+    const hello = await readHello(input);
+    const script = hello.terminal ? undefined : await readScript(input);
+    const { exitStatus, reason } = await runOver(services, order, kept, { io, input, hello, script, signal });
+    const words = idle.signal.aborted ? 'The shell was idle for too long.' : reason === null ? undefined : why[reason];
+    await finish(words, exitStatus ?? noStatus);
+    if (idle.signal.aborted) return 'idle';
+    return io.signal.aborted ? 'client_gone' : 'exited';
+  } catch (error) {
+    if (io.signal.aborted) return 'client_gone';
+    services.log(`a shell failed: ${error instanceof Error ? error.message : String(error)}`);
+    await finish('The shell cannot be opened: what the build ran with is not here any more.', noStatus);
+    return 'failed';
+  } finally {
+    clearInterval(watching);
+  }
+}
+
+const why: Record<NonNullable<Ended['reason']>, string> = {
+  timed_out: 'The files of this build are not kept any longer.',
+  cancelled: 'The runner was stopped.',
+  out_of_memory: 'The shell had no memory left.',
+  out_of_disk: 'The disk of the runner is full.',
+};
+
+async function readHello(input: Input): Promise<Hello> {
+  const { value, done } = await input.next();
+  if (done || value.letter !== 'h') throw new Error('a shell did not begin with its terminal');
+  const { terminal } = JSON.parse(value.content.toString()) as Hello;
+  if (!terminal) return {};
+  const type = /^[\w.+-]{1,64}$/.test(terminal.type) ? terminal.type : 'dumb';
+  return { terminal: { type, rows: bounded(terminal.rows), columns: bounded(terminal.columns) } };
+}
+
+/** What is piped in runs as one script, when all of it has come. */
+async function readScript(input: Input): Promise<string> {
+  const pieces: Buffer[] = [];
+  for (let size = 0; ;) {
+    const { value, done } = await input.next();
+    if (done || value.letter === 'e') return Buffer.concat(pieces).toString().replaceAll('\0', '');
+    if (value.letter !== 'd') continue;
+    size += value.content.length;
+    if (size > mostScript) throw new Error('a script for a shell is too long');
+    pieces.push(value.content);
+  }
+}
+
+interface Session {
+  io: ShellIo;
+  input: Input;
+  hello: Hello;
+  /** Runs instead of a shell. */
+  script: string | undefined;
+  signal: AbortSignal;
+}
+
+async function runOver(
+  services: RunnerServices,
+  { id, source, lastsMs }: ShellOrder,
+  { order, imageDigest, cache, files }: OpenedBuild,
+  { io, input, hello: { terminal }, script, signal }: Session,
+): Promise<Ended> {
+  const { checkouts, dependencyCache, images, caches, sandboxes } = services;
+  const { sha, fetchRef, software: wanted, limits } = order;
+  const place = { ...source, privateKey: async () => source.privateKey };
+  using checkout = await checkouts.of(place, { sha, ...(fetchRef !== undefined && { fetchRef }) }, () => {}, signal);
+  using software = await dependencyCache.take(wanted, signal);
+  using image =
+    order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
+  using cached = cache && (await caches.take(source.projectId, cache, signal));
+  const layersIn = (part: 'workspace' | 'home'): string[] =>
+    cached ? cached.trees.map((tree) => join(tree, part)) : [];
+  const variables = { ...image?.environment, ...order.environment };
+  const job: Job = {
+    id: `shell-${id}`,
+    steps: [{ name: 'shell', command: script ?? interactive(order) }],
+    environment: {
+      ...findable(variables, order.prefixes, software.placesAt),
+      ...(terminal && { TERM: terminal.type }),
+    },
+    workspace: {
+      checkout: checkout.path,
+      over: [...layersIn('workspace'), join(files, wholeRun.workspace)],
+      isKept: cache !== undefined,
+    },
+    home: [...layersIn('home'), join(files, wholeRun.home)],
+    tmp: [join(files, wholeRun.tmp)],
+    mounts: software.mounts,
+    ...(image && { image: image.tree, overImage: [join(files, wholeRun.image)] }),
+    limits: { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) },
+    output: (chunk) => io.say('d', chunk),
+    ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),
+    signal,
+  };
+  // A script has come as a whole; still, its sender hears that all of it has arrived.
+  if (!terminal) void pass(io, input).catch(() => {});
+  return await sandboxes.run(job);
+}
+
+/** Passes on what is typed, until the shell is over. */
+async function pass(io: ShellIo, input: Input, terminal?: Pick<Terminal, 'type' | 'resize'>): Promise<void> {
+  for await (const { letter, content } of input) {
+    const size = letter === 'w' ? readWindow(content) : undefined;
+    if (size) terminal?.resize(size);
+    if (letter === 'd') await terminal?.type(content);
+    if (letter === 'p') void io.say('p');
+  }
+}
+
+/** The launch commands of the build's dependencies run again, because what they started is not there any more. */
+function interactive({ launches }: SuiteOrder): string {
+  return [
+    ...launches.map(
+      ({ name, command }) =>
+        `/bin/sh -c ${quote(command)} </dev/null || echo ${quote(`The launch command of the dependency ${name} failed.`)}`,
+    ),
+    'if command -v bash >/dev/null 2>&1; then exec bash -i; fi',
+    'exec /bin/sh -i',
+  ].join('\n');
+}

@@ -1,0 +1,62 @@
+import { orAborted } from '../lib/or-aborted.ts';
+import { mostShells, type Link, type ShellOrder } from '../protocol/index.ts';
+import type { RunnerServices } from './job-runner.ts';
+import { untilAnswered } from './retry.ts';
+import { openShellIo } from './shell-io.ts';
+import { runShell, type ShellOptions } from './shell-session.ts';
+
+export interface ServingShells extends ShellOptions {
+  link: Link;
+  services: RunnerServices;
+  signal: AbortSignal;
+  log: (message: string) => void;
+}
+
+/**
+ * Runs the shells that people open in kept files, beside the jobs: somebody waits for a shell, and one that is open for
+ * hours must not hold up builds. While nothing is kept, nothing is asked.
+ */
+export async function serveShells({ link, services, signal, log, ...options }: ServingShells): Promise<void> {
+  const { kept } = services;
+  if (!kept) return;
+  const running = new Map<string, Promise<void>>();
+  const start = (order: ShellOrder): void => {
+    const session = serveOne(link, services, order, signal, options)
+      .catch((error: unknown) => log(`a shell failed: ${error instanceof Error ? error.message : String(error)}`))
+      .finally(() => running.delete(order.id));
+    running.set(order.id, session);
+  };
+  try {
+    while (!signal.aborted) {
+      const room = mostShells - running.size;
+      if (kept.isEmpty()) await orAborted(kept.filled(), signal);
+      else if (room <= 0) await orAborted(Promise.race(running.values()), signal);
+      else {
+        const asking = { keeper: kept.keeper, running: [...running.keys()], room };
+        for (const order of await untilAnswered(signal, () => link.shells(asking, signal)))
+          if (!running.has(order.id)) start(order);
+      }
+    }
+  } catch (error) {
+    // A server that is a little older knows no shells.
+    if (!signal.aborted) log(`no shells can be opened here: ${error instanceof Error ? error.message : String(error)}`);
+  } finally {
+    await Promise.all(running.values());
+  }
+}
+
+async function serveOne(
+  link: Link,
+  services: RunnerServices,
+  order: ShellOrder,
+  ending: AbortSignal,
+  options: ShellOptions,
+): Promise<void> {
+  const io = openShellIo(link, order.id, ending);
+  try {
+    const reason = await runShell(services, order, io, options);
+    if (!ending.aborted) await link.shellEnd(order.id, reason, AbortSignal.timeout(10_000));
+  } finally {
+    await io.close();
+  }
+}

@@ -1,0 +1,136 @@
+import { orAborted } from '../lib/or-aborted.ts';
+import { randomName } from '../lib/random-name.ts';
+import type { Vault } from '../lib/vault.ts';
+import type { Database } from '../db/open.ts';
+
+/**
+ * Passes bytes from one request to another, which may be with another server on the same database. Nothing is stored:
+ * whoever writes keeps the bytes until the reader has asked for those behind them, and sends them again otherwise. So
+ * nothing is lost or doubled when a request breaks, and whoever writes waits for who reads.
+ *
+ * A stream of bytes has a name, one writer and one reader. Both say at which position they are. Servers tell each other by
+ * announcements, which can be lost: so both are repeated while they wait. What people type travels sealed.
+ */
+export interface ByteRelay {
+  /** Settles with the position that the reader asks for; undefined when nobody read in time. */
+  write(name: string, piece: Piece, waiting: Waiting): Promise<number | undefined>;
+  /** The bytes from a position on, as soon as there are some; undefined when there were none in time. */
+  read(name: string, from: number, waiting: Waiting): Promise<Buffer | undefined>;
+  close(): void;
+}
+
+export interface Piece {
+  offset: number;
+  bytes: Buffer;
+}
+
+export interface Waiting {
+  ms: number;
+  signal: AbortSignal;
+}
+
+interface Writer extends Piece {
+  isAt: (position: number) => void;
+}
+
+interface Reader {
+  from: number;
+  take: (bytes: Buffer) => void;
+}
+
+/** An announcement has room for so much, sealed. */
+const mostAbroad = 3000;
+const repeatMs = 2000;
+const word = 'bytes';
+
+export function createByteRelay(db: Database, vault: Vault): ByteRelay {
+  const writers = new Map<string, Writer>();
+  const readers = new Map<string, Reader>();
+  const self = randomName();
+
+  const tellOthers = (name: string, kind: 'at' | 'data', position: number, content = ''): void => {
+    if (db.kind !== 'postgres') return;
+    const topic = [word, self, name, kind, position, content].join(' ');
+    db.transaction((trx) => db.announce(trx, topic)).catch(() => {}); // it is repeated
+  };
+  const send = (name: string, { offset, bytes }: Piece): void => {
+    if (offer(name, { offset, bytes })) return;
+    const some = bytes.subarray(0, mostAbroad).toString('base64');
+    tellOthers(name, 'data', offset, vault.seal(some, placeOf(name)));
+  };
+  const offer = (name: string, { offset, bytes }: Piece): boolean => {
+    const reader = readers.get(name);
+    if (!reader) return false;
+    const rest = bytes.subarray(reader.from - offset);
+    if (reader.from >= offset && rest.length > 0) reader.take(rest);
+    return true;
+  };
+  const isAt = (name: string, position: number): void => {
+    const writer = writers.get(name);
+    if (!writer) return;
+    if (position === writer.offset) send(name, writer);
+    else writer.isAt(position);
+  };
+  const stop = db.listen((topic) => {
+    const [first, who, name = '', kind, position, content = ''] = topic.split(' ');
+    if (first !== word || who === self) return;
+    if (kind === 'at') isAt(name, Number(position));
+    else if (readers.has(name)) offer(name, { offset: Number(position), bytes: opened(name, content) });
+  });
+
+  /** What cannot be opened is told again, with the key that both servers have then. */
+  const opened = (name: string, content: string): Buffer => {
+    try {
+      return Buffer.from(vault.open(content, placeOf(name)), 'base64');
+    } catch {
+      return Buffer.alloc(0);
+    }
+  };
+
+  return {
+    write: (name, piece, waiting) =>
+      settled<number>(waiting, (resolve) => {
+        const writer: Writer = { ...piece, isAt: resolve };
+        writers.set(name, writer);
+        const repeat = (): void => {
+          const { from = writer.offset } = readers.get(name) ?? {};
+          if (from < writer.offset || from >= writer.offset + writer.bytes.length) resolve(from);
+          else send(name, writer);
+        };
+        repeat();
+        return { repeat, done: () => writers.get(name) === writer && writers.delete(name) };
+      }),
+    read: (name, from, waiting) =>
+      settled<Buffer>(waiting, (resolve) => {
+        const reader: Reader = { from, take: resolve };
+        readers.set(name, reader);
+        const repeat = (): void => {
+          if (writers.has(name)) isAt(name, from);
+          else tellOthers(name, 'at', from);
+        };
+        repeat();
+        return { repeat, done: () => readers.get(name) === reader && readers.delete(name) };
+      }),
+    close: stop,
+  };
+}
+
+const placeOf = (name: string): string => `bytes of ${name}`;
+
+/** Begins, repeats what it says while nobody answers, and ends with the answer, in time or by the signal. */
+async function settled<T>(
+  { ms, signal }: Waiting,
+  begin: (resolve: (value: T) => void) => { repeat: () => void; done: () => void },
+): Promise<T | undefined> {
+  const answer = Promise.withResolvers<T | undefined>();
+  const timer = setTimeout(() => answer.resolve(undefined), ms);
+  const { repeat, done } = begin(answer.resolve);
+  const repeating = setInterval(repeat, repeatMs);
+  try {
+    return await orAborted(answer.promise, signal);
+  } finally {
+    clearTimeout(timer);
+    clearInterval(repeating);
+    done();
+  }
+}

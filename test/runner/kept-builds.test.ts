@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import test, { type TestContext } from 'node:test';
+import type { SuiteOrder } from '../../src/protocol/index.ts';
+import { openKeptBuilds, sweepKeptBuilds, type KeptBuilds } from '../../src/runner/kept-builds.ts';
+import type { Left } from '../../src/runner/sandbox/types.ts';
+import { wholeRun } from '../../src/runner/sandbox/types.ts';
+import { temporaryFolder } from '../support/databases.ts';
+import { open as openBench } from './sandbox/support.ts';
+
+const secret = 'value-of-a-secret-avocet';
+const order = {
+  kind: 'run_suite',
+  source: { projectId: '7', repositoryUrl: 'git@example.org:a/b.git' },
+  environment: { TOKEN: secret },
+} as unknown as SuiteOrder;
+const roomy = { room: async () => 10 * 1024 ** 3 };
+const log = (message: string): void => assert.fail(message);
+
+/** What a run left, without a run. */
+const leaving = (text = 'left'): Pick<Left, 'keepWhole'> & Left =>
+  ({
+    keepWhole: async (directory: string) => {
+      await mkdir(directory);
+      writeFileSync(join(directory, 'file'), text);
+    },
+  }) as Left;
+
+async function opened(
+  t: TestContext,
+  more: Partial<Parameters<typeof openKeptBuilds>[0]> = {},
+): Promise<{ folder: string; kept: KeptBuilds }> {
+  const folder = join(temporaryFolder(), 'kept');
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return { folder, kept: await openKeptBuilds({ folder, disk: roomy, log, ...more }) };
+}
+
+const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) => name !== 'keeper');
+
+test('what is known of a build is readable with the server’s key alone [promise: shell-secrets]', async (t) => {
+  const { folder, kept } = await opened(t);
+  const { name, key, keeper } = await kept.keep(leaving(), { order }, 24);
+  assert.equal(keeper, kept.keeper);
+  const place = join(folder, name);
+  for (const file of readdirSync(place, { recursive: true, withFileTypes: true }))
+    if (file.isFile()) assert.ok(!readFileSync(join(file.parentPath, file.name), 'latin1').includes(secret), file.name);
+  using build = await kept.open(name, key);
+  assert.equal(build?.order.environment.TOKEN, secret);
+  assert.equal(readFileSync(join(build.files, 'file'), 'utf8'), 'left');
+  await assert.rejects(kept.open(name, 'cd'.repeat(32)));
+  assert.equal(await kept.open('no-such-name-here', key), undefined);
+});
+
+test('they go when their time is over, with their project, and when there are too many or no room', async (t) => {
+  let room = 10 * 1024 ** 3;
+  const { folder, kept } = await opened(t, { mostBuilds: 2, disk: { room: async () => room } });
+  const [first, second] = [await kept.keep(leaving(), { order }, 1), await kept.keep(leaving(), { order }, 2)];
+  const third = await kept.keep(leaving(), { order }, 3);
+  await kept.tidy();
+  assert.deepEqual(new Set(keptIn(folder)), new Set([second.name, third.name]));
+  assert.equal(await kept.open(first.name, first.key), undefined);
+  // One in which somebody sits stays for them.
+  {
+    using _ = await kept.open(second.name, second.key);
+    await kept.tidy(Date.now() + 2.5 * 3600 * 1000);
+    assert.deepEqual(new Set(keptIn(folder)), new Set([second.name, third.name]));
+  }
+  await kept.tidy(Date.now() + 2.5 * 3600 * 1000);
+  assert.deepEqual(keptIn(folder), [third.name]);
+  room = 1024;
+  await kept.tidy();
+  assert.ok(kept.isEmpty());
+  assert.deepEqual(keptIn(folder), []);
+  room = 10 * 1024 ** 3;
+  await kept.keep(leaving(), { order }, 1);
+  assert.deepEqual(kept.projects(), ['7']);
+  await kept.forget('8');
+  await kept.forget('7');
+  assert.deepEqual(keptIn(folder), []);
+});
+
+test('the next runner has them, and removes what a killed one was keeping or removing', async (t) => {
+  const { folder, kept } = await opened(t);
+  const { name, key } = await kept.keep(leaving(), { order }, 24);
+  const other = await kept.keep(leaving(), { order }, 24);
+  for (const half of ['making.half-of-a-name-here', 'leaving.half-of-a-name-here', 'without-any-about-here'])
+    await mkdir(join(folder, half, 'files'), { recursive: true });
+  // As it is after the machine was restarted: nobody knows what reached the disk.
+  const about = join(folder, other.name, 'about');
+  const text = readFileSync(about, 'utf8');
+  writeFileSync(about, text.replace(/"boot":"[^"]*"/, '"boot":"another"'));
+  await sweepKeptBuilds(folder, log);
+  assert.ok(!keptIn(folder).some((one) => one.includes('.')));
+  const next = await openKeptBuilds({ folder, disk: roomy, log });
+  assert.equal(next.keeper, kept.keeper);
+  assert.deepEqual(keptIn(folder), [name]);
+  using build = await next.open(name, key);
+  assert.ok(build);
+});
+
+test('a failure to keep leaves nothing', async (t) => {
+  const { folder, kept } = await opened(t, { log: () => {} });
+  const broken = { keepWhole: async () => assert.fail('the disk is full') } as unknown as Left;
+  await assert.rejects(kept.keep(broken, { order }, 24), /the disk is full/);
+  assert.deepEqual(keptIn(folder), []);
+});
+
+test('nothing that a build leaves stops a shell or the removal [promise: shell-files]', async (t) => {
+  const { sh, folder } = await openBench(t);
+  const kept = await openKeptBuilds({ folder: join(folder, 'kept'), disk: roomy, log });
+  const nasty = [
+    'i=0; d=.; while [ $i -lt 300 ]; do mkdir "$d/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" && cd "$d/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"; i=$((i+1)); done; cd /build',
+    'ln -s /etc/shadow shadow; ln -s / root; ln -s loop loop; mkfifo pipe',
+    String.raw`touch "$(printf 'no\377text')" "$(printf 'line\nbreak')" -- -rf '$(touch x)' .hidden`,
+    'mkdir closed; touch closed/in; chmod 0 closed; chmod 0 /tmp ~ /build',
+    'exit 1',
+  ].join('\n');
+  let files: { name: string; key: string } | undefined;
+  const ran = await sh(nasty, {
+    workspace: { checkout: await emptyTree(folder) },
+    onLeft: async (left) => {
+      files = await kept.keep(left, { order }, 24);
+    },
+  });
+  assert.equal(ran.exitStatus, 1, ran.text);
+  assert.ok(files);
+  {
+    using build = await kept.open(files.name, files.key);
+    assert.ok(build);
+    const seen = await sh(
+      'chmod 700 . closed; ls -A | wc -l; cat shadow; ls closed; echo mine > /tmp/mine && cat /tmp/mine',
+      {
+        workspace: { checkout: await emptyTree(folder), over: [join(build.files, wholeRun.workspace)] },
+        home: [join(build.files, wholeRun.home)],
+        tmp: [join(build.files, wholeRun.tmp)],
+      },
+    );
+    assert.match(seen.text, /^12\n.*shadow: .*\nin\nmine\n$/);
+  }
+  await kept.forget('7');
+  assert.deepEqual(keptIn(join(folder, 'kept')), []);
+});
+
+async function emptyTree(folder: string): Promise<string> {
+  const path = join(folder, 'checkout');
+  await mkdir(path, { recursive: true });
+  return path;
+}

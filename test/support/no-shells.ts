@@ -1,0 +1,9 @@
+import type { Link } from '../../src/protocol/index.ts';
+
+/** The part of a link that runners without kept files never use. */
+export const noShells: Pick<Link, 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'> = {
+  shells: async () => [],
+  shellInput: async () => undefined,
+  shellOutput: async () => undefined,
+  shellEnd: async () => {},
+};

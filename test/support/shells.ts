@@ -1,0 +1,70 @@
+import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { findUser } from '../../src/auth/users.ts';
+import type { Services } from '../../src/api/call.ts';
+import { sealIn } from '../../src/db/sealing.ts';
+import { sealedPlace, type KeptBuildRow, type ShellRow } from '../../src/db/schema.ts';
+
+const keeper = 'a-keeper-without-a-runner';
+const holder = 'local nowhere';
+const hour = 60n * 60n * 1000n;
+
+interface Place {
+  path(route: string): string;
+}
+
+/** The files of the build in a world are kept by a runner. */
+export async function addKept({ db, vault }: Services, place: Place): Promise<KeptBuildRow> {
+  const id = BigInt(place.path(':build_id'));
+  const sealed = sealedPlace({ table: 'kept_builds', column: 'key' }, id);
+  return db.transaction(async (trx) => {
+    const row: KeptBuildRow = {
+      id,
+      project_id: BigInt(place.path(':project_id')),
+      keeper,
+      holder,
+      name: 'name-of-the-files',
+      key: await sealIn(trx, vault, '00'.repeat(32), sealed),
+      expires_at: BigInt(Date.now()) + hour,
+    };
+    await trx
+      .insertInto('kept_builds')
+      .values(row)
+      .onConflict((conflict) => conflict.column('id').doNothing())
+      .execute();
+    return row;
+  });
+}
+
+/** A shell that somebody opened there, and whose runner has gone. */
+export async function addShell(store: Services, place: Place, email: string): Promise<ShellRow> {
+  const kept = await addKept(store, place);
+  const { db, ids } = store;
+  const user = await findUser(db.read, email);
+  if (!user) throw new Error(`nobody has the address ${email}`);
+  const now = BigInt(Date.now());
+  const row: ShellRow = {
+    id: ids.next(),
+    project_id: kept.project_id,
+    build_id: kept.id,
+    account_id: user.id,
+    via: 'api_key',
+    keeper,
+    state: 'open',
+    reason: '',
+    created_at: now,
+    expires_at: kept.expires_at,
+    client_seen_at: now,
+    runner_seen_at: 0n,
+  };
+  await db.transaction((trx) => trx.insertInto('shells').values(row).execute());
+  return row;
+}
+
+/** The build in a world has failed, and the runner that has its files is there. */
+export async function failAndKeep(store: Services, place: Place): Promise<void> {
+  const { id } = await addKept(store, place);
+  await store.db.transaction((trx) =>
+    trx.updateTable('builds').set({ build_state: 'failed' }).where('id', '=', id).execute(),
+  );
+  await noteVisit(store.db, { holder }, { version: '', trouble: '' });
+}
