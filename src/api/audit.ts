@@ -1,8 +1,6 @@
 import type { Caller } from '../auth/callers.ts';
 import { recordAudit, type Doer } from '../auth/audit.ts';
 import type { Transaction } from '../db/open.ts';
-import { addressOf } from '../http/client-address.ts';
-import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Audit, Route, Subject } from './route.ts';
 
@@ -10,8 +8,8 @@ import type { Audit, Route, Subject } from './route.ts';
 interface Done {
   trx: Transaction;
   ids: IdSource;
-  request: Incoming;
-  isBehindProxy: boolean;
+  /** null where nobody's program sent it. */
+  address: string | null;
   call: { caller: Caller | undefined; project: { id: bigint } | undefined; input: unknown };
   answer: unknown;
 }
@@ -27,7 +25,7 @@ export async function noteDone(route: Route, done: Done): Promise<void> {
   const changed = route.method === 'PUT' ? changedFields(input as object, subject) : undefined;
   if (changed?.length === 0) return;
   const projectId = project?.id ?? (action.startsWith('project.') ? subject.id : undefined);
-  await recordAudit(done.trx, done.ids, doerOf(caller, done), {
+  await recordAudit(done.trx, done.ids, doerOf(caller, done.address), {
     action,
     subject: { id: subject.id, name: subject.name },
     projectId,
@@ -35,9 +33,8 @@ export async function noteDone(route: Route, done: Done): Promise<void> {
   });
 }
 
-function doerOf(caller: Caller, { request, isBehindProxy }: Done): Doer {
-  const { id, email, via, application } = caller;
-  return { actor: { id, email }, via, application, address: addressOf(request.raw, isBehindProxy) };
+function doerOf({ id, email, via, application }: Caller, address: string | null): Doer {
+  return { actor: { id, email }, via, application, address };
 }
 
 /** A created record is named by its name, a person by the e-mail address. */

@@ -1,5 +1,7 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { Queries, Transaction } from '../db/open.ts';
+import type { Caller } from '../auth/callers.ts';
+import { addressOf } from '../http/client-address.ts';
 import { readFields, unknownFields, type FieldSet } from '../http/fields.ts';
 import { hasMetricsToken } from '../http/metrics-token.ts';
 import { originOf } from '../http/origin.ts';
@@ -10,7 +12,7 @@ import { arriving } from '../http/uploads.ts';
 import { admitAnybody, admitCaller, anybody, judge, type Admitted } from './admission.ts';
 import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
-import type { Services } from './call.ts';
+import type { Call, Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import { routesByName, type FindRoute, type Route, type RouteName } from './route.ts';
 
@@ -87,18 +89,27 @@ export async function perform(
   const { values: input, errors: bodyErrors } = readFields(fields, request.body ?? emptyGroup(), purpose);
   const unknown = request.body === undefined ? {} : unknownFields(fields, request.body);
   const errors = { ...queryErrors, ...pageErrors, ...unknown, ...bodyErrors };
+  const address = addressOf(request.raw, isBehindProxy);
+  const around: Surroundings = {
+    headers: request.headers,
+    get origin() {
+      return originOf(request.raw, baseUrl, !isBehindProxy);
+    },
+    address,
+    signal,
+  };
   const callOn = (db: Queries): AnyCall => ({
     ...services,
     database: services.db,
     ...admitted,
     headers: request.headers,
     get origin() {
-      return originOf(request.raw, baseUrl, !isBehindProxy);
+      return around.origin;
     },
     signal,
     db,
     within: (name, params, body) =>
-      performWithin(find(name), services, performed, { caller: admitted.caller, params, body, db }),
+      performWithin(find(name), services, around, { caller: admitted.caller, params, body, db }),
     input,
     query,
     page,
@@ -110,7 +121,7 @@ export async function perform(
     throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found, ...errors });
   }
   const note = (trx: Transaction, call: AnyCall, answer: unknown): Promise<void> =>
-    noteDone(route, { trx, ids: services.ids, request, isBehindProxy, call, answer });
+    noteDone(route, { trx, ids: services.ids, address, call, answer });
   if (route.uploads) {
     const call = callOn(services.db.read);
     const take = (work: (trx: Transaction) => Promise<unknown>): Promise<unknown> =>
@@ -151,11 +162,31 @@ interface InnerCall {
   db: Queries;
 }
 
+/** What a route that is called by another knows of the request. */
+interface Surroundings {
+  headers: Incoming['headers'];
+  origin: string;
+  address: string | null;
+  signal: AbortSignal;
+}
+
+/** Calls of routes on a transaction that nobody's request began, for a caller who is known. */
+export function callsWithin(
+  routes: readonly Route[],
+  services: Services,
+  origin: string,
+): (caller: Caller, db: Transaction) => Call['within'] {
+  const find = routesByName(routes);
+  const around: Surroundings = { headers: {}, origin, address: null, signal: waitsForEver };
+  return (caller, db) => (name, params, body) =>
+    performWithin(find(name), services, around, { caller, params, body, db });
+}
+
 /** One route called by another, on the other's transaction. What it throws ends the transaction of both. */
 async function performWithin(
   route: Route,
   services: Services,
-  performed: Performed,
+  around: Surroundings,
   { caller, params, body = emptyGroup(), db }: InnerCall,
 ): Promise<unknown> {
   if (!caller || route.uploads || route.paged || route.follow || route.startsWork || route.streams)
@@ -166,14 +197,13 @@ async function performWithin(
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
   const wrong = { ...unknownFields(fields, body), ...errors };
   if (Object.keys(wrong).length > 0) throw ApiError.ofFields(wrong);
-  const { request, isBehindProxy, baseUrl, signal = waitsForEver } = performed;
   const call: AnyCall = {
     ...services,
     database: services.db,
     ...admitted,
-    headers: request.headers,
-    origin: originOf(request.raw, baseUrl, !isBehindProxy),
-    signal,
+    headers: around.headers,
+    origin: around.origin,
+    signal: around.signal,
     db,
     within: async () => {
       throw new Error('a route that is called by another calls none itself');
@@ -184,7 +214,7 @@ async function performWithin(
   };
   const answer = await handle(route, call, input);
   if (route.method !== 'GET')
-    await noteDone(route, { trx: db as Transaction, ids: services.ids, request, isBehindProxy, call, answer });
+    await noteDone(route, { trx: db as Transaction, ids: services.ids, address: around.address, call, answer });
   return answer;
 }
 

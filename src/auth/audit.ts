@@ -11,7 +11,7 @@ import { timestamp } from '../lib/timestamps.ts';
  */
 
 /** How an actor was authenticated. */
-export type Via = 'api_key' | 'token' | 'session' | 'command_line';
+export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository';
 
 /** Who acts, and from where. */
 export interface Doer {

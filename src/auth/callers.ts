@@ -50,6 +50,11 @@ export function callerInBrowser(person: UserRow): Caller {
   return callerFor(person, { scopes: 'all', via: 'session', application: null });
 }
 
+/** The owner of a project, for whom a file in the project's repository acts. */
+export function callerInRepository(owner: UserRow): Caller {
+  return callerFor(owner, { scopes: 'all', via: 'repository', application: null });
+}
+
 /** Only an authenticated caller learns that the account is suspended. */
 function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'application'>): Caller {
   if (user.suspended) throw new ApiError('account_suspended');

@@ -22,7 +22,7 @@ const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db
       join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
     )
     .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
-    .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge'])
+    .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')
     .select(['p.ssh_public_key', 'c.id as collaborating', 'o.billing', 'o.suspended'])
     .where('p.id', '=', value('id')),

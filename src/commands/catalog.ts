@@ -157,6 +157,7 @@ export const catalog: readonly Command[] = [
       { name: 'dry-run', about: 'only show the difference' },
       { name: 'check', about: 'only show the difference, and exit 1 if there is one' },
       { name: 'prune', about: 'delete what the file does not have' },
+      { name: 'create', about: 'make the project that the file names, if you have none of that name' },
     ],
     examples: [
       ['headrace apply -f headrace.toml --dry-run', 'see what would change'],

@@ -54,20 +54,20 @@ export function withValues(document: Document, env: NodeJS.ProcessEnv): Document
     ...document,
     ...mapped(document, 'suites', (suite) =>
       mapped(suite, 'variables', (variable) => {
-        const { from_env: source, ...rest } = variable;
+        const { from_env: source } = variable;
         if (source === undefined) {
           if (variable.content !== undefined)
             throw new WrongUse(
               words`The file holds the value of ${String(variable.name)}. Refer to it with from_env = "NAME", or keep = true.`,
             );
-          return rest;
+          return variable;
         }
         const content = typeof source === 'string' ? env[source] : undefined;
         if (content === undefined)
           throw new WrongUse(
             words`${String(variable.name)} is to be ${JSON.stringify(source)} of the environment, which is not set.`,
           );
-        return { ...rest, content };
+        return { ...variable, content };
       }),
     ),
   };

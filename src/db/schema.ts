@@ -26,6 +26,7 @@ import type {
   DeployStrategyRow,
   EnvironmentVariableRow,
   NotificationRow,
+  ProjectDocumentRow,
   ProjectRow,
   RegistryRow,
   SuiteDependencyRow,
@@ -69,6 +70,7 @@ export type * from './rows/work.ts';
 export interface Schema {
   users: UserRow;
   projects: ProjectRow;
+  project_documents: ProjectDocumentRow;
   collaborators: CollaboratorRow;
   suites: SuiteRow;
   caches: CacheRow;

@@ -29,6 +29,7 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
+import { createConfiguring, type Configure } from './configuring.ts';
 import { createFinishing } from './finishing.ts';
 import { goneProjects } from './gone-projects.ts';
 import { staleLayers } from './stale-layers.ts';
@@ -71,6 +72,8 @@ export interface DispatchParts extends Services {
   logBytes: number;
   /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
   accountConcurrency: number;
+  /** Applies the file of a repository that configures its project. */
+  configure: Configure;
   /** Called with the number of bytes that were added to a log. */
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
@@ -126,6 +129,7 @@ const lookEvery = 1000;
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
   const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
+  const configured = createConfiguring({ db, ids, observers, configure: parts.configure });
   const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
   const tests = testIntake(db, disk);
   const allowed = { limits, unpacked, artifacts, cacheBytes, shellHours: parts.shellHours };
@@ -157,7 +161,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     nextOrLooks: (runner, wanted, signal) => asking.nextOrLooks(runner, wanted, signal),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
     tests: ({ holder }, batch) => tests.take(holder, batch),
-    finish: createFinishing({ db, held, settling, ordering, accountConcurrency }),
+    finish: createFinishing({ db, held, settling, ordering, accountConcurrency, configured }),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),

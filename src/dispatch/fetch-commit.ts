@@ -25,12 +25,13 @@ export const fetchCommit: JobHandler = {
       ...(request.fetch_ref !== '' && { fetchRef: request.fetch_ref }),
       previous: await previousOf(context, request),
       trunk: await trunkOf(context, project),
+      ...(isConfigured(project, request) && { configFile: project.config_file }),
     };
   },
 
   outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(context, job, outcome) {
+  async settle(context, job, outcome, isJudged) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
     traceFetch(context, request, job, outcome.kind);
@@ -40,6 +41,7 @@ export const fetchCommit: JobHandler = {
       await holdForBuilds(context, request.id);
       await context.db.holdNumber(context.trx, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(context, request.project_id);
+      if (!isJudged && outcome.commit.trunk === 'this' && isConfigured(project, request)) throw new UnconfiguredError();
       const commit = await recordCommit(context, request.project_id, outcome.commit);
       await startSuites(context, project, request, commit, outcome.commit.branch ?? '');
     }
@@ -68,7 +70,21 @@ async function projectOf({ trx }: JobContext, id: bigint): Promise<ProjectRow> {
   return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
 
-async function trunkOf({ trx }: JobContext, { trunk_commit_id: id }: ProjectRow): Promise<string | null> {
+/**
+ * Whether the project is configured by a file of its repository, and the request may bring a new one: pull requests do
+ * not, and nothing from a fork does.
+ */
+function isConfigured(project: ProjectRow, { from_fork: fromFork, pull_request: number }: BuildRequestRow): boolean {
+  return project.config_file !== '' && fromFork === 0 && number === null;
+}
+
+/** The file of the commit has to be applied first. */
+export class UnconfiguredError extends Error {}
+
+export async function trunkOf(
+  { trx }: Pick<JobContext, 'trx'>,
+  { trunk_commit_id: id }: ProjectRow,
+): Promise<string | null> {
   if (id === null) return null;
   return (await trx.selectFrom('commits').select('ref').where('id', '=', id).executeTakeFirst())?.ref ?? null;
 }

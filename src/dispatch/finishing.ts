@@ -3,6 +3,8 @@ import { isUniqueViolation, type Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { Finished, FinishReport, Receipt } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
+import type { JudgedReport } from './configuring.ts';
+import { UnconfiguredError } from './fetch-commit.ts';
 import type { HeldRequests } from './held-requests.ts';
 import type { Attempt, Ordering } from './ordering.ts';
 import type { Settling } from './settling.ts';
@@ -13,12 +15,14 @@ export interface FinishingParts {
   settling: Pick<Settling, 'settle'>;
   ordering: Pick<Ordering, 'within' | 'goOn' | 'now'>;
   accountConcurrency: number;
+  /** Applies the file that configures the project of a fetched commit. */
+  configured: (runner: Runner, report: FinishReport) => Promise<JudgedReport>;
 }
 
 /** Settles the outcome of a job. The receipt brings the runner's next order along, if there is work. */
-export function createFinishing({ db, held, settling, ordering, accountConcurrency }: FinishingParts) {
+export function createFinishing({ db, held, settling, ordering, accountConcurrency, configured }: FinishingParts) {
   /** The outcome and the next order, in one transaction. */
-  const settleAndOrder = async (runner: Runner, report: FinishReport, name: string): Promise<Finished> => {
+  const settleAndOrder = async (runner: Runner, report: JudgedReport, name: string): Promise<Finished> => {
     let claimed: ClaimedJob | undefined;
     const onClaim = (job: ClaimedJob): void => void (claimed = job);
     let receipt: Receipt;
@@ -41,7 +45,7 @@ export function createFinishing({ db, held, settling, ordering, accountConcurren
     return order ? { ...receipt, next: order } : receipt;
   };
 
-  return async (runner: Runner, report: FinishReport): Promise<Finished> => {
+  const finish = async (runner: Runner, report: JudgedReport): Promise<Finished> => {
     using _ = held.hold(runner);
     const next = held.isQuiet(runner.holder) ? undefined : report.next;
     // With a limit for each account, a claim may have to wait for another one, and must hold no locks meanwhile.
@@ -50,5 +54,14 @@ export function createFinishing({ db, held, settling, ordering, accountConcurren
     const isTaken = next !== undefined && 'taken' in receipt;
     const order = isTaken ? await ordering.now({ runner, name: next }) : undefined;
     return order ? { ...receipt, next: order } : receipt;
+  };
+
+  return async (runner: Runner, report: FinishReport): Promise<Finished> => {
+    try {
+      return await finish(runner, report);
+    } catch (error) {
+      if (!(error instanceof UnconfiguredError)) throw error;
+      return finish(runner, await configured(runner, report));
+    }
   };
 }

@@ -44,8 +44,8 @@ export interface JobHandler {
   order(context: JobContext, job: ClaimedJob): Promise<Work | Later | undefined>;
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
-  /** Stores the outcome. */
-  settle(context: JobContext, job: ClaimedJob, outcome: Outcome): Promise<void>;
+  /** Stores the outcome. `isJudged` says that the file which configures the project is applied (configuring.ts). */
+  settle(context: JobContext, job: ClaimedJob, outcome: Outcome, isJudged: boolean): Promise<void>;
   /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */
   lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;
   /** A sentence for the log about work that was interrupted. */

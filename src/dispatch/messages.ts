@@ -5,6 +5,7 @@ import {
   idleHoldSeconds,
   mostLayers,
   mostLooks,
+  mostOfConfigFile,
   mostProjects,
   mostShellBytes,
   mostShells,
@@ -12,6 +13,7 @@ import {
   shellEnds,
   type CacheLayer,
   type CommitReport,
+  type ConfigFile,
   type CutReason,
   type FinishReport,
   type KeptFiles,
@@ -264,7 +266,11 @@ type Details = {
 };
 
 const details: Details = {
-  fetched: ({ commit }) => ({ kind: 'fetched', commit: readCommit(commit) }),
+  fetched: ({ commit, config }) => ({
+    kind: 'fetched',
+    commit: readCommit(commit),
+    ...(config === undefined ? {} : { config: readConfig(config) }),
+  }),
   unfetchable: ({ reason: why, message }) => ({
     kind: 'unfetchable',
     reason: reason(why, 'outcome[reason]'),
@@ -301,6 +307,15 @@ function readOutcome(value: unknown): Outcome {
   return details[kind as Outcome['kind']](outcome);
 }
 
+function readConfig(value: unknown): ConfigFile & { before: string | null } {
+  const { before, text: content, problem } = group(value, 'outcome[config]');
+  const compared = { before: orNull(matching(shaForm))(before, 'outcome[config][before]') };
+  if (problem !== undefined) return { ...compared, problem: text(longestName)(problem, 'outcome[config][problem]') };
+  return { ...compared, text: text(mostOfConfigFile)(content, 'outcome[config][text]') };
+}
+
+const shaForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
+
 function readCommit(value: unknown): CommitReport {
   const commit = group(value, 'outcome[commit]');
   const read = <Name extends keyof CommitReport>(name: Name, how: Read<CommitReport[Name]>): Pick<CommitReport, Name> =>
@@ -309,7 +324,7 @@ function readCommit(value: unknown): CommitReport {
   const names = list(mostNames, name);
   const date = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
   return {
-    ...read('sha', matching(/^([0-9a-f]{40}|[0-9a-f]{64})$/)),
+    ...read('sha', matching(shaForm)),
     ...read('message', text(16 * longestText)),
     ...read('authorName', text(longestText)),
     ...read('authorEmail', text(longestText)),

@@ -5,13 +5,14 @@ import { forEachKind, prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { FinishReport, Outcome, Receipt, WorkKind } from '../protocol/index.ts';
+import type { Outcome, Receipt, WorkKind } from '../protocol/index.ts';
 import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { noteKept } from '../lifecycle/shells.ts';
 import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
+import type { JudgedReport } from './configuring.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { wordsFor } from './log-intake.ts';
 
@@ -33,7 +34,7 @@ export interface SettlingParts {
 
 /** Ends jobs by their outcomes. */
 export interface Settling {
-  settle(trx: Transaction, runner: Runner, report: FinishReport): Promise<Receipt>;
+  settle(trx: Transaction, runner: Runner, report: JudgedReport): Promise<Receipt>;
   lose(lost: LapsedClaim): Promise<void>;
   /** This server or the runner failed: the job is tried again, or ends. */
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
@@ -88,7 +89,7 @@ export function createSettling({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], kept }) {
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept }) {
       const [held] = await holdWithLog(db)(trx, { claim });
       if (held?.holder !== holder) return { gone: true };
       const { size, ...row } = held;
@@ -112,7 +113,8 @@ export function createSettling({
         const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
         await addLine(db, trx, job.subject_id, words);
       }
-      await kind.settle(context(trx), job, outcome);
+      for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
+      await kind.settle(context(trx), job, outcome, lines !== undefined);
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });

@@ -12,8 +12,11 @@ import { projectTopic, type WriteContext } from './write-context.ts';
 /** The settings of a project that its owner writes. */
 export type ProjectSettings = Pick<ProjectRow, 'name' | 'description' | 'repository_url'> & ProjectPolicies;
 
-/** The settings for triggered builds, and for who may see the project's status. */
-type ProjectPolicies = Pick<ProjectRow, 'poll_interval' | 'fork_builds' | 'cancel_superseded' | 'public_badge'>;
+/** The settings for triggered builds, for who may see the project's status, and for its file in the repository. */
+type ProjectPolicies = Pick<
+  ProjectRow,
+  'poll_interval' | 'fork_builds' | 'cancel_superseded' | 'public_badge' | 'config_file'
+>;
 
 /** Creates a project and its SSH key, which the owner installs in the repository. */
 export async function createProject(

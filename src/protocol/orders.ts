@@ -29,7 +29,12 @@ export interface FetchOrder {
   previous: Record<string, string>;
   /** The newest built commit of the default branch so far. */
   trunk: string | null;
+  /** The file that configures the project, to be read where the commit becomes the newest of the default branch. */
+  configFile?: string;
 }
+
+/** The longest file that configures a project, in bytes. */
+export const mostOfConfigFile = 128 * 1024;
 
 /** The image whose files stand in the sandbox instead of the machine's programs. */
 export interface ImageOrder {

@@ -1,5 +1,8 @@
 import type { CacheLayer, Order } from './orders.ts';
 
+/** The file that configures a project, or what is wrong with it, in words. */
+export type ConfigFile = { text: string } | { problem: string };
+
 /** The metadata of a commit. */
 export interface CommitMetadata {
   message: string;
@@ -36,7 +39,8 @@ export interface CommitReport extends CommitMetadata {
 export type TrunkNews = 'this' | 'kept' | 'none';
 
 export type Outcome =
-  | { kind: 'fetched'; commit: CommitReport }
+  /** `config` where the order names a file; `before` is the order's `trunk`, which the commit was compared with. */
+  | { kind: 'fetched'; commit: CommitReport; config?: ConfigFile & { before: string | null } }
   /** It cannot work before something outside changes; the log says what, or the message where there is no log. */
   | { kind: 'unfetchable'; reason: string; message?: string }
   /** The result of a check of a repository. */

@@ -1,6 +1,6 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { parseExactJson } from '../lib/exact-json.ts';
-import { sections, suites, type DocumentField, type Entry, type Kind, type Value } from './config-kinds.ts';
+import { exactJson, parseExactJson } from '../lib/exact-json.ts';
+import { sections, suites, variables, type DocumentField, type Entry, type Kind, type Value } from './config-kinds.ts';
 
 /** A document that was read: every entry with its fields, in the form of the API, and its parts. */
 export interface Node {
@@ -47,19 +47,20 @@ function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind
   }
   const said = value as Record<string, unknown>;
   const entry: Record<string, Value> = {};
-  const isVariable = kind?.section === 'variables';
+  const isVariable = kind === variables;
   const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
   for (const name of Object.keys(said)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
   for (const { name, isRequired, fallback } of fields) {
-    const isKept = isVariable && name === 'content' && said.keep === true;
-    if (isKept) continue;
-    const isNeeded = isRequired || (isVariable && name === 'content');
+    const isContent = isVariable && name === 'content';
+    if (isContent && said.content === undefined && isKept(said)) continue;
+    const isNeeded = isRequired || isContent;
     const read = said[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(said[name]);
     if (read === undefined) errors[place(name)] = [said[name] === undefined ? 'is_blank' : 'invalid_format'];
     else entry[name] = read;
   }
+  if (isVariable && !isSource(said.from_env)) errors[place('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && said.dependencies !== undefined ? valueOf(said.dependencies) : [];
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
   const nodes = children.map((child) => {
@@ -81,12 +82,22 @@ function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind
   };
 }
 
+/** Whether the content of a variable stays what it is: a reference to an environment says only where it came from. */
+function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boolean {
+  return (keep === true) !== (source !== '');
+}
+
 /** Texts, numbers, flags, and lists of texts; undefined for anything else. */
 function valueOf(said: unknown): Value | undefined {
   if (typeof said === 'bigint') return Number(said);
   if (typeof said === 'string' || typeof said === 'number' || typeof said === 'boolean') return said;
   if (!Array.isArray(said)) return undefined;
   return said.every((item) => typeof item === 'string') ? said : undefined;
+}
+
+/** The name of a variable in somebody's environment. */
+function isSource(said: unknown): boolean {
+  return said === undefined || (typeof said === 'string' && said.length <= 255 && !/[\0\n\r=]/.test(said));
 }
 
 function nameOf(item: unknown, { key, isNameless }: Kind): string | undefined {
@@ -106,4 +117,16 @@ function refuseTwins(nodes: readonly Node[], kind: Kind, errors: FieldErrors): v
     if (seen.has(key)) errors[`${at}[${kind.key[0] ?? ''}]`] = ['already_exists'];
     seen.add(key);
   }
+}
+
+/** A document that was read without mistakes, as it may be kept: without the contents of variables. */
+export function withoutContents(text: string): string {
+  const document = parseExactJson(text) as { suites?: { variables?: Record<string, unknown>[] }[] };
+  for (const suite of document.suites ?? [])
+    for (const variable of suite.variables ?? []) {
+      // One that came with a content and without a name to get it again is one that is kept from now on.
+      if (variable.content !== undefined && (variable.from_env ?? '') === '') variable.keep = true;
+      delete variable.content;
+    }
+  return exactJson(document);
 }

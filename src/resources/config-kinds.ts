@@ -25,6 +25,18 @@ export interface Kind {
 export type Value = string | number | boolean | readonly string[];
 export type Entry = Readonly<Record<string, Value>>;
 
+export const variables: Kind = {
+  section: 'variables',
+  what: 'variable',
+  path: '/projects/:project_id/suites/:suite_id/environment_variables',
+  param: 'environment_variable_id',
+  key: ['name'],
+  isNameless: false,
+};
+
+/** The name, in the environment of who applies a document, of what is to be the content of a variable. */
+const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
+
 const suiteParts: readonly Kind[] = [
   {
     section: 'rules',
@@ -34,14 +46,7 @@ const suiteParts: readonly Kind[] = [
     key: ['subject', 'operator', 'value'],
     isNameless: true,
   },
-  {
-    section: 'variables',
-    what: 'variable',
-    path: '/projects/:project_id/suites/:suite_id/environment_variables',
-    param: 'environment_variable_id',
-    key: ['name'],
-    isNameless: false,
-  },
+  variables,
 ];
 
 export const suites: Kind = {
@@ -54,48 +59,48 @@ export const suites: Kind = {
   children: suiteParts,
 };
 
-/** In the order in which transactions take their locks: notifications come after the project itself. */
-export const beforeProject: readonly Kind[] = [
-  suites,
-  {
-    section: 'deploy_strategies',
-    what: 'deploy strategy',
-    path: '/projects/:project_id/deploy_strategies',
-    param: 'deploy_strategy_id',
-    key: ['name'],
-    isNameless: false,
-    isShort: true,
-  },
-  {
-    section: 'hooks',
-    what: 'hook',
-    path: '/projects/:project_id/hooks',
-    param: 'hook_id',
-    key: ['provider'],
-    isNameless: true,
-  },
-  {
-    section: 'schedules',
-    what: 'schedule',
-    path: '/projects/:project_id/schedules',
-    param: 'schedule_id',
-    key: ['cron', 'time_zone', 'commit_ref'],
-    isNameless: true,
-  },
-];
+const strategies: Kind = {
+  section: 'deploy_strategies',
+  what: 'deploy strategy',
+  path: '/projects/:project_id/deploy_strategies',
+  param: 'deploy_strategy_id',
+  key: ['name'],
+  isNameless: false,
+  isShort: true,
+};
 
-export const afterProject: readonly Kind[] = [
-  {
-    section: 'notifications',
-    what: 'notification',
-    path: '/projects/:project_id/notifications',
-    param: 'notification_id',
-    key: ['notifiable_type', 'url'],
-    isNameless: true,
-  },
-];
+const hooks: Kind = {
+  section: 'hooks',
+  what: 'hook',
+  path: '/projects/:project_id/hooks',
+  param: 'hook_id',
+  key: ['provider'],
+  isNameless: true,
+};
 
-export const sections: readonly Kind[] = [...beforeProject, ...afterProject];
+const schedules: Kind = {
+  section: 'schedules',
+  what: 'schedule',
+  path: '/projects/:project_id/schedules',
+  param: 'schedule_id',
+  key: ['cron', 'time_zone', 'commit_ref'],
+  isNameless: true,
+};
+
+const notifications: Kind = {
+  section: 'notifications',
+  what: 'notification',
+  path: '/projects/:project_id/notifications',
+  param: 'notification_id',
+  key: ['notifiable_type', 'url'],
+  isNameless: true,
+};
+
+export const sections: readonly Kind[] = [suites, strategies, hooks, schedules, notifications];
+
+/** In the order in which transactions take their locks (lifecycle/ledger.ts): some come after the project itself. */
+export const beforeProject: readonly Kind[] = [suites, strategies, hooks];
+export const afterProject: readonly Kind[] = [notifications, schedules];
 
 /** A field of the document: `options[url]` is `url`, `tags[]` is `tags`. */
 export interface DocumentField {
@@ -104,9 +109,11 @@ export interface DocumentField {
   sent: string;
   isRequired: boolean;
   fallback: Value;
+  /** Whether no route takes it: only documents have it. */
+  isOurs?: boolean;
 }
 
-export function fieldsIn(body: FieldSet): DocumentField[] {
+function fieldsIn(body: FieldSet): DocumentField[] {
   return Object.entries(body).map(([sent, { required, schema }]) => ({
     name: sent.replace(/\[\]$/, '').replace(/^\w+\[(\w+)\]$/, '$1'),
     sent,
@@ -134,9 +141,28 @@ export function isSame(a: Value | undefined, b: Value | undefined): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
+/** What a document can say. */
+export interface DocumentFields {
+  fieldsOf: (kind: Kind) => readonly DocumentField[];
+  projectFields: readonly DocumentField[];
+}
+
+export function documentFields(routes: readonly Route[]): DocumentFields {
+  const cached = new Map<Kind, readonly DocumentField[]>();
+  const project = routes.find(({ method, path }) => method === 'PUT' && path === '/projects/:project_id');
+  return {
+    fieldsOf(kind) {
+      const known = cached.get(kind) ?? bodyOf(routes, kind);
+      cached.set(kind, known);
+      return known;
+    },
+    projectFields: fieldsIn(project?.body ?? {}),
+  };
+}
+
 /** The fields that the create route of a kind takes. */
-export function bodyOf(routes: readonly Route[], kind: Kind): DocumentField[] {
+function bodyOf(routes: readonly Route[], kind: Kind): DocumentField[] {
   const route = routes.find(({ method, path }) => method === 'POST' && path === kind.path);
   if (!route?.body) throw new Error(`nothing creates a ${kind.what}`);
-  return fieldsIn(route.body);
+  return kind === variables ? [...fieldsIn(route.body), source] : fieldsIn(route.body);
 }

@@ -1,4 +1,5 @@
 import type { Call } from '../api/call.ts';
+import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
 import { keyOf, type FieldsOf, type Node } from './config-document.ts';
@@ -8,18 +9,28 @@ import {
   isSame,
   suites,
   valueIn,
+  variables,
   type DocumentField,
   type Entry,
   type Kind,
   type Value,
 } from './config-kinds.ts';
+import { noteSource, sourcesOf } from './environment-variables.ts';
 
 /** The way from what a project is to what a document says, as steps. Each is a call of the route that a person would use. */
 export interface Step {
   action: 'create' | 'change' | 'delete';
+  /** Of which section of the document, or `project`. */
+  section: string;
   what: string;
   fields: { name: string; from: string; to: string }[];
-  run(): Promise<unknown>;
+  /** Answers what only the answer to it has: the secret of something that was made. */
+  run(): Promise<Once>;
+}
+
+export interface Once {
+  secret?: string;
+  url?: string;
 }
 
 type Within = Call['within'];
@@ -27,9 +38,33 @@ type Params = Readonly<Record<string, bigint>>;
 type Record_ = Readonly<Record<string, unknown>> & { id: bigint };
 
 export interface Planning {
+  db: Queries;
   within: Within;
   fieldsOf: FieldsOf;
   projectFields: readonly DocumentField[];
+}
+
+/**
+ * Does the steps in their order, and answers what each answered. From the project itself on, its row is held: others
+ * hold it, too, before they come to notifications and schedules.
+ */
+export async function runSteps(
+  trx: Queries,
+  database: Pick<Database, 'locked'>,
+  projectId: bigint,
+  steps: readonly Step[],
+): Promise<Once[]> {
+  const before = new Set(['rules', 'variables', 'dependencies', ...beforeProject.map(({ section }) => section)]);
+  const answers: Once[] = [];
+  let isHeld = false;
+  for (const step of steps) {
+    if (!isHeld && !before.has(step.section)) {
+      await database.locked(trx.selectFrom('projects').select('id').where('id', '=', projectId), 'projects').execute();
+      isHeld = true;
+    }
+    answers.push(await step.run());
+  }
+  return answers;
 }
 
 export async function planFor(planning: Planning, projectId: bigint, wanted: Node): Promise<Step[]> {
@@ -50,9 +85,10 @@ async function planProject({ within, projectFields }: Planning, params: Params, 
   return [
     {
       action: 'change',
+      section: 'project',
       what: 'project',
       fields: changed.map((field) => shownChange(field, record, entry)),
-      run: () => named('', () => within('PUT /projects/:project_id', params, bodyFrom(changed, entry))),
+      run: () => named('', () => within('PUT /projects/:project_id', params, bodyFrom(changed, entry))).then(nothing),
     },
   ];
 }
@@ -67,7 +103,7 @@ async function planKind(
 ): Promise<Step[]> {
   const { within, fieldsOf } = planning;
   const fields = fieldsOf(kind);
-  const records = await recordsOf(within, kind, params);
+  const records = await recordsOf(planning, kind, params);
   const left = new Map(records.map((record) => [record.id, record]));
   const pairs: [Node, Record_ | undefined][] = wanted.map((node) => {
     const key = keyOf(kind, node.entry);
@@ -84,9 +120,13 @@ async function planKind(
     }
   const steps: Step[] = Array.from(left.values(), (record) => ({
     action: 'delete' as const,
+    section: kind.section,
     what: `${kind.what} ${labelOf(kind, entryOf(fields, record))}${inside}`,
     fields: [],
-    run: () => named('', () => within(`DELETE ${kind.path}/:${kind.param}`, { ...params, [kind.param]: record.id })),
+    run: () =>
+      named('', () => within(`DELETE ${kind.path}/:${kind.param}`, { ...params, [kind.param]: record.id })).then(
+        nothing,
+      ),
   }));
   for (const [node, record] of pairs)
     steps.push(
@@ -110,9 +150,14 @@ async function planChange(
   const changed = differing(fieldsOf(kind), record, node.entry);
   const step: Step = {
     action: 'change',
+    section: kind.section,
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: changed.map((field) => shownChange(field, record, node.entry)),
-    run: () => named(node.at, () => within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, node.entry))),
+    async run() {
+      await named(node.at, () => within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, node.entry)));
+      if (kind === variables) await noteSource(planning.db, record.id, String(node.entry.from_env));
+      return {};
+    },
   };
   return [...(changed.length === 0 ? [] : [step]), ...(await planParts(planning, kind, own, node))];
 }
@@ -125,12 +170,15 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
   if (missing) throw new ApiError('is_blank', `${node.at}[${missing.name}]`);
   const step: Step = {
     action: 'create',
+    section: kind.section,
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: [],
     async run() {
       const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, node.entry)));
-      const own = { ...params, [kind.param]: (made as Record_).id };
-      for (const part of await planParts(planning, kind, own, node)) await part.run();
+      const { id, secret, url } = made as Record_ & Once;
+      if (kind === variables) await noteSource(planning.db, id, String(node.entry.from_env));
+      for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
+      return secret === undefined ? {} : { secret, ...(url !== undefined && { url }) };
     },
   };
   return [step];
@@ -154,9 +202,11 @@ async function planDependencies({ within }: Planning, own: Params, node: Node, i
     .filter(({ name }) => !node.dependencies.includes(name))
     .map(({ id, name }) => ({
       action: 'delete' as const,
+      section: 'dependencies',
       what: `dependency ${name}${inside}`,
       fields: [],
-      run: () => named(node.at, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })),
+      run: () =>
+        named(node.at, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })).then(nothing),
     }));
   const missing = node.dependencies.filter((name) => !attached.some((one) => one.name === name));
   const known = missing.length === 0 ? [] : ((await within('GET /dependencies', {})) as (Record_ & { name: string })[]);
@@ -166,16 +216,27 @@ async function planDependencies({ within }: Planning, own: Params, node: Node, i
     const body = Object.assign(emptyGroup(), { dependency_id: String(found.id) });
     steps.push({
       action: 'create',
+      section: 'dependencies',
       what: `dependency ${name}${inside}`,
       fields: [],
-      run: () => named(node.at, () => within(`POST ${path}`, own, body)),
+      run: () => named(node.at, () => within(`POST ${path}`, own, body)).then(nothing),
     });
   }
   return steps;
 }
 
-export async function recordsOf(within: Within, kind: Kind, params: Params): Promise<Record_[]> {
+const nothing = (): Once => ({});
+
+export async function recordsOf(
+  { db, within }: Pick<Planning, 'db' | 'within'>,
+  kind: Kind,
+  params: Params,
+): Promise<Record_[]> {
   const list = (await within(`GET ${kind.path}`, params)) as Record_[];
+  if (kind === variables) {
+    const sources = await sourcesOf(db, params.suite_id ?? 0n);
+    return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
+  }
   if (!kind.isShort) return list;
   const whole: Record_[] = [];
   for (const { id } of list)
@@ -195,9 +256,9 @@ function differing(fields: readonly DocumentField[], record: object, entry: Entr
 
 function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
   const body = emptyGroup();
-  for (const { name, sent } of fields) {
+  for (const { name, sent, isOurs } of fields) {
     const value = entry[name];
-    if (value === undefined) continue;
+    if (value === undefined || isOurs) continue;
     const [first = '', second] = sent.replace(/\[\]$/, '').split(/[[\]]+/);
     const raw: Raw = Array.isArray(value) ? [...(value as string[])] : String(value);
     if (second === undefined || second === '') body[first] = raw;

@@ -1,19 +1,20 @@
 import { projectRoute, type Route } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { flag, required, text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { readDocument } from './config-document.ts';
+import { readDocument, withoutContents } from './config-document.ts';
 import {
-  bodyOf,
-  fieldsIn,
+  documentFields,
   isSame,
   sections,
   suites,
+  variables,
   type DocumentField,
   type Entry,
   type Kind,
 } from './config-kinds.ts';
-import { entryOf, planFor, recordsOf } from './config-plan.ts';
+import { entryOf, planFor, recordsOf, runSteps, type Planning } from './config-plan.ts';
 
 /** The settings of a project as one document, which is read and written whole. */
 
@@ -24,7 +25,8 @@ const change = schema.record({
   what: schema.string,
   fields: schema.listOf(schema.record({ name: schema.string, from: schema.string, to: schema.string })),
 });
-const changedAnswer = schema.record({ applied: schema.boolean, changes: schema.listOf(change) });
+const madeChange = schema.withOptional(change, { secret: schema.string, url: schema.string });
+const changedAnswer = schema.record({ applied: schema.boolean, changes: schema.listOf(madeChange) });
 
 /** What is as it would be without being said is left out. */
 function saidOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
@@ -32,15 +34,69 @@ function saidOf(fields: readonly DocumentField[], entry: Entry): Record<string, 
   return Object.fromEntries(said.map(({ name }) => [name, entry[name]]));
 }
 
-export function configRoutes(others: readonly Route[]): Route[] {
-  const cached = new Map<Kind, readonly DocumentField[]>();
-  const fieldsOf = (kind: Kind): readonly DocumentField[] => {
-    const known = cached.get(kind) ?? bodyOf(others, kind);
-    cached.set(kind, known);
-    return known;
+type Params = Readonly<Record<string, bigint>>;
+
+/** The project as it is now. */
+async function currentDocument(planning: Planning, params: Params): Promise<object> {
+  const { within, fieldsOf, projectFields } = planning;
+  const list = async (kind: Kind, place: Params): Promise<object[]> => {
+    const entries: object[] = [];
+    for (const record of await recordsOf(planning, kind, place)) {
+      const entry = { ...saidOf(fieldsOf(kind), entryOf(fieldsOf(kind), record)) };
+      if (kind === variables)
+        Object.assign(entry, { content: undefined }, entry.from_env === undefined && { keep: true });
+      const own = { ...place, [kind.param]: record.id };
+      if (kind === suites) {
+        const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];
+        if (used.length > 0) entry.dependencies = used.map(({ name }) => name);
+      }
+      for (const part of kind.children ?? []) {
+        const parts = await list(part, own);
+        if (parts.length > 0) entry[part.section] = parts;
+      }
+      entries.push(entry);
+    }
+    return entries;
   };
-  const project = others.find(({ method, path }) => method === 'PUT' && path === '/projects/:project_id');
-  const projectFields = fieldsIn(project?.body ?? {});
+  const record = (await within('GET /projects/:project_id', params)) as object;
+  const document = saidOf(projectFields, entryOf(projectFields, record));
+  for (const kind of sections) {
+    const entries = await list(kind, params);
+    if (entries.length > 0) document[kind.section] = entries;
+  }
+  return document;
+}
+
+/** The document that was last applied, if the project is still what it says: its order is its author's. */
+async function appliedDocument(planning: Planning, projectId: bigint): Promise<string | undefined> {
+  const document = await storedDocument(planning.db, projectId);
+  if (document === undefined) return undefined;
+  try {
+    const wanted = readDocument(document, planning.projectFields, planning.fieldsOf);
+    return (await planFor(planning, projectId, wanted)).length === 0 ? document : undefined;
+  } catch (error) {
+    // It names something that is gone.
+    if (error instanceof ApiError && error.status !== 401) return undefined;
+    throw error;
+  }
+}
+
+async function storedDocument(db: Queries, projectId: bigint): Promise<string | undefined> {
+  const query = db.selectFrom('project_documents').select('document').where('project_id', '=', projectId);
+  return (await query.executeTakeFirst())?.document;
+}
+
+async function storeDocument(db: Queries, projectId: bigint, document: string): Promise<void> {
+  if ((await storedDocument(db, projectId)) === document) return;
+  await db
+    .insertInto('project_documents')
+    .values({ project_id: projectId, document })
+    .onConflict((conflict) => conflict.column('project_id').doUpdateSet({ document }))
+    .execute();
+}
+
+export function configRoutes(others: readonly Route[]): Route[] {
+  const { fieldsOf, projectFields } = documentFields(others);
   return [
     projectRoute({
       method: 'GET',
@@ -52,33 +108,10 @@ export function configRoutes(others: readonly Route[]): Route[] {
         'all that is in it',
       goesByTheClock: true,
       answer,
-      async handle(call) {
-        const { within, params } = call;
-        const list = async (kind: Kind, place: Readonly<Record<string, bigint>>): Promise<object[]> => {
-          const entries: object[] = [];
-          for (const record of await recordsOf(within, kind, place)) {
-            const entry = { ...saidOf(fieldsOf(kind), entryOf(fieldsOf(kind), record)) };
-            if (kind.section === 'variables') Object.assign(entry, { content: undefined, keep: true });
-            const own = { ...place, [kind.param]: record.id };
-            if (kind === suites) {
-              const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];
-              if (used.length > 0) entry.dependencies = used.map(({ name }) => name);
-            }
-            for (const part of kind.children ?? []) {
-              const parts = await list(part, own);
-              if (parts.length > 0) entry[part.section] = parts;
-            }
-            entries.push(entry);
-          }
-          return entries;
-        };
-        const record = (await within('GET /projects/:project_id', params)) as object;
-        const document = saidOf(projectFields, entryOf(projectFields, record));
-        for (const kind of sections) {
-          const entries = await list(kind, params);
-          if (entries.length > 0) document[kind.section] = entries;
-        }
-        return { document: JSON.stringify(document) };
+      async handle({ db, within, params }) {
+        const planning = { db, within, fieldsOf, projectFields };
+        const applied = await appliedDocument(planning, params.project_id);
+        return { document: applied ?? JSON.stringify(await currentDocument(planning, params)) };
       },
     }),
     projectRoute({
@@ -88,19 +121,28 @@ export function configRoutes(others: readonly Route[]): Route[] {
       scope: 'projects',
       summary:
         'Make a project what a document says, all of it or nothing; with dry_run only tell what would change. What the ' +
-        'document does not have is deleted, and that is refused without prune',
+        'document does not have is deleted, and that is refused without prune. Only this answer has the secrets of hooks ' +
+        'and notifications that it made',
       body: { document: required(text({ max: 4 * 1024 * 1024, lines: 'many' })), prune: flag(), dry_run: flag() },
       answer: changedAnswer,
+      showsSecrets: true,
       audit: 'nothing', // each change has its own entry
-      async handle({ within, project: { id }, input: { document, prune = false, dry_run: isDry = false } }) {
+      async handle({
+        db,
+        database,
+        within,
+        project: { id },
+        input: { document, prune = false, dry_run: isDry = false },
+      }) {
         if (document === undefined) throw new ApiError('is_blank', 'document');
         const wanted = readDocument(document, projectFields, fieldsOf);
-        const steps = await planFor({ within, fieldsOf, projectFields }, id, wanted);
+        const steps = await planFor({ db, within, fieldsOf, projectFields }, id, wanted);
         const changes = steps.map(({ action, what, fields }) => ({ action, what, fields }));
         if (isDry) return { applied: false, changes };
         if (!prune && steps.some(({ action }) => action === 'delete')) throw new ApiError('is_blank', 'prune');
-        for (const step of steps) await step.run();
-        return { applied: true, changes };
+        const answers = await runSteps(db, database, id, steps);
+        await storeDocument(db, id, withoutContents(document));
+        return { applied: true, changes: changes.map((one, at) => ({ ...one, ...answers[at] })) };
       },
     }),
   ];

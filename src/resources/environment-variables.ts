@@ -1,4 +1,5 @@
 import { projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
 import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import { ApiError } from '../errors.ts';
@@ -55,6 +56,16 @@ function variableName(): Field<string> {
   };
 }
 
+/** From where documents took the contents of a suite's variables, by their identifiers. */
+export async function sourcesOf(db: Queries, suiteId: bigint): Promise<Map<bigint, string>> {
+  const query = db.selectFrom('environment_variables').select(['id', 'from_env']).where('suite_id', '=', suiteId);
+  return new Map((await query.execute()).map(({ id, from_env: source }) => [id, source]));
+}
+
+export async function noteSource(trx: Queries, id: bigint, source: string): Promise<void> {
+  await trx.updateTable('environment_variables').set({ from_env: source }).where('id', '=', id).execute();
+}
+
 const fields = {
   name: required(variableName()),
   content: takingBlank(text({ max: 32_768, lines: 'many' })),
@@ -95,7 +106,14 @@ export const routes = [
     async handle({ db, suite, ids, vault, input }) {
       const id = ids.next();
       const content = await sealIn(db, vault, input.content, contentPlace(id));
-      const variable = { id, suite_id: suite.id, name: input.name, content, secret: Number(input.secret) };
+      const variable = {
+        id,
+        suite_id: suite.id,
+        name: input.name,
+        content,
+        secret: Number(input.secret),
+        from_env: '',
+      };
       await orTaken(db.insertInto('environment_variables').values(variable).execute());
       return writtenView(variable, vault);
     },
@@ -120,7 +138,8 @@ export const routes = [
       const { content: sent } = input;
       const content = sent === undefined ? undefined : await sealIn(db, vault, sent, contentPlace(variable.id));
       const secret = input.secret === undefined ? undefined : Number(input.secret);
-      const changed = sentColumns({ name: input.name, content, secret });
+      const source = content === undefined ? undefined : ''; // a document says it again after this
+      const changed = sentColumns({ name: input.name, content, secret, from_env: source });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
       }

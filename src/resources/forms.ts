@@ -30,6 +30,19 @@ function checkedPaths(paths: string[]): string[] {
   return paths;
 }
 
+/** A document in the repository. Its path is one that git has: relative, without steps up or names of git's own. */
+export const configFile = (): Field<string> =>
+  text({
+    max: 255,
+    check: isDocumentPath,
+    description: 'a path in the repository, such as .headrace.toml; blank for none',
+  });
+
+function isDocumentPath(path: string): boolean {
+  const isPlain = /^[^\p{Cc}\\:*?"<>|-][^\p{Cc}\\:*?"<>|]*\.(?:toml|json)$/u.test(path);
+  return isPlain && path.split('/').every((name) => !['', '.', '..'].includes(name) && name.toLowerCase() !== '.git');
+}
+
 export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
 
 /**

@@ -12,7 +12,7 @@ import { changeProject, createProject, deleteProject } from '../lifecycle/projec
 import { supersededPolicies } from '../lifecycle/triggers.ts';
 import { policiesView, projectView } from '../views/project.ts';
 import { destroyed, destroyedAnswer, idTwin, writeContextOf } from './common.ts';
-import { description, name, repositoryUrl } from './forms.ts';
+import { configFile, description, name, repositoryUrl } from './forms.ts';
 import { projectFirehose } from './firehoses.ts';
 import { checkName, orTaken } from './names.ts';
 
@@ -28,6 +28,7 @@ const answer = schema.record({
   fork_builds: schema.string,
   cancel_superseded: schema.string,
   public_badge: schema.boolean,
+  config_file: schema.string,
 });
 
 function view(project: VisibleProject, vault: Vault): object {
@@ -48,6 +49,7 @@ const fields = {
   fork_builds: oneOf(forkPolicies),
   cancel_superseded: oneOf(supersededPolicies),
   public_badge: flag(),
+  config_file: configFile(),
 };
 
 /** Seconds; 0 for never. A host would take intervals below fifteen seconds for an attack. */

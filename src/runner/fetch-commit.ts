@@ -4,14 +4,24 @@ import type { JobRunner } from './job-runner.ts';
 
 /** Looks for the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
 export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
-  const { source, commitRef, fetchRef = '', previous, trunk } = order;
+  const { source, commitRef, fetchRef = '', previous, trunk, configFile } = order;
   try {
     const {
       filesTruncated: _,
       refKind: __,
+      config,
       ...commit
-    } = await mirrors.fetch({ ...source, commitRef, fetchRef, previous, trunk, say, signal });
-    return { kind: 'fetched', commit };
+    } = await mirrors.fetch({
+      ...source,
+      commitRef,
+      fetchRef,
+      previous,
+      trunk,
+      ...(configFile !== undefined && { configFile }),
+      say,
+      signal,
+    });
+    return { kind: 'fetched', commit, ...(config && { config: { ...config, before: trunk } }) };
   } catch (error) {
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };
     throw error;

@@ -33,6 +33,7 @@ import type { Tracer } from '../lifecycle/spans.ts';
 import { traceWith } from '../lifecycle/traces.ts';
 import { socketPath } from '../lib/sockets.ts';
 import { tokenEndpoint } from '../oauth/token-endpoint.ts';
+import { configuringFrom } from '../resources/config-repository.ts';
 import { pageRoutes, routes } from '../resources/index.ts';
 import { publicAddress } from '../lib/public-address.ts';
 import { addressJudge } from '../lib/public-addresses.ts';
@@ -170,6 +171,7 @@ export async function startServer({
     cacheBytes: config.cache_size * 1024 * 1024,
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
+    configure: configuringFrom(routes, store, config.base_url ?? ''),
     idleHoldMs,
     onLogStored: (bytes) => metrics.logged(bytes),
   });

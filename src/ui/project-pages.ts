@@ -15,6 +15,7 @@ export interface ProjectRecord extends ProjectHead {
   fork_builds: string;
   cancel_superseded: string;
   public_badge: boolean;
+  config_file: string;
 }
 
 export type ProjectVisit = PageVisit & { project: ProjectRecord; projectPath: string };

@@ -75,7 +75,15 @@ const general = settingsPage({
       hint: html`As git takes it over SSH: <code>git@example.org:team/code.git</code>.`,
       wrong: 'This is no address of a repository over SSH, such as git@example.org:team/code.git.',
     })}
-    ${form.area('description', 'Description', { value: project.description, rows: 3 })}`;
+    ${form.area('description', 'Description', { value: project.description, rows: 3 })}
+    ${form.text('config_file', 'File in the repository', {
+      value: project.config_file,
+      maxlength: 255,
+      isCode: true,
+      hint: html`Such as <code>.headrace.toml</code>: suites, deploy strategies and schedules are then made what that
+        file says on the default branch. Whoever may push there may change them. Blank for none.`,
+      wrong: 'This is no path in the repository that ends in .toml or .json.',
+    })}`;
     return {
       title: 'Settings',
       main: html`<div class="title">
@@ -105,6 +113,8 @@ function factsOf({ project }: ProjectVisit): Html {
       <dd><code>${project.repository_url}</code></dd>
       <dt>Description</dt>
       <dd>${project.description === '' ? '–' : project.description}</dd>
+      <dt>File in the repository</dt>
+      <dd>${project.config_file === '' ? '–' : html`<code>${project.config_file}</code>`}</dd>
     </dl>
     <p class="aside">Only the owner of the project can change these.</p>
   </section>`;

@@ -12,6 +12,7 @@ export const shownColumns = [
   'fork_builds',
   'cancel_superseded',
   'public_badge',
+  'config_file',
 ] as const satisfies (keyof ProjectRow)[];
 
 type Shown = Pick<ProjectRow, (typeof shownColumns)[number]>;
@@ -28,12 +29,13 @@ export function projectView(project: Shown, owned: boolean) {
   };
 }
 
-/** Its settings for builds that nobody asks for by hand, and for its badge. */
+/** Its settings for builds that nobody asks for by hand, for its badge, and for its file in the repository. */
 export function policiesView(project: Shown) {
   return {
     poll_interval: project.poll_interval,
     fork_builds: project.fork_builds,
     cancel_superseded: project.cancel_superseded,
     public_badge: project.public_badge === 1,
+    config_file: project.config_file,
   };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { onEveryDatabase } from '../support/databases.ts';
-import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 
 /** A real server with its real runner, sandbox, git and sshd, as a person uses them. */
 onEveryDatabase((database) => {
@@ -42,6 +42,26 @@ onEveryDatabase((database) => {
     const [commit] = await project.commits();
     const build = (await project.builds(commit)).find(({ suite_id_str }) => suite_id_str === suite);
     assert.equal(await project.log(build), 'it is [masked] in production, with-[masked]\n');
+  });
+
+  test('a push to the default branch brings the suites that its file names', async () => {
+    await project.api().put(project.path, { config_file: '.headrace.toml' });
+    const file = (command: string) => ({ '.headrace.toml': `[[suites]]\nname = "filed"\ncommand = "${command}"\n` });
+    const last = async (): Promise<string> => {
+      const [commit] = await project.commits();
+      return project.log((await project.builds(commit))[0]);
+    };
+    await project.repository.commit({ files: file('echo from the file') });
+    assert.equal((await project.build('main')).build_state, 'passed');
+    assert.equal(await last(), 'from the file\n');
+    await project.repository.commit({ on: 'feature', files: file('echo from elsewhere') });
+    assert.equal((await project.build('feature')).build_state, 'passed');
+    assert.equal(await last(), 'from the file\n');
+    await project.repository.commit({ files: { '.headrace.toml': { link: '/etc/passwd' } } });
+    assert.equal((await project.build('main')).build_state, 'errored');
+    await project.api().put(project.path, { config_file: '' });
+    const [filed] = (await project.api().get(`${project.path}/suites`)) as unknown as Item[];
+    await project.api().delete(`${project.path}/suites/${filed?.id_str}`);
   });
 
   test('a ref that is not there ends in words', async () => {

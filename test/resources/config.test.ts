@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createHmac } from 'node:crypto';
+import { parse as parseToml } from 'smol-toml';
 import { before, test } from 'node:test';
 import type { Answer, Record_ } from '../support/client.ts';
 import { Developer, tokenOf } from '../support/developer.ts';
@@ -11,13 +13,22 @@ const file = `name = "Sluice"
 repository_url = "git@example.org:team/sluice.git"
 description = "Gates and weirs"
 poll_interval = 60
+fork_builds = "approval"
+cancel_superseded = "waiting"
+public_badge = true
 
 [[suites]]
 name = "unit"
 command = "make test"
 tags = [ "linux" ]
 timeout = 600
+allow_failure = true
+retries = 2
 matrix = [ "CC=gcc,clang" ]
+image = "docker.io/library/debian:13"
+cache = [ "~/.cache" ]
+artifacts = [ "out/**" ]
+reports = [ "reports/*.xml" ]
 
 [[suites.rules]]
 subject = "commit.branches"
@@ -58,6 +69,10 @@ name = "webhook"
 url = "https://receiver.example.org/secret-path"
 `;
 
+const signed = (body: string, secret: string) => ({
+  'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+});
+
 describeService('a project as a document', (service) => {
   let alice: User;
   let project: Record_;
@@ -92,11 +107,14 @@ describeService('a project as a document', (service) => {
         '+ suite lint',
         '+ deploy strategy live',
         '+ hook github',
-        '+ schedule 0 3 * * * UTC',
         '~ project',
         '    description: "" → "Gates and weirs"',
         '    poll_interval: "0" → "60"',
+        '    fork_builds: "without_secrets" → "approval"',
+        '    cancel_superseded: "none" → "waiting"',
+        '    public_badge: "false" → "true"',
         '+ notification build https://receiver.example.org/secret-path',
+        '+ schedule 0 3 * * * UTC',
         '',
       ].join('\n'),
     );
@@ -128,21 +146,95 @@ describeService('a project as a document', (service) => {
 
   test('is exported as it was applied, in each form, without a secret', async () => {
     const { out, status } = await developer.run(['export']);
-    assert.equal(status, 0);
-    assert.equal(
-      out,
-      file
-        .replaceAll(/from_env = "\w+"/g, 'keep = true')
-        .replace(/keep = true\nsecret = false/, 'secret = false\nkeep = true'),
-    );
+    assert.deepEqual([status, out], [0, file]);
     for (const form of ['toml', 'yaml', 'json']) {
       const exported = await developer.run(['export', '--format', form]);
       assert.ok(!exported.out.includes(env.SLUICE_TOKEN) && !exported.out.includes('whsec'));
       const place = join(developer.folder, `again.${form}`);
       writeFileSync(place, exported.out);
-      const again = await developer.run(['apply', '-f', place, '--check']);
+      const again = await developer.run(['apply', '-f', place], '', env);
       assert.deepEqual([again.status, again.out], [0, 'Nothing to change in Sluice.\n'], exported.out);
+      assert.equal((await developer.run(['export', '--format', form])).out, exported.out);
     }
+  });
+
+  test('is exported in its own order, and with what it says although it goes without saying', async () => {
+    const [head = '', ...parts] = file.split(
+      /(?=\[\[(?:suites|deploy_strategies|hooks|schedules|notifications)\]\]\n)/,
+    );
+    const turned = `${head}${parts.toReversed().join('\n').replace('cron =', 'time_zone = "UTC"\ncron =')}`;
+    const place = join(developer.folder, 'turned.toml');
+    writeFileSync(place, `# a comment\n${turned}`);
+    const again = await developer.run(['apply', '-f', place], '', env);
+    assert.deepEqual([again.status, again.out, again.err], [0, 'Nothing to change in Sluice.\n', '']);
+    const exported = await developer.run(['export']);
+    assert.deepEqual(parseToml(exported.out), parseToml(turned));
+    assert.deepEqual(Object.keys(parseToml(exported.out)), Object.keys(parseToml(turned)));
+    assert.match(exported.out, /time_zone = "UTC"\ncron/);
+    assert.equal((await apply()).out, 'Nothing to change in Sluice.\n');
+    assert.equal((await developer.run(['export'])).out, file);
+  });
+
+  test('does not say any more where a value came from that was set otherwise', async () => {
+    const [unit] = (await alice.get(`/projects/${project.id}/suites`)).list;
+    const variables = `/projects/${project.id}/suites/${unit?.id}/environment_variables`;
+    const [token] = (await alice.get(variables)).list;
+    await alice.put(`${variables}/${token?.id}`, { secret: 'false' });
+    assert.match(await config(), /"from_env":"SLUICE_TOKEN"/, 'its content is the same');
+    await alice.put(`${variables}/${token?.id}`, { content: 'by hand', secret: 'true' });
+    assert.match(await config(), /"name":"TOKEN","keep":true/);
+    const place = join(developer.folder, 'kept.toml');
+    writeFileSync(place, (await developer.run(['export'])).out);
+    const kept = await developer.run(['apply', '-f', place], '', env);
+    assert.deepEqual([kept.status, kept.out], [0, 'Nothing to change in Sluice.\n']);
+    const back = await apply();
+    const [first, ...fields] = back.out.split('\n');
+    assert.deepEqual(
+      [first, ...fields.slice(0, 2)],
+      ['~ variable TOKEN of suite unit', '    content: another value', '    from_env: "" → "SLUICE_TOKEN"'],
+    );
+    assert.equal((await developer.run(['export'])).out, file);
+    writeFileSync(place, file.replace('from_env = "SLUICE_TOKEN"', 'keep = true'));
+    assert.equal((await developer.run(['apply', '-f', place], '', env)).status, 0);
+    assert.match((await developer.run(['export'])).out, /name = "TOKEN"\nkeep = true/);
+    assert.equal((await alice.get(variables)).list[0]?.content, env.SLUICE_TOKEN, 'kept');
+    assert.equal((await apply()).status, 0);
+  });
+
+  test('makes the project itself, if that was said, and none where it is refused', async () => {
+    const place = join(developer.folder, 'other.toml');
+    const other = file.replace('name = "Sluice"', 'name = "Weir"');
+    writeFileSync(place, other);
+    const create = (...args: string[]) => developer.run(['apply', '-f', place, '--create', ...args], '', env);
+    const names = async () => (await alice.get('/projects')).list.map(({ name }) => name);
+    const shown = await create('--dry-run');
+    assert.deepEqual([shown.status, shown.out], [0, '+ project Weir\n    with everything in the file\n']);
+    assert.equal((await create('--check')).status, 1);
+    writeFileSync(place, other.replace('cron = "0 3 * * *"', 'cron = "never"'));
+    const refused = await create();
+    assert.notEqual(refused.status, 0);
+    assert.match(refused.err, /schedules.*cron/);
+    assert.deepEqual(await names(), ['Sluice']);
+
+    writeFileSync(place, other);
+    const made = await create();
+    assert.deepEqual([made.status, made.err], [0, '']);
+    assert.match(made.out, /^\+ project Weir\n\+ suite unit\n/);
+    const weir = (await alice.get('/projects')).list.find(({ name }) => name === 'Weir');
+    const [hook] = (await alice.get(`/projects/${weir?.id_str}/hooks`)).list;
+    const [, url, secret = ''] =
+      /\nThe hook github has this secret, .*:\n {4}address: (\S+)\n {4}secret: (whsec_\S+)\n/.exec(made.out) ?? [];
+    assert.equal(url, hook?.url);
+    assert.match(made.out, /\nThe notification build https:\S+ has this secret, .*:\n {4}secret: \S+\n/);
+    assert.ok(made.out.endsWith(`${String(weir?.ssh_public_key)}\n`));
+    const called = await service.api.post(`/hooks/${hook?.id_str}`, {
+      headers: { 'x-github-event': 'ping', 'content-type': 'application/json', ...signed('{}', secret) },
+      body: '{}',
+    });
+    assert.equal(called.status, 202, 'the secret that was shown is the one that counts');
+    assert.ok(!(await create()).out.includes('secret'), 'the second time nothing is made');
+    assert.deepEqual(await names(), ['Sluice', 'Weir']);
+    await alice.delete(`/projects/${weir?.id_str}`);
   });
 
   test('deletes only where that was said, and says what it would delete', async () => {

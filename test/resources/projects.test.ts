@@ -4,7 +4,7 @@ import { assertCreated, assertDestroyed, assertFields, assertNotFound, assertWro
 import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
-const policies = 'poll_interval fork_builds cancel_superseded public_badge';
+const policies = 'poll_interval fork_builds cancel_superseded public_badge config_file';
 const fields = `id id_str name description repository_url build_state owned ssh_public_key ${policies}`;
 
 describeService('projects', (service) => {
@@ -18,7 +18,7 @@ describeService('projects', (service) => {
     assert.match(String(key), /^ssh-ed25519 [A-Za-z0-9+/=]{68} \S+$/);
     const expected = { name: 'Mill', description: '', repository_url: repository, build_state: 'new', owned: true };
     const usual = { poll_interval: 0, fork_builds: 'without_secrets', cancel_superseded: 'none', public_badge: false };
-    assert.deepEqual(rest, { ...expected, ...usual });
+    assert.deepEqual(rest, { ...expected, ...usual, config_file: '' });
     assert.deepEqual((await alice.get(`/projects/${id}`)).record, answer.record);
   });
 

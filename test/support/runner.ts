@@ -5,6 +5,8 @@ import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
 import type { ArtifactLimits } from '../../src/dispatch/job-handler.ts';
 import type { CommitReport, Kept, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol/index.ts';
+import { configuringFrom } from '../../src/resources/config-repository.ts';
+import { routes } from '../../src/resources/index.ts';
 import type { Store } from '../../src/cli/store.ts';
 import type { Runner } from '../../src/auth/runners.ts';
 import type { TestDatabase } from './databases.ts';
@@ -53,7 +55,8 @@ export class ScriptedRunner {
     const unpacked = { bytes: 1, entries: 1 };
     const log = pino({ level: 'silent' });
     const sizes = { unpacked, artifacts, logBytes, cacheBytes };
-    this.#dispatch = await createDispatch({ ...store, limits, ...sizes, accountConcurrency, log });
+    const configure = configuringFrom(routes, { ...store, buildTimeout: timeoutSeconds }, '');
+    this.#dispatch = await createDispatch({ ...store, limits, ...sizes, accountConcurrency, configure, log });
   }
 
   get dispatch(): Dispatch {

@@ -69,8 +69,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       fork_builds: 'never',
       cancel_superseded: 'running',
       public_badge: 1,
+      config_file: awkward,
       default_branch: awkward,
     });
+    await put('project_documents', { project_id: project, document: awkward });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
     await put('suites', {
       id: suite,
@@ -102,6 +104,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       name: `V${id}`,
       content: seal({ table: 'environment_variables', column: 'content' }, id),
       secret: 1,
+      from_env: awkward,
     }));
     await put('environment_variables', ...variables);
     const dependency = { owner_id: user, ...named, prefix: '/srv/x', source: '', launch_command: '', state: 'shared' };

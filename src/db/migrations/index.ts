@@ -32,6 +32,7 @@ import { artifacts } from './0030-artifacts.ts';
 import { testResults } from './0031-test-results.ts';
 import { commandLine } from './0032-command-line.ts';
 import { shells } from './0033-shells.ts';
+import { appliedDocuments } from './0034-applied-documents.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -68,4 +69,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0031-test-results', apply: testResults },
   { name: '0032-command-line', apply: commandLine },
   { name: '0033-shells', apply: shells },
+  { name: '0034-applied-documents', apply: appliedDocuments },
 ];

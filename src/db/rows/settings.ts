@@ -24,6 +24,8 @@ export interface ProjectRow {
   cancel_superseded: string;
   /** 1 where the badge is public. */
   public_badge: number;
+  /** The path of the document in its repository that it is configured by; blank for none. */
+  config_file: string;
   /** The name of the repository's default branch, as of its newest build; blank while it is not known. */
   default_branch: string;
 }
@@ -83,6 +85,14 @@ export interface EnvironmentVariableRow {
   content: Sealed;
   /** 0 where its value may appear in logs. */
   secret: number;
+  /** The variable of somebody's environment that a document took its content from; blank where it came otherwise. */
+  from_env: string;
+}
+
+/** The document that a project was last made of, without contents of variables. */
+export interface ProjectDocumentRow {
+  project_id: bigint;
+  document: string;
 }
 
 export interface DependencyRow {

@@ -1,5 +1,6 @@
 import type { CommitCache } from './commit-cache.ts';
-import type { TrunkNews } from '../../protocol/index.ts';
+import type { ConfigFile, TrunkNews } from '../../protocol/index.ts';
+import { readConfigFile } from './config-file.ts';
 import { descends, describe, lookUp, mostFiles, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';
@@ -17,6 +18,8 @@ export interface FetchRequest extends SourceRequest {
   previous?: Readonly<Record<string, string>>;
   /** The newest commit of the default branch that was built so far. */
   trunk?: string | null;
+  /** The file that configures the project; it is read where the commit becomes the newest of the default branch. */
+  configFile?: string;
 }
 
 export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDefault'> {
@@ -28,6 +31,7 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   /** The branch or tag was built before at a commit that is not in this one's history. */
   overwritten: boolean;
   trunk: TrunkNews;
+  config?: ConfigFile;
 }
 
 export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
@@ -48,7 +52,8 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
   const mirror = mirrorOf(services, source);
   const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
   const trunk = cached && trunkAtOnce(cached, request.trunk);
-  if (cached !== undefined && trunk !== undefined && isOn(cached, wanted.by)) {
+  const wantsFile = request.configFile !== undefined && trunk === 'this';
+  if (cached !== undefined && trunk !== undefined && isOn(cached, wanted.by) && !wantsFile) {
     await noteUse(mirror);
     return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, trunk });
   }
@@ -59,7 +64,11 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
       const ref = wanted.special ?? (await endingIn(session, wanted.by, commit.sha)) ?? fullName(found, commit);
       const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);
       const trunk = trunkAtOnce(commit, request.trunk) ?? (await compareTrunk(session, commit, request.trunk ?? ''));
-      return finish(source, request, { refKind: found.place.kind, ref, commit, overwritten, trunk });
+      const config =
+        request.configFile === undefined || trunk !== 'this'
+          ? undefined
+          : await readConfigFile(session, commit.sha, request.configFile);
+      return finish(source, request, { refKind: found.place.kind, ref, commit, overwritten, trunk, config });
     }),
   );
 }
@@ -109,10 +118,11 @@ interface Finding {
   commit: KnownCommit;
   overwritten: boolean;
   trunk: TrunkNews;
+  config?: ConfigFile | undefined;
 }
 
 function finish({ narrator }: Source, request: FetchRequest, finding: Finding): FetchedCommit {
-  const { refKind, ref, commit, overwritten, trunk } = finding;
+  const { refKind, ref, commit, overwritten, trunk, config } = finding;
   const { likelyBranch, onDefault: _, ...known } = commit;
   const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
   const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likely;
@@ -122,5 +132,5 @@ function finish({ narrator }: Source, request: FetchRequest, finding: Finding): 
     narrator.line(
       `The history of ${quoted(request.fetchRef || request.commitRef)} was overwritten since it was last built.`,
     );
-  return { ...known, refKind, ref, branch, overwritten, trunk };
+  return { ...known, refKind, ref, branch, overwritten, trunk, ...(config && { config }) };
 }

@@ -1,0 +1,38 @@
+import { mostOfConfigFile, type ConfigFile } from '../../protocol/index.ts';
+import { expectSuccess } from './git.ts';
+import type { Session } from './session.ts';
+
+const wordsFor: Record<string, string> = {
+  '120000': 'is a link. It has to be a file.',
+  '160000': 'is a submodule. It has to be a file.',
+  '040000': 'is a folder. It has to be a file.',
+};
+
+/**
+ * Reads the file that configures a project from a commit, inside a session. Nothing is followed: what a link or a
+ * submodule leads to is not in the commit.
+ */
+export async function readConfigFile(session: Session, sha: string, path: string): Promise<ConfigFile> {
+  const listed = expectSuccess(
+    'looking for a file',
+    await session.git(['--literal-pathspecs', 'ls-tree', '-z', '--long', '--full-tree', sha, '--', path]),
+  );
+  const [entry = ''] = listed.stdout.toString().split('\0');
+  const [, mode = '', object = '', size = '', name = ''] =
+    /^(\d{6}) \w+ ([0-9a-f]+) +(\d+|-)\t(.*)$/s.exec(entry) ?? [];
+  if (name !== path) return { problem: `${path}, which configures the project, is not in this commit.` };
+  if (mode !== '100644' && mode !== '100755') return { problem: `${path} ${wordsFor[mode] ?? 'is no file.'}` };
+  const tooLarge = {
+    problem: `${path} has more than ${mostOfConfigFile / 1024} kB, which is too much to configure a project.`,
+  };
+  if (Number(size) > mostOfConfigFile) return tooLarge;
+  const read = await session.git(['cat-file', 'blob', object], { maxOutput: mostOfConfigFile });
+  if (read.truncated) return tooLarge;
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(expectSuccess('reading a file', read).stdout);
+    if (!text.includes('\0')) return { text };
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+  }
+  return { problem: `${path} is not text in UTF-8.` };
+}

@@ -1,0 +1,294 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { inspect } from 'node:util';
+import { stringify } from 'smol-toml';
+import type { CommitReport, ConfigFile } from '../../src/protocol/index.ts';
+import type { Record_ } from '../support/client.ts';
+import { aCommit, describeWithRunner } from '../support/runner.ts';
+import type { User } from '../support/user.ts';
+
+const shaOf = (number: number): string => number.toString(16).padStart(40, '0');
+let number = 0;
+
+describeWithRunner('a project that is configured by a file in its repository', (service, runner) => {
+  let alice: User;
+  let project: Record_;
+  let path: string;
+  /** The newest commit of the default branch, as the server knows it. */
+  let trunk: string | null;
+  beforeEach(async () => {
+    alice = await service.user();
+    project = await alice.createProject({ config_file: '.headrace.toml' });
+    path = `/projects/${project.id}`;
+    trunk = null;
+  });
+
+  const ask = (fields: Record<string, string> = {}) =>
+    alice.post(`${path}/build_requests`, { commit_ref: 'main', ...fields });
+  const logOf = async (request: Record_) => (await alice.get(`${path}/build_requests/${request.id}/log.txt`)).text;
+  const suites = async () => (await alice.get(`${path}/suites`)).list;
+  const found = (config?: ConfigFile, commit: Partial<CommitReport> = {}) => {
+    const sha = shaOf((number += 1));
+    return {
+      kind: 'fetched' as const,
+      commit: { ...aCommit, sha, ...commit },
+      ...(config && { config: { ...config, before: trunk } }),
+    };
+  };
+  /** Builds a commit with this file, and answers the request and its log. */
+  const build = async (file: object | string | ConfigFile, commit: Partial<CommitReport> = {}) => {
+    const { record } = await ask();
+    const task = await runner.take('fetch_commit');
+    assert.equal(task.order.work.configFile, '.headrace.toml');
+    assert.equal(task.order.work.trunk, trunk);
+    await task.say('Found it.\n');
+    const isRead = typeof file === 'object' && ('problem' in file || 'text' in file);
+    const config = isRead ? file : { text: typeof file === 'string' ? file : stringify(file) };
+    const outcome = found(config, commit);
+    assert.deepEqual(await task.finish(outcome), { taken: true });
+    const request = (await alice.get(`${path}/build_requests/${record.id}`)).record;
+    if (request.build_state !== 'errored') trunk = outcome.commit.sha;
+    return { request, log: await logOf(record), sha: outcome.commit.sha };
+  };
+  const endBuilds = async (count: number): Promise<string[]> => {
+    const commands: string[] = [];
+    for (let at = 0; at < count; at += 1) {
+      const task = await runner.take('run_suite');
+      commands.push(task.order.work.command);
+      await task.exit(0);
+    }
+    await runner.assertIdle();
+    return commands;
+  };
+
+  test('builds with what the file of the commit says, and the audit log names the commit', async () => {
+    const unit = { name: 'unit', command: 'make test', rules: [], tags: [] };
+    const first = await build({ suites: [unit, { name: 'lint', command: 'make lint' }] });
+    assert.match(first.log, /^Found it\.\nConfigured by \.headrace\.toml: 2 changes\.\n$/);
+    assert.deepEqual((await endBuilds(2)).toSorted(), ['make lint', 'make test']);
+    const entries = await service.store.db.read
+      .selectFrom('audit_entries')
+      .selectAll()
+      .where('project_id', '=', project.id)
+      .where('via', '=', 'repository')
+      .orderBy('id')
+      .execute();
+    assert.deepEqual(
+      entries.map(({ action }) => action),
+      ['suite.created', 'suite.created', 'project.configured'],
+    );
+    assert.deepEqual(JSON.parse(entries.at(-1)?.details ?? ''), {
+      commit: first.sha,
+      file: '.headrace.toml',
+      sender: '',
+      changes: ['create suite unit', 'create suite lint'],
+    });
+
+    const again = await build({ suites: [unit, { name: 'lint', command: 'make lint' }] });
+    assert.match(again.log, /Configured by \.headrace\.toml: nothing to change\.\n$/);
+    await endBuilds(2);
+
+    const document = {
+      name: project.name,
+      suites: [
+        { ...unit, command: 'make check', rules: [{ subject: 'commit.branches', operator: 'equals', value: 'x' }] },
+      ],
+      deploy_strategies: [
+        {
+          name: 'live',
+          strategy_type: 'git',
+          repository_url: 'deploy@example.org:live.git',
+          local_branch: 'main',
+          remote_branch: 'main',
+        },
+      ],
+      schedules: [{ cron: '0 3 * * *' }],
+    };
+    const { log } = await build(document);
+    assert.match(log, /4 changes\.\nThe suite lint is not in the file\. It stays until somebody deletes it/);
+    assert.deepEqual(await endBuilds(1), ['make lint'], 'the rule holds at once');
+    assert.equal((await alice.get(`${path}/schedules`)).list.length, 1);
+    await build({ suites: [{ ...unit, command: 'make check' }] });
+    assert.deepEqual((await endBuilds(2)).toSorted(), ['make check', 'make lint'], 'a rule goes with the file');
+    assert.equal((await alice.get(`${path}/deploy_strategies`)).list.length, 1, 'and nothing else does');
+  });
+
+  test('builds nothing where the file is wrong, says why, and changes nothing', async () => {
+    const [keep] = [await alice.createSuite(project, { name: 'keep', command: 'true' })];
+    const wrong: [string | object, RegExp][] = [
+      ['name = "unclosed', /\.headrace\.toml cannot be read: Invalid TOML/],
+      [{ problem: '.headrace.toml is a link. It has to be a file.' }, /is a link/],
+      [{ suites: [{ name: 'new', command: 'x' }, { name: 'other' }] }, /suites\[other\]\[command\] is missing/],
+      [{ suites: [{ name: 'new', command: 'x', commnd: 'y' }] }, /suites\[new\]\[commnd\] is not known/],
+      [{ suites: [{ name: 'new', command: 'x', dependencies: ['none'] }] }, /dependencies\] is not there/],
+      [{ suites: [{ name: 'new', command: 'x' }], schedules: [{ cron: 'never' }] }, /schedules\[0\]\[cron\]/],
+      [{ suites: 'all' }, /suites is not known, or not of the right form/],
+      [{ suites: Array.from({ length: 501 }, (_, at) => ({ name: `s${at}`, command: 'x' })) }, /more than 500 changes/],
+      [`a = ${'['.repeat(100_000)}`, /cannot be read/],
+      [`${'a.'.repeat(50_000)}b = 1`, /nested too deeply/],
+      [`[${'a.'.repeat(100_000)}b]\n`, /nested too deeply/],
+    ];
+    for (const [file, why] of wrong) {
+      const began = performance.now();
+      const { request, log } = await build(file);
+      assert.equal(request.build_state, 'errored', log);
+      assert.match(log, why);
+      assert.match(log, /\nNothing was changed, and nothing is built\.\n$/);
+      assert.ok(performance.now() - began < 5000);
+      assert.deepEqual(
+        (await suites()).map(({ id }) => id),
+        [keep.id],
+        'nothing is left of it',
+      );
+      await runner.assertIdle();
+    }
+    const told = await service.store.db.read
+      .selectFrom('audit_entries')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .where('via', '=', 'repository')
+      .execute();
+    assert.deepEqual(told, []);
+    // The next good one is built.
+    await build({ suites: [{ name: 'keep', command: 'make' }] });
+    assert.deepEqual(await endBuilds(1), ['make']);
+  });
+
+  test('cannot change what only the owner may, nor name or take values [promise: config-file]', async () => {
+    const suite = await alice.createSuite(project, { name: 'unit', command: 'true' });
+    const variables = `${path}/suites/${suite.id}/environment_variables`;
+    await alice.post(variables, { name: 'TOKEN', content: 'the-secret' });
+    const hook = (await alice.post(`${path}/hooks`, { provider: 'github' })).record;
+    const unit = { name: 'unit', command: 'make' };
+    const before = inspect([(await alice.get(path)).record, (await alice.get(variables)).list, hook.id]);
+    const refused: [object, RegExp][] = [
+      [{ config_file: '' }, /config_file: a file in a repository does not change this/],
+      [{ config_file: 'other.toml' }, /config_file: /],
+      [{ repository_url: 'git@example.org:other/code.git' }, /repository_url: /],
+      [{ name: 'Mine', public_badge: true, fork_builds: 'approval' }, /name: [^]*fork_builds: [^]*public_badge: /],
+      [{ collaborators: ['mallory@example.org'] }, /collaborators is not known/],
+      [{ owner: 'mallory' }, /owner is not known/],
+      [{ status_targets: [{ provider: 'github', token: 'x' }] }, /status_targets is not known/],
+      [{ hooks: [{ provider: 'generic' }] }, /hook generic: a file in a repository does not change this/],
+      [{ hooks: [{ provider: 'github' }, { provider: 'gitlab' }] }, /hook gitlab: .* does not create this/],
+      [
+        { notifications: [{ notifiable_type: 'build', name: 'webhook', url: 'https://mallory.example.org/' }] },
+        /notification .*: a file in a repository does not create this/,
+      ],
+      [
+        { suites: [{ ...unit, variables: [{ name: 'TOKEN', from_env: 'PATH' }] }] },
+        /TOKEN\]: .* no from_env\. Write keep/,
+      ],
+      [{ suites: [{ ...unit, variables: [{ name: 'TOKEN', content: 'mine' }] }] }, /TOKEN\]: .*Write keep = true/],
+      [
+        { suites: [{ ...unit, variables: [{ name: 'TOKEN', keep: true, secret: false }] }] },
+        /variable TOKEN of suite unit/,
+      ],
+      [
+        { suites: [{ ...unit, variables: [{ name: 'NEW', keep: true }] }] },
+        /suites\[unit\]\[variables\]\[NEW\] has no value on the server yet\. Set it in the settings first/,
+      ],
+    ];
+    for (const [file, why] of refused) {
+      const { request, log } = await build(file);
+      assert.equal(request.build_state, 'errored', log);
+      assert.match(log, why);
+      assert.doesNotMatch(log, /the-secret/);
+    }
+    const now = [(await alice.get(path)).record, (await alice.get(variables)).list, hook.id];
+    assert.equal(inspect(now).replace(/build_state: '\w+'/, ''), before.replace(/build_state: '\w+'/, ''));
+    assert.equal((await alice.get(`${path}/hooks`)).list.length, 1);
+    // An export says all that, and is as good a file as any.
+    const exported = JSON.parse(String((await alice.get(`${path}/config`)).record.document)) as object;
+    assert.match((await build(exported)).log, /nothing to change/);
+    await endBuilds(1);
+    assert.equal((await alice.get(variables)).list[0]?.content, 'the-secret');
+  });
+
+  test('is not applied from a fork, a pull request, another branch or an older commit [promise: config-file]', async () => {
+    await build({ suites: [{ name: 'unit', command: 'make' }] });
+    await endBuilds(1);
+    const evil = { text: stringify({ suites: [{ name: 'evil', command: 'evil' }] }) };
+    const elsewhere: Partial<CommitReport>[] = [
+      { trunk: 'kept', branches: ['feature'], branch: 'feature', ref: 'refs/heads/feature' },
+      { trunk: 'kept' },
+      { trunk: 'none', branches: [], branch: null, ref: 'refs/pull/7/head' },
+    ];
+    for (const commit of elsewhere) {
+      await ask();
+      const task = await runner.take('fetch_commit');
+      await task.finish(found(evil, commit));
+      assert.deepEqual(await endBuilds(1), ['make']);
+    }
+    const hook = (await alice.post(`${path}/hooks`, { provider: 'generic' })).record;
+    const set = { event: 'pull_request', pull_request: 7n, from_fork: 1 };
+    for (const columns of [set, { ...set, from_fork: 0 }, { event: 'push', pull_request: null, from_fork: 1 }]) {
+      const { record } = await ask();
+      await service.store.db.transaction(async (trx) => {
+        await trx.updateTable('build_requests').set(columns).where('id', '=', record.id).execute();
+      });
+      const task = await runner.take('fetch_commit');
+      assert.equal(task.order.work.configFile, undefined, 'the runner is not even told');
+      await task.finish(found(evil, { trunk: 'this' }));
+      assert.deepEqual(await endBuilds(1), ['make']);
+    }
+    assert.deepEqual(
+      (await suites()).map(({ name }) => name),
+      ['unit'],
+    );
+    await alice.delete(`${path}/hooks/${hook.id}`);
+  });
+
+  test('of two commits that were fetched at the same time, the older does not win', async () => {
+    await ask();
+    const first = await runner.take('fetch_commit');
+    await ask();
+    const second = await runner.take('fetch_commit');
+    const file = (command: string) => ({ text: stringify({ suites: [{ name: 'unit', command }] }) });
+    const newer = found(file('newer'));
+    assert.deepEqual(await second.finish(newer), { taken: true });
+    assert.deepEqual(await first.finish(found(file('older'))), { taken: true });
+    assert.equal((await suites())[0]?.command, 'newer');
+    trunk = newer.commit.sha;
+    const tasks: string[] = [];
+    for (let at = 0; at < 2; at += 1) {
+      const order = await runner.dispatch.next(
+        runner.self,
+        `claim-${at}-${'x'.repeat(20)}`,
+        new AbortController().signal,
+      );
+      assert.ok(order);
+      tasks.push(order.work.kind);
+      if (order.work.kind === 'fetch_commit') assert.equal(order.work.trunk, trunk, 'it is compared anew');
+    }
+    assert.deepEqual(tasks.toSorted(), ['fetch_commit', 'run_suite']);
+  });
+
+  test('is told in words where a runner cannot read the file, and takes only a path of a document', async () => {
+    const { record } = await ask();
+    await (await runner.take('fetch_commit')).finish(found());
+    assert.match(await logOf(record), /The runner is too old to read \.headrace\.toml/);
+    for (const wrong of [
+      '../x.toml',
+      '/etc/x.toml',
+      'a/../x.toml',
+      './x.toml',
+      '.git/x.toml',
+      '-x.toml',
+      'x',
+      'a//b.toml',
+      'a\nb.toml',
+      'ci.yaml',
+    ])
+      assert.equal((await alice.put(path, { config_file: wrong })).status, 403, wrong);
+    for (const right of ['ci/headrace.toml', 'ünï code.toml', '.headrace.json', '']) {
+      const { status, record: changed } = await alice.put(path, { config_file: right });
+      assert.deepEqual([status, changed.config_file], [200, right]);
+    }
+    await ask();
+    const task = await runner.take('fetch_commit');
+    assert.equal(task.order.work.configFile, undefined);
+    await task.finish(found({ text: stringify({ suites: [{ name: 'evil', command: 'x' }] }) }));
+    assert.deepEqual(await suites(), [], 'it is off');
+  });
+});

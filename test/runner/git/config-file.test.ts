@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { mostOfConfigFile } from '../../../src/protocol/index.ts';
+import type { Content } from '../../support/repository.ts';
+import { workplace } from './workplace.ts';
+
+test('the file that configures a project is read from the newest commit of the default branch alone', async (t) => {
+  const { repository, fetch } = await workplace(t);
+  const configFile = '.headrace.toml';
+  const first = await repository.commit({ files: { [configFile]: 'name = "first"\n' } });
+  assert.deepEqual((await fetch('main', { configFile })).config, { text: 'name = "first"\n' });
+  assert.equal((await fetch('main')).config, undefined, 'nobody asked for it');
+  const second = await repository.commit({ files: { [configFile]: 'name = "sécond"\n' } });
+  assert.deepEqual((await fetch('main', { configFile, trunk: first })).config, { text: 'name = "sécond"\n' });
+  // By its SHA, which the runner knows already, and again.
+  assert.deepEqual((await fetch(second, { configFile, trunk: second })).config, { text: 'name = "sécond"\n' });
+  assert.equal((await fetch(first, { configFile, trunk: second })).config, undefined, 'it is older');
+  const branch = await repository.commit({ on: 'feature', after: second, files: { [configFile]: 'evil = true\n' } });
+  assert.equal((await fetch('feature', { configFile, trunk: second })).config, undefined, 'it is another branch');
+  await repository.git(['update-ref', 'refs/pull/7/head', branch]);
+  await repository.deleteBranch('feature');
+  const pull = await fetch(branch, { fetchRef: 'refs/pull/7/head', configFile, trunk: second });
+  assert.equal(pull.config, undefined, 'it is from a fork');
+});
+
+test('what is no short file of text in the commit is a problem in words', async (t) => {
+  const { repository, fetch } = await workplace(t);
+  const first = await repository.commit();
+  const fits = '#'.repeat(mostOfConfigFile);
+  const files: Record<string, Content> = {
+    'dir/a.toml': 'a = 1\n',
+    sub: { link: 'dir' },
+    'link.toml': { link: '/etc/passwd' },
+    'module.toml': { submodule: first },
+    'bytes.toml': Buffer.from([0xff, 0xfe, 0x41]),
+    'nul.toml': 'a\0b',
+    'fits.toml': fits,
+    'over.toml': `${fits}#`,
+    'large.toml': Buffer.alloc(100 * 1024 * 1024, '#'),
+  };
+  const sha = await repository.commit({ files });
+  const read = async (configFile: string) => (await fetch(sha, { configFile })).config;
+  assert.deepEqual(await read('dir/a.toml'), { text: 'a = 1\n' });
+  assert.deepEqual(await read('fits.toml'), { text: fits });
+  const problems: Record<string, RegExp> = {
+    '.headrace.toml': /^\.headrace\.toml, which configures the project, is not in this commit\.$/,
+    'sub/a.toml': /not in this commit/,
+    '*.toml': /not in this commit/,
+    'link.toml': /^link\.toml is a link/,
+    'module.toml': /^module\.toml is a submodule/,
+    dir: /^dir is a folder/,
+    'bytes.toml': /not text in UTF-8/,
+    'nul.toml': /not text in UTF-8/,
+    'over.toml': /more than 128 kB/,
+    'large.toml': /more than 128 kB/,
+  };
+  for (const [path, words] of Object.entries(problems)) {
+    const config = await read(path);
+    assert.ok(config && 'problem' in config, path);
+    assert.match(config.problem, words);
+  }
+});
