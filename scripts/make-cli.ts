@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -24,6 +24,9 @@ const place = join(staged, 'package');
 try {
   const copied = new Set<string>();
   copy(join(root, 'src/commands/main.ts'), copied);
+  // What the sandbox of `exec` needs beside its modules.
+  for (const folder of ['src/runner/sandbox', 'src/runner/images'])
+    cpSync(join(root, folder), join(place, folder), { recursive: true, filter: isHelper });
   put(
     'bin/headrace.js',
     `#!/usr/bin/env node
@@ -58,6 +61,11 @@ process.exitCode = await main(process.argv.slice(2), { env, cwd: process.cwd(), 
   console.log(file);
 } finally {
   rmSync(staged, { recursive: true, force: true });
+}
+
+/** Programs in Perl, and filters for system calls. */
+function isHelper(path: string): boolean {
+  return statSync(path).isDirectory() || /\.(?:pl|bpf)$/.test(path);
 }
 
 function put(name: string, text: string): void {

@@ -48,9 +48,14 @@ export class Client {
     return this.#transport.textOf(await this.#open(fill(streams[name], params), { headers }));
   }
 
-  /** The bytes of a log, or a part of them, as they come. */
-  async bytes(name: StreamName, params: Params, headers: Record<string, string> = {}): Promise<IncomingMessage> {
-    return this.#open(fill(streams[name], params), { headers });
+  /** The bytes of a log or a file, or a part of them, as they come. */
+  async bytes(
+    name: StreamName,
+    params: Params,
+    { headers = {}, query = {} }: { headers?: Record<string, string>; query?: Record<string, string> } = {},
+  ): Promise<IncomingMessage> {
+    const asked = new URLSearchParams(query).toString();
+    return this.#open(`${fill(streams[name], params)}${asked === '' ? '' : `?${asked}`}`, { headers });
   }
 
   /** The bytes of a stream from a position on, until it ends or breaks. */

@@ -71,6 +71,25 @@ export const operations = {
     why: 'string',
   }),
   suites: list('GET /projects/{project_id}/suites', { id_str: 'string', name: 'string', command: 'string' }),
+  suite: one('GET /projects/{project_id}/suites/{suite_id}', {
+    id_str: 'string',
+    name: 'string',
+    command: 'string',
+    image: 'string',
+    timeout: 'number',
+    matrix: 'strings',
+  }),
+  software: one('GET /projects/{project_id}/suites/{suite_id}/software', {
+    layers: { each: { dependency_id_str: 'string', name: 'string', prefix: 'string', digest: 'string' } },
+    prefixes: 'strings',
+    launches: { each: { name: 'string', command: 'string' } },
+    missing: 'strings',
+  }),
+  variables: list('GET /projects/{project_id}/suites/{suite_id}/environment_variables', {
+    name: 'string',
+    content: 'string',
+    secret: 'boolean',
+  }),
   builds: list('GET /projects/{project_id}/builds', build, page),
   build: one('GET /projects/{project_id}/builds/{build_id}', build),
   buildsOfCommit: list('GET /projects/{project_id}/commits/{commit_id}/builds', build, page),
@@ -125,5 +144,6 @@ export const streams = {
   shellOutput: '/projects/{project_id}/builds/{build_id}/shell/{shell_id}/output',
   requestLog: '/projects/{project_id}/build_requests/{build_request_id}/log.txt',
   archive: '/dependencies/{dependency_id}/archive',
+  result: '/dependencies/{dependency_id}/result',
 } as const;
 export type StreamName = keyof typeof streams;

@@ -174,6 +174,26 @@ export const catalog: readonly Command[] = [
     load: () => import('./export.ts'),
   },
   {
+    words: 'exec',
+    args: ['SUITE'],
+    about: 'Run a suite here, on the files as they are',
+    flags: [
+      { name: 'image', value: 'IMAGE', about: 'in this image instead of the suite’s' },
+      { name: 'variant', value: 'V', about: 'of a suite with a matrix, such as "CC=gcc" (default: the first)' },
+      { name: 'with-variables', about: 'with the variables of the suite, secrets too' },
+      { name: 'write', about: 'let it change the files; otherwise it changes a view of them' },
+      { name: 'offline', about: 'without a network' },
+    ],
+    examples: [
+      ['headrace exec unit', 'the suite on the working tree, in the sandbox of builds'],
+      ['headrace exec unit --image docker.io/library/debian:13', 'in another image'],
+    ],
+    details:
+      'Everything that is in the working tree is there, also what is not committed or ignored by git. Command, launch ' +
+      'commands, image and dependencies are those of the server; software is kept under $XDG_CACHE_HOME/headrace.',
+    load: () => import('./exec.ts'),
+  },
+  {
     words: 'completion',
     args: ['SHELL'],
     about: 'Print completions for bash, zsh or fish',

@@ -69,7 +69,7 @@ async function showLog(call: Call, title: string, name: StreamName, params: Para
   screen.say('');
   screen.say(screen.paint(`── ${title}`, 'bold'));
   const range = { range: `bytes=-${longestLog}` };
-  const answer = await client.bytes(name, params, range).catch(() => undefined); // an empty log has no range
+  const answer = await client.bytes(name, params, { headers: range }).catch(() => undefined); // an empty log has no range
   if (!answer) return;
   const [, from] = /^bytes (\d+)-/.exec(answer.headers['content-range'] ?? '') ?? [];
   if (from !== undefined && from !== '0' && build !== undefined)

@@ -14,6 +14,16 @@ export async function currentRef(cwd: string): Promise<string | undefined> {
   return (await git(cwd, 'symbolic-ref', '--quiet', '--short', 'HEAD')) ?? git(cwd, 'rev-parse', '--verify', 'HEAD');
 }
 
+/** The commit that is checked out. */
+export async function currentCommit(cwd: string): Promise<string | undefined> {
+  return git(cwd, 'rev-parse', '--verify', 'HEAD');
+}
+
+/** The top of the work tree. */
+export async function topOf(cwd: string): Promise<string | undefined> {
+  return (await git(cwd, 'rev-parse', '--show-toplevel')) || undefined;
+}
+
 const isOrigin = (line: string): boolean => line.startsWith('remote.origin.url ');
 
 /** The addresses of the remotes, `origin` first. */

@@ -1,16 +1,18 @@
-import { attachedStacks, eachOnce, relatedStacks, type Layer, type Stack } from '../lifecycle/software.ts';
+import {
+  attachedStacks,
+  combined,
+  launchesOf,
+  relatedStacks,
+  type Combined,
+  type Stack,
+} from '../lifecycle/software.ts';
 import type { Software, SuiteOrder } from '../protocol/index.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 
 /** The compiled software that a job needs. */
-export interface Needed {
+export interface Needed extends Combined {
   software: Software[];
-  prefixes: string[];
-  /** All layers of it. */
-  layers: Layer[];
-  /** The layers that were never compiled. */
-  missing: Layer[];
 }
 
 /** Most suites need no software. */
@@ -28,10 +30,7 @@ export async function suiteSoftware(
   suiteId: bigint,
 ): Promise<Needed & Pick<SuiteOrder, 'launches'>> {
   const stacks = await attachedStacks(context.trx, suiteId);
-  const launches = stacks
-    .map(({ itself: { name, launchCommand: command } }) => ({ name, command }))
-    .filter(({ command }) => command.trim() !== '');
-  return { ...neededBy(stacks), launches };
+  return { ...neededBy(stacks), launches: launchesOf(stacks) };
 }
 
 /** The dependencies that a dependency is compiled against, with theirs in turn. */
@@ -39,19 +38,10 @@ export async function relatedSoftware(context: JobContext, dependencyId: bigint)
   return neededBy(await relatedStacks(context.trx, dependencyId));
 }
 
-/**
- * The layers that a dependency was compiled against lie below it. But search paths list them after every named
- * dependency.
- */
 function neededBy(stacks: Stack[]): Needed {
-  const layers = eachOnce(stacks.flatMap(({ below, itself }) => [...below, itself]));
-  const prefixes = [...stacks.map(({ itself }) => itself), ...layers].map(({ prefix }) => prefix);
-  return {
-    software: layers.flatMap(({ digest, prefix }) => (digest === null ? [] : [{ digest, prefix }])),
-    prefixes: [...new Set(prefixes)],
-    layers,
-    missing: layers.filter(({ digest }) => digest === null),
-  };
+  const needed = combined(stacks);
+  const software = needed.layers.flatMap(({ digest, prefix }) => (digest === null ? [] : [{ digest, prefix }]));
+  return { software, ...needed };
 }
 
 /** Writes once, as the first line of the log, that the job waits for these compiles. */

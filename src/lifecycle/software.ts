@@ -117,6 +117,33 @@ export function eachOnce(layers: Layer[]): Layer[] {
   return [...known.values()];
 }
 
+/** The software of several stacks together. */
+export interface Combined {
+  /** Each once, lower ones first. */
+  layers: Layer[];
+  /** Where it stands, in the order of search paths. */
+  prefixes: string[];
+  /** The layers that were never compiled. */
+  missing: Layer[];
+}
+
+/**
+ * The layers that a dependency was compiled against lie below it. But search paths list them after every named
+ * dependency.
+ */
+export function combined(stacks: readonly Stack[]): Combined {
+  const layers = eachOnce(stacks.flatMap(({ below, itself }) => [...below, itself]));
+  const prefixes = [...stacks.map(({ itself }) => itself), ...layers].map(({ prefix }) => prefix);
+  return { layers, prefixes: [...new Set(prefixes)], missing: layers.filter(({ digest }) => digest === null) };
+}
+
+/** The commands that have to run before a suite's own. */
+export function launchesOf(stacks: readonly Stack[]): { name: string; command: string }[] {
+  return stacks
+    .map(({ itself: { name, launchCommand: command } }) => ({ name, command }))
+    .filter(({ command }) => command.trim() !== '');
+}
+
 async function relationsOf(db: Queries, ids: bigint[]): Promise<Map<bigint, Used[]>> {
   const relations = await db
     .selectFrom('dependency_relations')

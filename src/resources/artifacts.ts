@@ -96,9 +96,9 @@ function asDownload(fileName: string): Record<string, string> {
   };
 }
 
-async function fileOf(
-  { blobs, headers }: Storage & Pick<Incoming, 'headers'>,
-  row: ArtifactRow,
+export async function fileOf(
+  { blobs, headers }: Pick<Storage, 'blobs'> & Pick<Incoming, 'headers'>,
+  row: Pick<ArtifactRow, 'path' | 'size' | 'sha256' | 'content_type'>,
 ): Promise<StreamAnswer> {
   const { path, size, sha256, content_type: contentType } = row;
   const etag = `"${sha256}"`;

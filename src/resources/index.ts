@@ -33,6 +33,7 @@ import * as schedules from './schedules.ts';
 import * as shells from './shells.ts';
 import * as service from './service.ts';
 import * as statusTargets from './status-targets.ts';
+import * as software from './software.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
@@ -58,6 +59,7 @@ const resources: readonly Route[] = [
   caches,
   suiteRules,
   suiteDependencies,
+  software,
   environmentVariables,
   deployStrategies,
   deploys,

@@ -91,6 +91,7 @@ export const contract = entries(`
   POST   /projects/ID/suites/ID/dependencies                        both          suites
   DELETE /projects/ID/suites/ID/dependencies/ID                     both          suites
   POST   /projects/ID/suites/ID/dependencies/ID/update              both          suites
+  GET    /projects/ID/suites/ID/software                            both          suites
   GET    /projects/ID/suites/ID/environment_variables               both          suites
   POST   /projects/ID/suites/ID/environment_variables               both          suites
   PUT    /projects/ID/suites/ID/environment_variables/ID            both          suites
@@ -141,6 +142,7 @@ export const contract = entries(`
   GET    /dependencies/ID/log/search                                users         dependencies
   GET    /dependencies/ID/log.txt                                   users         dependencies
   GET    /dependencies/ID/firehose                                  users         dependencies
+  GET    /dependencies/ID/result                                    users         dependencies
   GET    /dependencies/ID/uses                                      users         dependencies
   POST   /dependencies/ID/share                                     users         dependencies
   POST   /dependencies/ID/unshare                                   users         dependencies

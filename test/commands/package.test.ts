@@ -23,7 +23,10 @@ describe('the command line as a package of its own', () => {
       readdirSync(join(place, 'headrace-cli/node_modules')).filter((name) => name !== '.bin'),
       ['smol-toml', 'yaml'],
     );
-    assert.deepEqual(readdirSync(join(place, 'headrace-cli/src')).toSorted(), ['client', 'commands', 'lib']);
+    const parts = readdirSync(join(place, 'headrace-cli/src'));
+    assert.deepEqual(parts.toSorted(), ['client', 'commands', 'lib', 'protocol', 'runner']);
+    const sandbox = readdirSync(join(place, 'headrace-cli/src/runner/sandbox'));
+    for (const name of ['index.js', 'mount-helper.pl', 'seccomp']) assert.ok(sandbox.includes(name), name);
 
     const program = join(place, '.bin/headrace');
     const env = { PATH: `${join(process.execPath, '..')}:${process.env.PATH ?? ''}`, HOME: folder };

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { insertUser } from '../../src/auth/users.ts';
 import type { Record_ } from './client.ts';
 import { addArtifact, addBuild, addCache, addCommit, addDelivery, addHookDelivery } from './rows.ts';
@@ -20,6 +21,10 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const cache = await addCache(store, { project, suite: await owner.createSuite(project) });
   const variable = await owner.createVariable(project, suite);
   const dependency = await owner.createDependency();
+  const { digest: result } = await store.blobs.put(Readable.from([Buffer.from('compiled')]));
+  await store.db.transaction(async (trx) => {
+    await trx.updateTable('dependencies').set({ result }).where('id', '=', dependency.id).execute();
+  });
   await owner.post(`/projects/${project.id}/suites/${suite.id}/dependencies`, { dependency_id: dependency.id });
   const rules = `/projects/${project.id}/suites/${suite.id}/rules`;
   const rule = (await owner.post(rules, { subject: 'commit.message', operator: 'contains', value: 'x' })).record;

@@ -1,0 +1,132 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import type { Client } from '../client/client.ts';
+import { Failure } from '../client/failure.ts';
+import type { Answered, Project } from '../client/operations.ts';
+import { variablesIn, variantsOf } from '../lib/matrix.ts';
+import type { Call } from './command.ts';
+import { WrongUse } from './errors.ts';
+import { currentCommit, currentRef, topOf } from './git.ts';
+import { LogWriter } from './log-output.ts';
+import { keptResults } from './kept-results.ts';
+import { duration, exitStatus } from './states.ts';
+import { clean, words } from './text.ts';
+
+/** Runs a suite on the working tree as it is, in the sandbox of builds. */
+export async function run(call: Call): Promise<number> {
+  const { client, screen } = call;
+  if (process.platform !== 'linux')
+    throw new WrongUse('exec needs Linux: builds run in a sandbox of its kernel. Ask for a build: headrace run -f');
+  const isWritten = call.has('write');
+  if (isWritten && process.getuid?.() === 0)
+    throw new WrongUse('--write is not for root, whose files a sandbox cannot have. Run it as the owner of the files.');
+  const project = await call.project();
+  const suite = await suiteNamed(client, project, call.args[0] ?? '');
+  const place = { project_id: project.id_str, suite_id: suite.id_str };
+  const software = await client.call('software', place);
+  if (software.missing.length > 0)
+    throw new Failure('unavailable', words`Not compiled yet: ${software.missing.join(', ')}`);
+  const variables = call.has('with-variables') ? await client.call('variables', place) : [];
+  const variant = variantOf(suite, call.value('variant'));
+  const tree = (await topOf(call.cwd)) ?? call.cwd;
+  const folder = cacheFolder(call.env);
+  const ending = new AbortController();
+  const end = (): void => ending.abort();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, end);
+  const writer = new LogWriter(screen, screen.out.isTTY);
+  const began = performance.now();
+  const { runAtHand } = await import('../runner/at-hand.ts');
+  process.umask(0o022); // the sandbox has another user, who reads what is made for it; the folder itself is closed
+  try {
+    const ended = await runAtHand({
+      folder,
+      tree,
+      isWritten,
+      network: call.has('offline') ? 'none' : 'internet',
+      launches: software.launches,
+      command: suite.command,
+      environment: {
+        ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
+        ...variablesIn(variant),
+        ...(await factsOf(call.cwd, project, suite.name, variant)),
+      },
+      secrets: variables.filter(({ secret }) => secret).map(({ content }) => content),
+      software: software.layers.map(({ digest, prefix }) => ({ digest, prefix })),
+      prefixes: software.prefixes,
+      image: { reference: call.value('image') ?? suite.image, isChosen: call.value('image') !== undefined },
+      read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
+      timeoutSeconds: suite.timeout,
+      say: (chunk) => writer.write(chunk),
+      log: call.has('verbose') ? (message) => screen.hint(clean(message)) : () => {},
+      signal: ending.signal,
+    });
+    await writer.end();
+    const [status, how] = resultOf(ended, performance.now() - began);
+    if (screen.isJson) screen.json({ suite: suite.name, variant, exit_status: ended.exitStatus, reason: ended.reason });
+    else screen.hint(words`${suite.name}${variant === '' ? '' : ` (${variant})`} ${how}`);
+    return status;
+  } catch (error) {
+    if (error instanceof Failure || error instanceof WrongUse) throw error;
+    throw new Failure('unavailable', inOurWords(error), error instanceof Error ? (error.stack ?? '') : '');
+  }
+}
+
+/** The sandbox speaks to those who run servers. */
+function inOurWords(error: unknown): string {
+  const said = error instanceof Error ? error.message : String(error);
+  return said
+    .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
+    .replace(/^builds cannot/, 'Suites cannot');
+}
+
+function resultOf(
+  { exitStatus: status, reason, step }: { exitStatus: number | null; reason: string | null; step: string },
+  took: number,
+): [number, string] {
+  if (reason === 'cancelled') return [exitStatus.cancelled, 'was cancelled'];
+  if (reason !== null) return [exitStatus.failed, `was ended: ${reason.replaceAll('_', ' ')}`];
+  if (step !== 'command') return [exitStatus.errored, `did not begin: the ${step} command failed with ${status}`];
+  if (status === 0) return [exitStatus.passed, `passed in ${duration(took)}`];
+  return [exitStatus.failed, `failed with exit status ${status} in ${duration(took)}`];
+}
+
+type Suite = Answered<'suite'>;
+
+async function suiteNamed(client: Client, project: Project, named: string): Promise<Suite> {
+  const suites = await client.call('suites', { project_id: project.id_str });
+  const found = suites.find(({ name, id_str: id }) => name === named || id === named);
+  if (found) return client.call('suite', { project_id: project.id_str, suite_id: found.id_str });
+  const names = suites.map(({ name }) => name).join(', ');
+  throw new WrongUse(words`${project.name} has no suite ${named}. It has: ${names === '' ? 'none' : names}`);
+}
+
+function variantOf({ matrix, name }: Suite, wanted: string | undefined): string {
+  const variants = variantsOf(matrix);
+  const found = wanted === undefined ? variants[0] : variants.find((one) => one === wanted);
+  if (found === undefined) throw new WrongUse(words`${name} has no variant ${wanted ?? ''}: ${variants.join('; ')}`);
+  return found;
+}
+
+/** What a build on the server is told, as far as it is known here. */
+async function factsOf(cwd: string, project: Project, suite: string, variant: string): Promise<Record<string, string>> {
+  const [ref = '', commit = ''] = await Promise.all([currentRef(cwd), currentCommit(cwd)]);
+  return {
+    CI: 'true',
+    HEADRACE: 'true',
+    HEADRACE_PROJECT_ID: project.id_str,
+    HEADRACE_BUILD_ID: '',
+    HEADRACE_ATTEMPT: '1',
+    HEADRACE_SUITE: suite,
+    HEADRACE_VARIANT: variant,
+    HEADRACE_COMMIT: commit,
+    HEADRACE_REF: ref,
+    HEADRACE_BRANCH: ref === commit ? '' : ref,
+    HEADRACE_EVENT: 'manual',
+    HEADRACE_PULL_REQUEST: '',
+    HEADRACE_TARGET_BRANCH: '',
+  };
+}
+
+function cacheFolder({ XDG_CACHE_HOME: chosen = '', HOME: home = homedir() }: NodeJS.ProcessEnv): string {
+  return join(chosen.startsWith('/') ? chosen : join(home, '.cache'), 'headrace');
+}

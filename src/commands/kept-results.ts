@@ -1,0 +1,74 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { Client } from '../client/client.ts';
+import { Failure } from '../client/failure.ts';
+import { words } from './text.ts';
+
+/**
+ * Compiled software of the server, kept on this machine by its digest. A file has its name only when it is whole and is
+ * what the name says; one that was not used for a month goes.
+ */
+
+interface Kept {
+  folder: string;
+  suite: string;
+  layers: readonly { digest: string; dependency_id_str: string; name: string }[];
+}
+
+const month = 30 * 24 * 60 * 60 * 1000;
+
+export function keptResults(client: Client, { folder, suite, layers }: Kept) {
+  return async (digest: string, offset: number): Promise<AsyncIterable<Uint8Array> | undefined> => {
+    const layer = layers.find((one) => one.digest === digest);
+    if (!layer) return undefined;
+    const file = join(folder, digest);
+    if (!(await isThere(file))) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await forget(folder);
+      await fetchTo(client, file, { suite, layer, digest });
+    }
+    await utimes(file, new Date(), new Date());
+    return createReadStream(file, { start: offset, highWaterMark: 1024 * 1024 });
+  };
+}
+
+async function isThere(file: string): Promise<boolean> {
+  return stat(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function fetchTo(
+  client: Client,
+  file: string,
+  { suite, layer, digest }: { suite: string; layer: Kept['layers'][number]; digest: string },
+): Promise<void> {
+  const part = `${file}.${randomUUID()}`;
+  try {
+    const query = { suite_id: suite, digest };
+    const bytes = await client.bytes('result', { dependency_id: layer.dependency_id_str }, { query });
+    const hash = createHash('sha256');
+    bytes.on('data', (piece: Buffer) => hash.update(piece));
+    await pipeline(bytes, createWriteStream(part, { mode: 0o600 }));
+    if (hash.digest('hex') !== digest)
+      throw new Failure('unreachable', words`The software of ${layer.name} did not arrive whole. Try again.`);
+    await rename(part, file);
+  } catch (error) {
+    await rm(part, { force: true });
+    if (error instanceof Failure && (error.kind === 'not_found' || error.kind === 'refused'))
+      throw new Failure('refused', words`You may not have the compiled software of ${layer.name}. Ask its owner.`);
+    throw error;
+  }
+}
+
+async function forget(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const file = join(folder, name);
+    const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
+    if (Date.now() - mtimeMs > month) await rm(file, { force: true });
+  }
+}

@@ -1,0 +1,105 @@
+import { accountRoute, projectRoute } from '../api/route.ts';
+import { admitToProject } from '../auth/projects.ts';
+import type { Caller } from '../auth/callers.ts';
+import type { Queries } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
+import { identifier, text } from '../http/fields.ts';
+import * as schema from '../http/schema.ts';
+import { attachedStacks, combined, launchesOf } from '../lifecycle/software.ts';
+import { fileOf } from './artifacts.ts';
+import { orNotFound, twin } from './common.ts';
+import { isSharedByOther } from './dependency-views.ts';
+import { loadSuite } from './suites.ts';
+
+/** The compiled software of suites, for who runs one on another machine. */
+
+const layer = schema.record({
+  dependency_id: schema.id,
+  dependency_id_str: schema.string,
+  name: schema.string,
+  prefix: schema.string,
+  digest: schema.string,
+});
+const answer = schema.record({
+  layers: schema.listOf(layer),
+  prefixes: schema.listOf(schema.string),
+  launches: schema.listOf(schema.record({ name: schema.string, command: schema.string })),
+  missing: schema.listOf(schema.string),
+});
+
+interface Wanted {
+  db: Queries;
+  caller: Caller;
+  params: { dependency_id: bigint };
+  query: { suite_id: bigint | undefined; digest: string };
+}
+
+/** The result that a suite stands on, if the caller may see that suite; then it may be anybody's, and an older one. */
+async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
+  if (query.suite_id === undefined) return null;
+  const suites = db.selectFrom('suites').select(['id', 'project_id']).where('id', '=', query.suite_id);
+  const suite = orNotFound(await suites.executeTakeFirst());
+  await admitToProject(db, caller, suite.project_id, { access: 'both' });
+  const { layers } = combined(await attachedStacks(db, suite.id));
+  const named = layers.filter(({ id }) => id === params.dependency_id);
+  const found = query.digest === '' ? named[0] : named.find(({ digest }) => digest === query.digest);
+  return orNotFound(found).digest;
+}
+
+async function ofDependency({ db, caller, params, query }: Wanted): Promise<string | null> {
+  const found = await db
+    .selectFrom('dependencies')
+    .select(['result', 'owner_id', 'shared'])
+    .where('id', '=', params.dependency_id)
+    .executeTakeFirst();
+  if (!found || (found.owner_id !== caller.id && found.shared !== 1)) throw new ApiError('not_found');
+  return query.digest === '' || query.digest === found.result ? found.result : null;
+}
+
+const packed = 'application/zstd';
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/suites/:suite_id/software',
+    access: 'both',
+    scope: 'suites',
+    summary:
+      'The compiled software that builds of a suite stand on: its layers, lower ones first; the prefixes in the order of ' +
+      'search paths; the launch commands; and what is not compiled yet',
+    answer,
+    load: loadSuite,
+    async handle({ db, suite }) {
+      const stacks = await attachedStacks(db, suite.id);
+      const { layers, prefixes, missing } = combined(stacks);
+      return {
+        layers: layers.flatMap(({ id, name, prefix, digest }) =>
+          digest === null ? [] : [{ ...twin('dependency_id', id), name, prefix, digest }],
+        ),
+        prefixes,
+        launches: launchesOf(stacks),
+        missing: missing.map(({ name }) => name),
+      };
+    },
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/dependencies/:dependency_id/result',
+    access: 'users',
+    scope: 'dependencies',
+    summary:
+      'Download what the last compile of a dependency left, as a tar compressed with zstd, or a range of it: of one of ' +
+      'your own or a shared one; with suite_id of one that a suite stands on, also as it was pinned (digest)',
+    query: { suite_id: identifier(), digest: text({ max: 64, pattern: /^[0-9a-f]{64}$/ }) },
+    streams: [packed],
+    answer: schema.string,
+    isForEverybody: isSharedByOther,
+    async handle(call) {
+      const digest = (await ofSuite(call)) ?? (await ofDependency(call));
+      if (digest === null) throw new ApiError('not_found');
+      await using blob = await call.blobs.open(digest);
+      const file = { path: `${digest}.tar.zst`, size: BigInt(blob.size), sha256: digest, content_type: packed };
+      return await fileOf(call, file);
+    },
+  }),
+];

@@ -1,0 +1,173 @@
+import { mkdir, mkdtemp, readdir } from 'node:fs/promises';
+import { totalmem } from 'node:os';
+import { join } from 'node:path';
+import { keepReserve } from '../lib/disk-reserve.ts';
+import { tryLockFile } from '../lib/file-lock.ts';
+import { createMask } from '../lib/masking.ts';
+import { removeTree, sweepTree } from '../lib/remove-tree.ts';
+import type { Link, Software } from '../protocol/index.ts';
+import { openDependencyCache } from './dependency-cache.ts';
+import { openImages } from './images/images.ts';
+import { openSandboxes } from './sandbox/index.ts';
+import type { Ended, Network, Sandboxes } from './sandbox/types.ts';
+import { copyTree } from './sandbox/workspace.ts';
+import { findable } from './search-paths.ts';
+
+/** One run of a suite on the machine of a developer: the sandbox of builds, without a server's order. */
+export interface Handed {
+  /** The developer's folder for what can be fetched again. */
+  folder: string;
+  /** The tree that the suite runs on; it stays as it is, unless `isWritten`. */
+  tree: string;
+  isWritten: boolean;
+  network: Network;
+  launches: readonly { name: string; command: string }[];
+  command: string;
+  environment: Record<string, string>;
+  secrets: readonly string[];
+  software: readonly Software[];
+  prefixes: readonly string[];
+  /** Blank for the machine's own programs; `isChosen` where the developer named it. */
+  image: { reference: string; isChosen: boolean };
+  /** Reads compiled software. */
+  read: Link['read'];
+  timeoutSeconds: number;
+  say: (chunk: Buffer) => Promise<void>;
+  log: (message: string) => void;
+  signal: AbortSignal;
+}
+
+const mostImageBytes = 20 * 1024 ** 3;
+const day = 24 * 60 * 60;
+
+export async function runAtHand(handed: Handed): Promise<Ended> {
+  const { folder, log } = handed;
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await sweepRuns(folder, log);
+  const run = await mkdtemp(join(folder, 'exec-'));
+  const lock = await tryLockFile(join(run, 'lock'), 'exclusive');
+  try {
+    const own = { isolation: 'required', log } as const;
+    const sandboxes = await openSandboxes({ ...own, stateDir: join(run, 'sandboxes'), network: handed.network });
+    try {
+      return await runIn(sandboxes, run, handed);
+    } finally {
+      await sandboxes.close();
+    }
+  } finally {
+    await removeTree(run);
+    await lock?.release();
+  }
+}
+
+/** What a run left that was killed: nobody holds its lock any more. */
+async function sweepRuns(folder: string, log: (message: string) => void): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!name.startsWith('exec-')) continue;
+    const lock = await tryLockFile(join(folder, name, 'lock'), 'exclusive');
+    if (!lock) continue;
+    await sweepTree(join(folder, name), log);
+    await lock.release();
+  }
+}
+
+async function runIn(sandboxes: Sandboxes, run: string, handed: Handed): Promise<Ended> {
+  const { software, prefixes, environment, signal, say, log } = handed;
+  const cache = await openDependencyCache({
+    folder: join(run, 'software'),
+    link: { read: handed.read },
+    sandboxes,
+    mostBytes: Number.MAX_SAFE_INTEGER,
+    log,
+  });
+  using taken = await cache.take(software, signal);
+  await using image = await imageOf(sandboxes, run, handed);
+  const mask = createMask(handed.secrets);
+  try {
+    return await sandboxes.run({
+      id: 'exec',
+      steps: [
+        ...handed.launches.map(({ name, command }) => ({ name: `launch ${name}`, command })),
+        { name: 'command', command: handed.command },
+      ],
+      environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
+      workspace: handed.isWritten
+        ? { directory: handed.tree }
+        : { checkout: await treeFor(sandboxes, run, handed.tree) },
+      mounts: taken.mounts,
+      image: image?.tree,
+      limits: {
+        memoryBytes: totalmem(),
+        processes: 16_384,
+        timeoutMs: (handed.timeoutSeconds || day) * 1000,
+      },
+      output: (chunk) => say(mask.push(chunk)),
+      signal,
+    });
+  } finally {
+    await say(mask.flush());
+  }
+}
+
+/**
+ * An overlay lies over the tree itself where its files are the runs' own. Root's files belong to nobody inside, so root
+ * gets a copy.
+ */
+async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise<string> {
+  if (process.getuid?.() !== 0) return tree;
+  const copy = join(run, 'tree');
+  await mkdir(copy);
+  await copyTree(tree, copy);
+  await sandboxes.adopt(copy);
+  return copy;
+}
+
+type Held = { tree: string; environment: Record<string, string> } & AsyncDisposable;
+
+async function imageOf(sandboxes: Sandboxes, run: string, handed: Handed): Promise<Held | undefined> {
+  const { image, folder, log, signal, say } = handed;
+  if (image.reference === '') return undefined;
+  const toolSandboxes = await openSandboxes({
+    isolation: 'required',
+    stateDir: join(run, 'tools'),
+    network: 'none',
+    etc: 'bare',
+    log,
+  });
+  // One at a time has the images that are kept; others pull for themselves.
+  const lock = await tryLockFile(join(folder, 'images.lock'), 'exclusive');
+  const close = async (): Promise<void> => {
+    await toolSandboxes.close();
+    await lock?.release();
+  };
+  try {
+    const images = await openImages({
+      folder: join(lock ? folder : run, 'images'),
+      sockets: join(run, 'sockets'),
+      // The server keeps its credentials to itself.
+      link: { registry: async () => ({ host: '' }) },
+      sandboxes,
+      toolSandboxes,
+      // What somebody else wrote into the suite does not reach into the developer's own network.
+      allow: image.isChosen ? ['0.0.0.0/0', '::/0'] : [],
+      imageBytes: mostImageBytes,
+      mostBytes: mostImageBytes,
+      timeoutMs: 60 * 60 * 1000,
+      disk: keepReserve({ folders: [folder] }),
+      log,
+    });
+    const order = { reference: image.reference, accountId: 'exec' };
+    const taken = await images.take(order, { id: 'exec', say: (text) => say(Buffer.from(text)), signal });
+    return {
+      tree: taken.tree,
+      environment: taken.environment,
+      async [Symbol.asyncDispose]() {
+        taken[Symbol.dispose]();
+        await close();
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}

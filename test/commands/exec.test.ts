@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { run } from '../../src/lib/processes.ts';
+import { compiling } from '../support/compiling.ts';
+import { temporaryFolder } from '../support/databases.ts';
+import type { Record_ } from '../support/client.ts';
+import { Developer } from '../support/developer.ts';
+import { describeWithRunner } from '../support/runner.ts';
+import { archiveOf } from '../support/software.ts';
+import type { User } from '../support/user.ts';
+
+const isRoot = process.getuid?.() === 0;
+const user = 60_914;
+
+describeWithRunner('headrace exec', (service, runner, { kind }) => {
+  // What it does on this machine is the same on each database; test/resources/software.test.ts has its routes.
+  if (kind !== 'sqlite') return;
+  let alice: User;
+  let project: Record_;
+  let developer: Developer;
+  const cache = () => join(developer.home, '.cache/headrace');
+  const left = () => readdirSync(cache()).filter((name) => name.startsWith('exec-'));
+  const suite = (name: string, command: string, fields: Record<string, string> = {}) =>
+    alice.createSuite(project, { name, command, ...fields });
+  const exec = (...args: string[]) => developer.run(['exec', ...args, '--offline']);
+  before(async () => {
+    alice = await service.user();
+    project = await alice.createProject({ name: 'Sluice', repository_url: 'git@example.org:team/sluice.git' });
+    developer = await Developer.of(service, alice);
+    developer.clone('git@example.org:team/sluice.git');
+    writeFileSync(join(developer.folder, '.gitignore'), 'ignored\n');
+    writeFileSync(join(developer.folder, 'ignored'), 'also this\n');
+    writeFileSync(join(developer.folder, 'source'), 'as it is\n');
+  });
+
+  test('runs the suite on the tree as it is, with its software, and leaves the tree alone', async () => {
+    const { dependency, task } = await compiling(alice, runner, {
+      name: 'tool',
+      prefix: '/srv/tool',
+      command: 'make install PREFIX=/srv/tool',
+      launch_command: 'tool launched',
+    });
+    const packed = await archiveOf({ 'bin/tool': '#!/bin/sh\necho "tool $1"\n' }, 'tar.zst');
+    const stored = await runner.dispatch.store(
+      runner.self,
+      task.order.claim,
+      (async function* () {
+        yield packed;
+      })(),
+    );
+    assert.ok('digest' in stored);
+    await task.finish({ kind: 'compiled', digest: stored.digest });
+    const unit = await suite(
+      'unit',
+      'cat source ignored; tool used; echo "$HEADRACE_SUITE $HEADRACE_BRANCH $CI [$TOKEN]"; echo changed > source; rm ignored; exit 3',
+    );
+    await alice.post(`/projects/${project.id}/suites/${unit.id}/dependencies`, {
+      dependency_id: String(dependency.id),
+    });
+    await alice.post(`/projects/${project.id}/suites/${unit.id}/environment_variables`, {
+      name: 'TOKEN',
+      content: 'a-very-secret-token',
+    });
+    const ran = await exec('unit');
+    assert.equal(ran.out, 'tool launched\nas it is\nalso this\ntool used\nunit main true []\n', ran.err);
+    assert.match(ran.err, /^unit failed with exit status 3 in \d+s\n$/);
+    assert.equal(ran.status, 1);
+    assert.equal(readFileSync(join(developer.folder, 'source'), 'utf8'), 'as it is\n');
+    assert.ok(existsSync(join(developer.folder, 'ignored')));
+    assert.deepEqual(readdirSync(join(cache(), 'results')), [stored.digest]);
+    assert.deepEqual(left(), []);
+
+    const again = await exec('unit', '--with-variables');
+    assert.match(again.out, /unit main true \[\*+\]\n|unit main true \[\[.*\]\]\n/);
+    assert.doesNotMatch(again.out, /a-very-secret-token/);
+  });
+
+  test('tells the result by its exit status, also of a variant, and says what it does not know', async () => {
+    await suite('passes', 'test "$CC" = clang', { 'matrix[]': 'CC=gcc,clang' });
+    const passed = await exec('passes', '--variant', 'CC=clang');
+    assert.deepEqual([passed.status, passed.out], [0, '']);
+    assert.match(passed.err, /^passes \(CC=clang\) passed in /);
+    const first = await exec('passes', '--json');
+    assert.equal(first.status, 1);
+    assert.deepEqual(JSON.parse(first.out), { suite: 'passes', variant: 'CC=gcc', exit_status: 1, reason: null });
+    const unknown = await exec('nothing');
+    assert.equal(unknown.status, 2);
+    assert.match(unknown.err, /^headrace: Sluice has no suite nothing\. It has: .*passes\n$/);
+    assert.match((await exec('passes', '--variant', 'CC=tcc')).err, /no variant CC=tcc: CC=gcc; CC=clang/);
+    if (isRoot) assert.match((await exec('passes', '--write')).err, /--write is not for root/);
+  });
+
+  test('says in one line what is missing', async () => {
+    const hidden = await run(
+      'unshare',
+      [
+        '--mount',
+        'sh',
+        '-c',
+        'mount --bind /dev/null "$(command -v bwrap)" && exec "$@"',
+        'sh',
+        'bin/headrace',
+        'exec',
+        'passes',
+        '--offline',
+        '--project',
+        'Sluice',
+      ],
+      { env: { PATH: process.env.PATH ?? '', ...developer.env } },
+    );
+    assert.equal(hidden.status, 3);
+    assert.match(
+      hidden.stderr.toString(),
+      /^headrace: Suites cannot be isolated: bwrap not found\. Install with: apt-get install bubblewrap.*\n$/,
+    );
+    assert.deepEqual(left(), []);
+  });
+
+  test('ends with Ctrl-C, and leaves nothing', async () => {
+    await suite('slow', 'echo begun; sleep 4141 & sleep 4142');
+    const terminal = developer.sit(['exec', 'slow', '--offline']);
+    await terminal.until(/begun/);
+    terminal.type('\u0003');
+    assert.equal(await terminal.end(), 4);
+    assert.match(terminal.text, /slow was cancelled/);
+    assert.deepEqual(left(), []);
+    const { stdout } = await run('pgrep', ['-f', '^sleep 414[12]$']);
+    assert.equal(stdout.toString(), '');
+  });
+
+  test('is for ordinary users too, who can let it write', { skip: !isRoot && 'the others show it' }, async () => {
+    await suite('writes', 'id -u; cat source; echo written > source; echo new > made');
+    const home = temporaryFolder();
+    const work = join(home, 'work');
+    mkdirSync(work);
+    writeFileSync(join(work, 'source'), 'mine\n');
+    const ca = join(home, 'ca.pem');
+    copyFileSync(developer.env.HEADRACE_CA_FILE ?? '', ca);
+    for (const path of [home, work, ca, join(work, 'source')]) chownSync(path, user, user);
+    chmodSync(home, 0o755);
+    const env = {
+      PATH: process.env.PATH ?? '',
+      ...developer.env,
+      HOME: home,
+      XDG_CONFIG_HOME: home,
+      HEADRACE_CA_FILE: ca,
+    };
+    const as = ['--reuid', String(user), '--regid', String(user), '--clear-groups', '--'];
+    const program = join(import.meta.dirname, '../../bin/headrace');
+    const asUser = async (...args: string[]) => {
+      const all = [...as, program, 'exec', 'writes', '--project', 'Sluice', '--offline', ...args];
+      const ran = await run('setpriv', all, { env, cwd: work });
+      assert.deepEqual([ran.status, ran.stdout.toString()], [0, '1000\nmine\n'], ran.stderr.toString());
+    };
+    await asUser();
+    assert.deepEqual([readFileSync(join(work, 'source'), 'utf8'), readdirSync(work)], ['mine\n', ['source']]);
+    await asUser('--write');
+    assert.equal(readFileSync(join(work, 'source'), 'utf8'), 'written\n');
+    assert.deepEqual(readdirSync(work).toSorted(), ['made', 'source']);
+    assert.deepEqual(readdirSync(join(home, '.cache/headrace')), []);
+  });
+});
