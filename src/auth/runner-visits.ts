@@ -1,6 +1,7 @@
 import { sql, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
+import { onlyNewer } from '../lib/newer-kinds.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../lib/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
@@ -23,6 +24,8 @@ export interface Visit {
   trouble: string;
   /** As one text; empty where it is left out. */
   tags?: string;
+  /** How much of an order it knows; 1 where it is left out. */
+  orders?: number;
 }
 
 export interface VisitNotes {
@@ -56,8 +59,8 @@ export function noteVisits(db: Database, held: () => Iterable<string>, everyMs =
     async note(visitor, visit) {
       const { holder } = visitor;
       const last = noted.get(holder);
-      const isSame = last?.version === visit.version && last.trouble === visit.trouble && last.tags === visit.tags;
-      if (isSame) {
+      const isSame = (['version', 'trouble', 'tags', 'orders'] as const).every((part) => last?.[part] === visit[part]);
+      if (last && isSame) {
         if (performance.now() - last.at >= everyMs) came.add(holder);
         return;
       }
@@ -79,8 +82,8 @@ export async function noteVisit(db: Database, { holder, id }: Visitor, visit: Vi
   await db.transaction((trx) =>
     trx
       .insertInto('runner_visits')
-      .values({ holder, runner_id: id ?? null, seen_at: db.clock, tags: '', ...visit })
-      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, tags: '', ...visit }))
+      .values({ holder, runner_id: id ?? null, seen_at: db.clock, tags: '', orders: 1, ...visit })
+      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, tags: '', orders: 1, ...visit }))
       .execute(),
   );
 }
@@ -94,22 +97,30 @@ export interface LocalVisits {
   stopped(): Promise<void>;
 }
 
-export function localVisits(db: Database, holder: string, tags: string): LocalVisits {
+/** A server's own runner is of its own version. */
+export function localVisits(
+  db: Database,
+  holder: string,
+  { tags, orders }: Required<Pick<Runner, 'tags' | 'orders'>>,
+): LocalVisits {
   return {
     async starting() {
-      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', tags };
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', tags, orders };
       await db.transaction((trx) =>
         trx
           .insertInto('runner_visits')
           .values(row)
           // A runner that failed stays failed until it calls.
           .onConflict((known) =>
-            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_visits.trouble', '=', ''),
+            known
+              .column('holder')
+              .doUpdateSet({ seen_at: db.clock, tags, orders })
+              .where('runner_visits.trouble', '=', ''),
           )
           .execute(),
       );
     },
-    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble, tags }),
+    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble, tags, orders }),
     async stopped() {
       await db.transaction((trx) => trx.deleteFrom('runner_visits').where('holder', '=', holder).execute());
     },
@@ -130,29 +141,33 @@ const findTakers = new Map<Database['kind'], ReturnType<typeof makeFindTakers>>(
 
 interface Taker {
   tags: string;
-  is_tagged: SqlBool;
+  orders: number;
+  is_special: SqlBool;
 }
 
-/** Runners that are present and work for the account, and whether some of its waiting work needs tags. */
+/** Runners that are present and work for the account, and whether some of its waiting work is not for all of them. */
 function makeFindTakers(db: Database) {
   return prepared<{ account: bigint }, Taker>((queries, value) =>
     queries
       .selectFrom('runner_visits as visit')
       .leftJoin('runners', 'runners.id', 'visit.runner_id')
-      .select('visit.tags')
+      .select(['visit.tags', 'visit.orders'])
       .distinct()
-      .select((of) =>
-        of
-          .exists(
-            of
-              .selectFrom('jobs')
-              .select('jobs.id')
-              .where('jobs.account_id', '=', value('account'))
-              .where('jobs.claim', 'is', null)
-              .where('jobs.tags', '>', sql.lit('')),
-          )
-          .as('is_tagged'),
-      )
+      .select((of) => {
+        const waiting = of
+          .selectFrom('jobs')
+          .select('jobs.id')
+          .where('jobs.account_id', '=', value('account'))
+          .where('jobs.claim', 'is', null);
+        // Apart, so that each is found by an index that has nothing else in it.
+        const tagged = waiting.where('jobs.tags', '>', sql.lit(''));
+        const newer = waiting.where(
+          'jobs.kind',
+          'in',
+          onlyNewer.map((kind) => sql.lit(kind)),
+        );
+        return of.or([of.exists(tagged), of.exists(newer)]).as('is_special');
+      })
       .where('visit.trouble', '=', sql.lit(''))
       .where(isThere(db))
       .where('runners.revoked_at', 'is', null)
@@ -170,8 +185,8 @@ function makeFindTakers(db: Database) {
   );
 }
 
-/** Why no runner takes work that needs these tags, in words for any reader; undefined when one may take it. */
-export type WhyNobody = (needed: string) => string | undefined;
+/** Why no runner takes work of a kind that needs these tags, in words for any reader; undefined when one may take it. */
+export type WhyNobody = (needed: string, kind?: string) => string | undefined;
 
 /** Why no runner takes an account's waiting work that needs no tags, likewise. */
 export async function whyNobodyTakes(db: Database, account: bigint): Promise<string | undefined> {
@@ -187,9 +202,18 @@ export async function reasonsByTags(db: Database, account: bigint): Promise<WhyN
     const reason = whyNobody(await runnersNow(db));
     return () => reason;
   }
-  if (!takers.some(({ is_tagged: isTagged }) => isTagged)) return undefined;
-  return (needed) => (takers.some(({ tags }) => hasTags(tags, needed)) ? undefined : noneHas(needed));
+  if (!takers.some(({ is_special: isSpecial }) => isSpecial)) return undefined;
+  return (needed, kind = '') => {
+    const having = takers.filter(({ tags }) => hasTags(tags, needed));
+    if (having.length === 0) return noneHas(needed);
+    if (!onlyNewer.includes(kind) || having.some(({ orders }) => orders > 1)) return undefined;
+    return tooOld;
+  };
 }
+
+/** For work that older runners would do wrongly. */
+export const tooOld =
+  'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports: they have to be upgraded';
 
 function noneHas(needed: string): string {
   const tags = tagsIn(needed);

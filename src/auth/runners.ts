@@ -23,6 +23,8 @@ export interface Runner {
   boundAs?: bigint;
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
+  /** How much of an order it knows, where it said so (protocol/). */
+  orders?: number;
 }
 
 /** How a runner stands at the moment. */

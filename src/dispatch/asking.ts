@@ -49,7 +49,7 @@ export function createAsking({ db, ordering, held, looks, holdMs: usualMs }: Ask
     }
     using asking = held.hold(runner, signal, claim);
     const isAny = () => queue.isWaiting(db, ordering.serving(runner));
-    using place = lines.join(`${runner.boundAs ?? 'any'} ${runner.tags ?? ''}`, isAny);
+    using place = lines.join(`${runner.boundAs ?? 'any'} ${runner.orders ?? 1} ${runner.tags ?? ''}`, isAny);
     const deadline = performance.now() + holdMs;
     const isWanted = (): boolean => !asking.isOver;
     // The claim may have its order already, given to a request whose answer was lost.

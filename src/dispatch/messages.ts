@@ -166,6 +166,13 @@ export function readTagsHeader(headers: Headers): string {
 
 const digits = matching(/^\d{1,15}$/);
 
+/** How much of an order the runner knows. */
+export function readOrdersHeader({ 'headrace-orders': sent = '1' }: Headers): number {
+  return Number(smallNumber(sent, 'headrace-orders'));
+}
+
+const smallNumber = matching(/^\d{1,4}$/);
+
 export function readOffset(value: unknown, name = 'offset'): number {
   return Number(digits(value, name));
 }

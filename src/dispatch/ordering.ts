@@ -11,6 +11,7 @@ import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
+import { isForNewer, isOlder, kindsFor } from './newer-work.ts';
 import type { JobContext, JobHandler, Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
 
@@ -53,7 +54,7 @@ export interface Asking {
 }
 
 export interface Ordering {
-  serving(runner: Runner): Serving & { kinds: readonly WorkKind[] };
+  serving(runner: Runner): Serving;
   /** Claims at most one job and makes its order, in a transaction that has locked the runner. */
   within(trx: Transaction, asking: Asking): Promise<Attempt>;
   /** The next order in turn; undefined where there is none, or it is no longer wanted. */
@@ -65,11 +66,11 @@ export interface Ordering {
 export function createOrdering(parts: OrderingParts): Ordering {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  const serving = ({ boundAs, tags }: Runner): ReturnType<Ordering['serving']> => ({
-    kinds: protocol.workKinds,
+  const serving = (runner: Runner): Serving => ({
+    kinds: kindsFor(runner),
     mostRunning: accountConcurrency,
-    ...(boundAs === undefined ? {} : { boundAs }),
-    tags,
+    ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
+    tags: runner.tags,
   });
 
   const within = async (trx: Transaction, { runner, name, mayBeGiven, onClaim }: Asking): Promise<Attempt> => {
@@ -77,8 +78,13 @@ export function createOrdering(parts: OrderingParts): Ordering {
     const claiming = { ...serving(runner), holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
     const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
     if (given && given.holder !== holder) return undefined;
-    const job = given ?? (await queue.claim(db, trx, claiming));
-    if (job === undefined || job === 'overtaken') return job;
+    const taken = given ?? (await queue.claim(db, trx, claiming));
+    if (taken === undefined || taken === 'overtaken') return taken;
+    if (!given && isOlder(runner) && (await isForNewer(trx, taken))) {
+      await queue.leaveToNewer(db, trx, taken);
+      return 'again';
+    }
+    const job = await queue.asPlain(trx, taken);
     onClaim?.(job);
     const [work, stored] = await Promise.all([
       kinds[job.kind as WorkKind].order(context(trx), job),
@@ -138,7 +144,7 @@ export function createOrdering(parts: OrderingParts): Ordering {
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
-      if (job) await giveUp(trx, job);
+      if (job) await giveUp(trx, await queue.asPlain(trx, job));
     });
   };
 

@@ -6,6 +6,8 @@ import { timeOfId } from '../lib/ids.ts';
 import { hasTags } from '../lib/tags.ts';
 import { workKinds } from '../protocol/index.ts';
 
+import { everyKind } from './newer-work.ts';
+
 /** The state of the queue and the runners, for operators. */
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
@@ -46,7 +48,7 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   const all = await runnersNow(db);
   const runners = { idle: 0, busy: 0, away: 0, failing: 0 };
   for (const { state } of all) runners[state] += 1;
-  const work = db.read.selectFrom('jobs').where('kind', 'in', workKinds);
+  const work = db.read.selectFrom('jobs').where('kind', 'in', everyKind);
   const waiting = await work
     .select((of) => ['tags', of.fn.countAll<bigint>().as('count'), of.fn.min(sql<bigint>`abs(id)`).as('oldest')])
     .where('claim', 'is', null)

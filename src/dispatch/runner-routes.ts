@@ -23,6 +23,7 @@ import {
   readProjects,
   readReport,
   readRoom,
+  readOrdersHeader,
   readShellEnd,
   readShellInput,
   readShellOutput,
@@ -68,9 +69,10 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       const theirs = String(head.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
       const isUnderstood = understandEachOther(version, theirs);
       const tags = readTagsHeader(head.headers);
-      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags });
+      const orders = readOrdersHeader(head.headers);
+      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags, orders });
       if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
-      return { ...runner, tags };
+      return { ...runner, tags, orders };
     },
     // Other statuses than for callers of the API: to a runner, 4xx means that a retry is useless.
     refuse: (error) =>

@@ -67,6 +67,10 @@ export * from './shells.ts';
  * of the version before, and ignores fields that it does not know. test/dispatch/versions.test.ts has the messages of
  * older versions.
  *
+ * A runner ignores fields of an order that it does not know. Where that would be wrong, such as with the image of a suite,
+ * it must not get the order: so it says with every message how much of an order it knows, as a number in
+ * `headrace-orders` (`ordersKnown`). Without the header that is 1.
+ *
  * A runner sends its tags with every message, in `headrace-tags`, with commas between them. It gets only work whose tags
  * it has; without the header it has none.
  *

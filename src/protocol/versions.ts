@@ -2,6 +2,9 @@ import packageJson from '../../package.json' with { type: 'json' };
 
 export const version = packageJson.version;
 
+/** Orders of this number may have an image, and files and reports to keep. */
+export const ordersKnown = 2;
+
 /** A runner that does not send its version is older than the versions. */
 export const unnamedVersion = '0.1.0';
 

@@ -33,8 +33,8 @@ export async function reasonsToWait<Shown extends Waiting>(
   const why = ids.length === 0 ? undefined : await reasonsByTags(database, account);
   if (why === undefined) return () => ({});
   const reasons = new Map<bigint, string>();
-  for (const { id, tags } of await inTheQueue(database, ids)) {
-    const reason = why(tags);
+  for (const { id, tags, kind } of await inTheQueue(database, ids)) {
+    const reason = why(tags, kind);
     if (reason !== undefined) reasons.set(id, reason);
   }
   return ({ id }) => {
@@ -44,11 +44,14 @@ export async function reasonsToWait<Shown extends Waiting>(
 }
 
 /**
- * Of these records, those that have work in the queue which nobody has begun, with the tags that it needs; of a request
+ * Of these records, those that have work in the queue which nobody has begun, with its kind and the tags that it needs; of a request
  * that may be its builds.
  */
-async function inTheQueue({ read }: Database, ids: readonly bigint[]): Promise<{ id: bigint; tags: string }[]> {
-  const unclaimed = read.selectFrom('jobs').select('jobs.tags').where('jobs.claim', 'is', null);
+async function inTheQueue(
+  { read }: Database,
+  ids: readonly bigint[],
+): Promise<{ id: bigint; tags: string; kind: string }[]> {
+  const unclaimed = read.selectFrom('jobs').select(['jobs.tags', 'jobs.kind']).where('jobs.claim', 'is', null);
   const own = await unclaimed.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids).execute();
   const ofBuilds = await unclaimed
     .innerJoin('builds', 'builds.id', 'jobs.subject_id')

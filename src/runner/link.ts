@@ -1,7 +1,7 @@
 import type { ClientRequest, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { http } from '../lib/http.ts';
-import { DrainedError, understandEachOther, version as ownVersion } from '../protocol/index.ts';
+import { DrainedError, ordersKnown, understandEachOther, version as ownVersion } from '../protocol/index.ts';
 import type {
   Demand,
   Finished,
@@ -43,6 +43,7 @@ export function openLink(
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
   const headers = {
     'headrace-version': version,
+    'headrace-orders': String(ordersKnown),
     ...(place.tags ? { 'headrace-tags': place.tags } : {}),
     ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
   };

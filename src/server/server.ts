@@ -33,6 +33,7 @@ import type { Tracer } from '../lifecycle/spans.ts';
 import { traceWith } from '../lifecycle/traces.ts';
 import { socketPath } from '../lib/sockets.ts';
 import { tokenEndpoint } from '../oauth/token-endpoint.ts';
+import { ordersKnown } from '../protocol/index.ts';
 import { configuringFrom } from '../resources/config-repository.ts';
 import { pageRoutes, routes } from '../resources/index.ts';
 import { publicAddress } from '../lib/public-address.ts';
@@ -215,7 +216,7 @@ export async function startServer({
   const untilIdle = async (signal: AbortSignal): Promise<void> => {
     while (!signal.aborted && (await isBusy())) await pause(lookEvery, undefined, { signal }).catch(() => {});
   };
-  const local = localVisits(store.db, localHolder(config), config.tags);
+  const local = localVisits(store.db, localHolder(config), { tags: config.tags, orders: ordersKnown });
   const unnoted = (error: unknown): void => {
     if (!isClosed) log.error({ err: error }, 'recording the state of the local runner failed');
   };

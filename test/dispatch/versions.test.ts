@@ -36,6 +36,24 @@ describe('versions', () => {
   });
 });
 
+/** What a runner of version 0.1 tells of a commit. */
+const commit = {
+  sha: 'd'.repeat(40),
+  message: 'Begin\n',
+  authorName: 'Ada',
+  authorEmail: 'ada@example.org',
+  authoredDate: '2026-03-01T10:00:00-05:00',
+  committerName: 'Grace',
+  committerEmail: 'grace@example.org',
+  committedDate: '2026-03-02T11:30:00+05:30',
+  branches: ['main'],
+  tags: [],
+  files: ['a.c'],
+  ref: 'refs/heads/main',
+  branch: 'main',
+  overwritten: false,
+};
+
 function kindOf(order: unknown): string {
   return (order as { work: { kind: string } }).work.kind;
 }
@@ -53,6 +71,50 @@ describeService('a runner of another version', (service) => {
   };
   const shown = async ({ name }: Registered): Promise<Fields | undefined> =>
     (await operator.get('/runners')).list.find((one) => one.name === name);
+
+  // First of all: runners of other tests count as present for a while.
+  test('that does not know images, artifacts or reports gets no work that has them, and others do', async () => {
+    const { token } = await registered(service);
+    const old = async (path: string, json: unknown): Promise<Fields> => {
+      const answer = await service.api.post(path, { json, headers: { authorization: `Bearer ${token}` } });
+      assert.equal(answer.status, 200, answer.text);
+      return answer.body;
+    };
+    const project = await alice.createProject();
+    const at = `/projects/${project.id}`;
+    const fields = { image: 'alpine:3', 'artifacts[]': 'dist', 'reports[]': 'report.xml' };
+    for (const [name, value] of Object.entries(fields)) await alice.createSuite(project, { name, [name]: value });
+    await alice.createSuite(project, { name: 'plain' });
+    const request = await alice.requestBuild(project);
+    const fetching = randomName();
+    assert.equal(kindOf((await old('/runner/next', { claim: fetching })).order), 'fetch_commit');
+    const fetched = {
+      claim: fetching,
+      outcome: { kind: 'fetched', commit: { ...commit, sha: 'c'.repeat(40) } },
+      logSize: 0,
+      next: randomName(),
+    };
+    const { next } = await old('/runner/finish', fetched);
+    const { work, claim } = next as { claim: string; work: { kind: string; environment: Fields } };
+    assert.equal(work.environment.HEADRACE_SUITE, 'plain');
+    await old('/runner/finish', { claim, outcome: { kind: 'exited', status: 0 }, logSize: 0 });
+    // Nothing is left that it may have, and whoever looks is told.
+    assert.deepEqual(await old('/runner/next', { claim: randomName(), holdMs: 0 }), { order: null });
+    const waiting = (await alice.get(`${at}/build_requests/${request.id}`)).record;
+    assert.match(String(waiting.waiting_reason), /older version, which knows neither images nor artifacts/);
+    const link = linkOf(await registered(service), version);
+    const seen: string[] = [];
+    for (const _ of Object.keys(fields)) {
+      const order = await link.next(randomName(), patient);
+      assert.ok(order?.work.kind === 'run_suite');
+      seen.push(order.work.environment.HEADRACE_SUITE ?? '');
+      assert.equal((await alice.get(`${at}/build_requests/${request.id}`)).record.waiting_reason, undefined);
+      await link.finish({ claim: order.claim, outcome: { kind: 'exited', status: 0 }, logSize: 0 }, patient);
+    }
+    assert.deepEqual(seen, Object.keys(fields));
+    assert.equal((await alice.get(`${at}/build_requests/${request.id}`)).record.build_state, 'passed');
+    link.close();
+  });
 
   test('works when it is one minor version apart', async () => {
     const far = await registered(service);
@@ -110,22 +172,6 @@ describeService('a runner of another version', (service) => {
     assert.equal(kindOf(order), 'fetch_commit');
     assert.deepEqual(await say('/runner/extend', { claims: [] }), { words: {} });
     await log(fetching, 'Looking.\n');
-    const commit = {
-      sha: 'd'.repeat(40),
-      message: 'Begin\n',
-      authorName: 'Ada',
-      authorEmail: 'ada@example.org',
-      authoredDate: '2026-03-01T10:00:00-05:00',
-      committerName: 'Grace',
-      committerEmail: 'grace@example.org',
-      committedDate: '2026-03-02T11:30:00+05:30',
-      branches: ['main'],
-      tags: [],
-      files: ['a.c'],
-      ref: 'refs/heads/main',
-      branch: 'main',
-      overwritten: false,
-    };
     const running = randomName();
     const fetched = { claim: fetching, outcome: { kind: 'fetched', commit }, logSize: 9, next: running };
     const { taken, next } = await say('/runner/finish', fetched);

@@ -33,6 +33,8 @@ import { testResults } from './0031-test-results.ts';
 import { commandLine } from './0032-command-line.ts';
 import { shells } from './0033-shells.ts';
 import { appliedDocuments } from './0034-applied-documents.ts';
+import { knownOrders } from './0035-known-orders.ts';
+import { newerJobs } from './0036-newer-jobs.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -70,4 +72,6 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0032-command-line', apply: commandLine },
   { name: '0033-shells', apply: shells },
   { name: '0034-applied-documents', apply: appliedDocuments },
+  { name: '0035-known-orders', apply: knownOrders },
+  { name: '0036-newer-jobs', apply: newerJobs },
 ];

@@ -97,6 +97,8 @@ export interface RunnerRow {
 
 /** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-visits.ts. */
 export interface RunnerVisitRow {
+  /** How much of an order it knows. */
+  orders: number;
   /** The holder of its claims. */
   holder: string;
   /** null for a runner on a server's own machine. */

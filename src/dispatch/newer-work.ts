@@ -1,0 +1,33 @@
+import type { Runner } from '../auth/runners.ts';
+import type { Transaction } from '../db/open.ts';
+import type { JobRow } from '../db/schema.ts';
+import { onlyNewer } from '../lib/newer-kinds.ts';
+import { ordersKnown, workKinds } from '../protocol/index.ts';
+
+export function isOlder({ orders = ordersKnown }: Pick<Runner, 'orders'>): boolean {
+  return orders < ordersKnown;
+}
+
+/** The kinds of jobs that a runner may have. */
+export function kindsFor(runner: Pick<Runner, 'orders'>): readonly string[] {
+  return isOlder(runner) ? olderKinds : everyKind;
+}
+
+const olderKinds: readonly string[] = workKinds.filter((kind) => kind !== 'fold_cache');
+export const everyKind: readonly string[] = [...workKinds, ...onlyNewer];
+
+/** Whether a job has something in its order that an older runner ignores. */
+export async function isForNewer(trx: Transaction, { kind, subject_id: id }: JobRow): Promise<boolean> {
+  if (kind === 'compile_dependency') {
+    const found = trx.selectFrom('dependencies').select('image').where('id', '=', id);
+    return (await found.executeTakeFirst())?.image !== '';
+  }
+  if (kind !== 'run_suite') return false;
+  const suite = await trx
+    .selectFrom('builds')
+    .innerJoin('suites', 'suites.id', 'builds.suite_id')
+    .select(['suites.image', 'suites.artifacts', 'suites.reports'])
+    .where('builds.id', '=', id)
+    .executeTakeFirst();
+  return suite !== undefined && (suite.image !== '' || suite.artifacts !== '[]' || suite.reports !== '[]');
+}
