@@ -65,7 +65,7 @@ export async function findRequest(
   // Most look for a recent one, so a short list is asked for first.
   let before: string | undefined;
   for (let seen = 0; seen < mostRequests;) {
-    const limit = String(seen === 0 ? 100 : mostRequests - seen);
+    const limit = String(seen === 0 ? 30 : mostRequests - seen);
     const requests = await client.call('requests', inProject, { limit, before });
     const found = ref === undefined ? requests[0] : requests.find((request) => isOf(request, ref));
     if (found) return found;

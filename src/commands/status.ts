@@ -9,18 +9,13 @@ export async function run(call: Call): Promise<void> {
   const { client, screen, args, cwd } = call;
   const project = await call.project();
   const inProject = { project_id: project.id_str };
-  const [request, suites] = await Promise.all([
-    findRequest(client, project, { named: args[0], cwd }),
-    client.call('suites', inProject),
-  ]);
+  // One after the other, on the connection that is open: to open another one takes longer than these answers.
+  const request = await findRequest(client, project, { named: args[0], cwd });
+  const suites = await client.call('suites', inProject);
   const inCommit = { ...inProject, commit_id: request.commit_id_str };
-  const [commit, builds] =
-    request.commit_id_str === ''
-      ? [undefined, []]
-      : await Promise.all([
-          client.call('commit', inCommit),
-          client.call('buildsOfCommit', inCommit, { limit: '1000' }),
-        ]);
+  const isKnown = request.commit_id_str !== '';
+  const commit = isKnown ? await client.call('commit', inCommit) : undefined;
+  const builds = isKnown ? await client.call('buildsOfCommit', inCommit, { limit: '1000' }) : [];
   const nameOf = namer(suites);
   const newest = newestAttempts(builds).map((build) => ({ ...build, suite: nameOf(build) }));
   if (screen.isJson) return screen.json({ project, request, commit: commit ?? null, builds: newest });
