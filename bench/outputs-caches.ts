@@ -1,10 +1,7 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { removeTree } from '../src/lib/remove-tree.ts';
-import { openSandboxes } from '../src/runner/sandbox/index.ts';
 import { Blobs, CachingRunner } from '../test/support/caching.ts';
 import { median, round, type Figure } from './support/report.ts';
+import { openBenchSandboxes } from './support/sandboxes.ts';
 
 const files = 20_000;
 const turns = 30;
@@ -13,41 +10,29 @@ const glance = (folder: string): string => `test "$(ls ${folder} | wc -l)" -ge 1
 
 /** What a build pays for finding a large cache, against the same build of a suite without one. */
 export async function caches(): Promise<Figure[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'headrace-bench-'));
-  const sandboxes = await openSandboxes({
-    stateDir: join(folder, 'sandboxes'),
-    network: 'none',
-    isolation: 'required',
-    log: () => {},
-    prepare: 2,
-  });
-  try {
-    const runner = await CachingRunner.open(join(folder, 'runner'), sandboxes, new Blobs());
-    const fill = `mkdir deps; for d in $(seq ${files / 100}); do mkdir deps/$d; (cd deps/$d; touch $(seq 100)); done`;
-    const { layers } = await runner.build(fill, undefined);
-    if (!layers) throw new Error('the cache was not saved');
-    const [without, restored]: [number[], number[]] = [[], []];
-    for (let turn = 0; turn < turns; turn += 1) {
-      without.push(await timed(() => runner.build(glance('/usr'), undefined, { paths: [] })));
-      restored.push(
-        await timed(async () => {
-          const { said } = await runner.build(glance('deps/7'), layers);
-          if (!said.endsWith('The cache is unchanged.\n')) throw new Error(`the cache was not there: ${said}`);
-        }),
-      );
-    }
-    return [
-      {
-        what: `a cache of ${files} files restored, in ms beyond a build without one`,
-        value: median(restored) - median(without),
-        limit: { atMost: 10 },
-        from: `${round(median(restored))} ms against ${round(median(without))} ms, medians of ${turns} in turns`,
-      },
-    ];
-  } finally {
-    await sandboxes.close();
-    await removeTree(folder);
+  await using bench = await openBenchSandboxes(2);
+  const runner = await CachingRunner.open(join(bench.folder, 'runner'), bench.sandboxes, new Blobs());
+  const fill = `mkdir deps; for d in $(seq ${files / 100}); do mkdir deps/$d; (cd deps/$d; touch $(seq 100)); done`;
+  const { layers } = await runner.build(fill, undefined);
+  if (!layers) throw new Error('the cache was not saved');
+  const [without, restored]: [number[], number[]] = [[], []];
+  for (let turn = 0; turn < turns; turn += 1) {
+    without.push(await timed(() => runner.build(glance('/usr'), undefined, { paths: [] })));
+    restored.push(
+      await timed(async () => {
+        const { said } = await runner.build(glance('deps/7'), layers);
+        if (!said.endsWith('The cache is unchanged.\n')) throw new Error(`the cache was not there: ${said}`);
+      }),
+    );
   }
+  return [
+    {
+      what: `a cache of ${files} files restored, in ms beyond a build without one`,
+      value: median(restored) - median(without),
+      limit: { atMost: 10 },
+      from: `${round(median(restored))} ms against ${round(median(without))} ms, medians of ${turns} in turns`,
+    },
+  ];
 }
 
 async function timed(work: () => Promise<unknown>): Promise<number> {

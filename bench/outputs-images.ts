@@ -1,62 +1,100 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { copyFile, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openSandboxes, type Job, type Sandboxes } from '../src/runner/sandbox/index.ts';
+import type { Job, Sandboxes } from '../src/runner/sandbox/index.ts';
+import { imageOf, shellLayer, startRegistry } from '../test/support/registry.ts';
+import { startBuilding } from './support/building.ts';
 import { median, round, type Figure } from './support/report.ts';
+import { call } from './support/servers.ts';
+import { openBenchSandboxes } from './support/sandboxes.ts';
 
-const turns = 100;
+const runs = 100;
+const builds = 60;
 
-/** From the order of a run to its end, in an image that the runner has and without one, in turns. */
-export async function startInImage(): Promise<Figure> {
-  const folder = mkdtempSync(join(tmpdir(), 'headrace-bench-'));
-  const sandboxes = await openSandboxes({
-    stateDir: join(folder, 'sandboxes'),
-    network: 'none',
-    isolation: 'required',
-    log: () => {},
-    prepare: 1,
-  });
-  try {
-    const tree = join(folder, 'image');
-    for (const place of ['bin', 'etc', 'usr/bin', 'usr/lib', 'opt', 'root', 'srv', 'sbin', 'lib'])
-      mkdirSync(join(tree, place), { recursive: true });
-    await copyFile('/bin/busybox', join(tree, 'bin/busybox'));
-    await symlink('busybox', join(tree, 'bin/sh'));
-    await sandboxes.adopt(tree);
-    const without: number[] = [];
-    const within: number[] = [];
-    for (let turn = 0; turn < turns; turn += 1) {
-      without.push(await timeOf(sandboxes, undefined));
-      within.push(await timeOf(sandboxes, tree));
-    }
-    return {
-      what: 'start in an image that the runner has, over one without',
-      value: median(within) / median(without),
-      limit: { atMost: 1.15 },
-      from: `${round(median(within))} ms against ${round(median(without))} ms, in turns`,
-    };
-  } finally {
-    await sandboxes.close();
-    rmSync(folder, { recursive: true, force: true });
-  }
+export async function images(): Promise<Figure[]> {
+  return [await startInImage(), await buildInImage()];
 }
 
-async function timeOf(sandboxes: Sandboxes, image: string | undefined): Promise<number> {
+/** From the order of a run to its end, in an image that the runner has and without one, in turns. */
+async function startInImage(): Promise<Figure> {
+  // What a sandbox that is opened ahead has ready depends on the run before: so each kind has its own.
+  await using one = await openBenchSandboxes(1);
+  await using other = await openBenchSandboxes(1);
+  const tree = join(one.folder, 'image');
+  const checkout = join(one.folder, 'checkout');
+  for (const place of ['bin', 'etc', 'usr/bin', 'usr/lib', 'opt', 'root', 'srv', 'sbin', 'lib', '../checkout'])
+    mkdirSync(join(tree, place), { recursive: true });
+  await copyFile('/bin/busybox', join(tree, 'bin/busybox'));
+  await symlink('busybox', join(tree, 'bin/sh'));
+  for (const folder of [tree, checkout]) await one.sandboxes.adopt(folder);
+  const [within, without]: [number[], number[]] = [[], []];
+  for (let turn = 0; turn < runs; turn += 1) {
+    without.push(await timeOf(other.sandboxes, { workspace: { checkout } }));
+    within.push(await timeOf(one.sandboxes, { workspace: { checkout }, image: tree }));
+  }
+  return {
+    what: 'start in an image that the runner has, over one without (the sandbox alone)',
+    value: median(within) / median(without),
+    limit: { atMost: 1.15 },
+    from: `${round(median(within))} ms against ${round(median(without))} ms, in turns`,
+  };
+}
+
+async function timeOf(sandboxes: Sandboxes, of: Pick<Job, 'workspace' | 'image'>): Promise<number> {
   // The next sandbox is opened behind the last run; a runner has that time between two builds.
   await new Promise((resolve) => setTimeout(resolve, 50));
   const job: Job = {
     id: `bench-${Math.random().toString(36).slice(2)}`,
     steps: [{ name: 'command', command: ':' }],
     environment: {},
-    workspace: { empty: true },
-    image,
     limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: 60_000 },
     output: () => {},
     signal: new AbortController().signal,
+    ...of,
   };
   const startedAt = performance.now();
   const { exitStatus } = await sandboxes.run(job);
   if (exitStatus !== 0) throw new Error('the run did not succeed');
   return performance.now() - startedAt;
+}
+
+/**
+ * From the request for a build to the first byte of its command, in an image that the runner has and without one: with the
+ * look at the registry, which runs on this machine, wants a password, and is asked for every build.
+ */
+async function buildInImage(): Promise<Figure> {
+  await using stack = new AsyncDisposableStack();
+  const registry = await startRegistry();
+  stack.defer(() => registry.close());
+  const start = async (): ReturnType<typeof startBuilding> => {
+    const building = await startBuilding('echo hello', { HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8' });
+    stack.defer(() => building.stop());
+    return building;
+  };
+  const [one, other] = [await start(), await start()];
+  const digest = await registry.push('bench', '1', imageOf([shellLayer()]));
+  await call(one.service, '/registries', { host: registry.host, ...registry.user });
+  const inImage = (reference: string): Promise<void> => one.change({ image: `${registry.host}/${reference}` });
+  const [byTag, byDigest, without]: [number[], number[], number[]] = [[], [], []];
+  const measure = async (into: number[], building: typeof one): Promise<void> => {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    into.push(await building.firstByte(undefined, 'hello'));
+  };
+  const turn = async (): Promise<void> => {
+    await measure(without, other);
+    await inImage('bench:1');
+    await measure(byTag, one);
+    await inImage(`bench@${digest}`);
+    await measure(byDigest, one);
+  };
+  await turn(); // brings the image
+  for (const times of [byTag, byDigest, without]) times.length = 0;
+  for (let done = 0; done < builds; done += 1) await turn();
+  const [tagged, pinned, bare] = [byTag, byDigest, without].map(median) as [number, number, number];
+  return {
+    what: 'request to the first byte of a command in an image that the runner has, by its tag, over one without',
+    value: tagged / bare,
+    limit: { atMost: 2 },
+    from: `${round(tagged)} ms against ${round(bare)} ms, in turns; the call at the registry is a part of it (by its digest, without it: ${round(pinned)} ms)`,
+  };
 }

@@ -16,8 +16,13 @@ export interface Building {
   /** The address of the project, and the commit. */
   path: string;
   sha: string;
-  /** Milliseconds from the request, made by whoever is handed in, to the first byte of the build's log at an open firehose. */
-  firstByte(asking?: () => Promise<{ id_str: string }>): Promise<number>;
+  /**
+   * Milliseconds from the request, made by whoever is handed in, to the first byte of the build's log at an open firehose,
+   * or to a word in it.
+   */
+  firstByte(asking?: () => Promise<{ id_str: string }>, word?: string): Promise<number>;
+  /** Changes fields of the suite. */
+  change(fields: Record<string, string>): Promise<void>;
   /** What is run from now on. */
   command(command: string): Promise<void>;
   /** Asks for so many builds at once, of as many projects; how many are finished in a second. */
@@ -84,14 +89,16 @@ export async function startBuilding(command: string, settings: NodeJS.ProcessEnv
     build: async () => follow(await ask()),
     path,
     sha,
-    async firstByte(asking = ask) {
+    async firstByte(asking = ask, word = 'build_id_str') {
+      const awaited = new RegExp(`event: log\\n.*${word}`);
       const startedAt = performance.now();
       let taken = 0;
       await follow(await asking(), (text) => {
-        if (taken === 0 && /event: log\n.*build_id_str/.test(text)) taken = performance.now() - startedAt;
+        if (taken === 0 && awaited.test(text)) taken = performance.now() - startedAt;
       });
       return taken;
     },
+    change: (fields) => call(service, project.suite, fields, 'PUT'),
     command: (next) => project.command(next),
     async perSecond(many, projects = 1) {
       while (asked.size < projects) asked.set(await project.another(`bench ${asked.size}`), 1);

@@ -1,0 +1,30 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { removeTree } from '../../src/lib/remove-tree.ts';
+import { openSandboxes, type Sandboxes } from '../../src/runner/sandbox/index.ts';
+
+/** Sandboxes without anything around them, so many of them opened ahead, and a folder that goes with them. */
+export interface BenchSandboxes extends AsyncDisposable {
+  folder: string;
+  sandboxes: Sandboxes;
+}
+
+export async function openBenchSandboxes(prepare: number): Promise<BenchSandboxes> {
+  const folder = mkdtempSync(join(tmpdir(), 'headrace-bench-'));
+  const sandboxes = await openSandboxes({
+    stateDir: join(folder, 'sandboxes'),
+    network: 'none',
+    isolation: 'required',
+    log: () => {},
+    prepare,
+  });
+  return {
+    folder,
+    sandboxes,
+    async [Symbol.asyncDispose]() {
+      await sandboxes.close();
+      await removeTree(folder);
+    },
+  };
+}
