@@ -4,10 +4,12 @@ import { delimiter, join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import type { TestDatabase } from './databases.ts';
 
-/** The machine's Chromium. */
+const program = 'chromium-headless-shell';
+
+/** The machine's Chromium, without windows, menus and extensions: it takes a third of the processor time. */
 export function chromiumPath(): string {
-  const places = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, 'chromium'));
-  return places.find(existsSync) ?? 'chromium';
+  const places = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, program));
+  return places.find(existsSync) ?? program;
 }
 
 /** Chromium's own sandbox needs privileges that are not available everywhere. */
