@@ -2,7 +2,7 @@ import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/open.ts';
-import { cleanUpAfterwards, folderFor, temporaryFolder, type CleanUp } from './folders.ts';
+import { cleanUpAfterwards, folderFor, quickFolder, temporaryFolder, type CleanUp } from './folders.ts';
 import { newDatabase } from './postgres.ts';
 import { templates } from './templates.ts';
 
@@ -28,7 +28,7 @@ export function onEveryDatabase(define: (database: TestDatabase) => void): void 
   for (const kind of ['sqlite', 'postgres'] as const) {
     describe(`on ${kind}`, () => {
       const afterwards = cleanUpAfterwards();
-      const emptyFile = (): string => join(folderFor(afterwards), 'test.db');
+      const emptyFile = (): string => join(folderFor(afterwards, quickFolder()), 'test.db');
       const emptyUrl = async (): Promise<string> => (kind === 'sqlite' ? emptyFile() : newDatabase(postgresServer()));
       const migratedUrl = async (): Promise<string> => {
         if (kind === 'postgres') return newDatabase(postgresServer(), templates().postgres);

@@ -5,13 +5,14 @@ import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeTree } from '../../src/lib/remove-tree.ts';
 import type { Answer, Credentials } from './client.ts';
-import { settingsFor, temporaryFolder, type TestDatabase } from './databases.ts';
+import { copyTables, settingsFor, temporaryFolder, type TestDatabase } from './databases.ts';
 import type { CleanUp } from './folders.ts';
 import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
 import { growingPauses } from './looks.ts';
+import { copyCertificate } from './templates.ts';
 
 /** A whole Headrace as an operator has it: the program, its runner, and a git host. */
 export interface Installation {
@@ -57,7 +58,7 @@ interface Request extends Item {
   build_state: string;
 }
 
-type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'>;
+type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'> & Partial<Pick<TestDatabase, 'migratedUrl'>>;
 
 export async function startInstallation(
   database: Place,
@@ -67,7 +68,7 @@ export async function startInstallation(
   const folder = options.folder ?? temporaryFolder();
   const host = await startGitHost();
   const env = {
-    ...(await settingsFor(database)),
+    ...(await prepare(database, folder)),
     HEADRACE_SSH_CONFIG: host.sshConfig,
     HEADRACE_BUILD_NETWORK: 'none',
     HEADRACE_CONCURRENCY: '2',
@@ -141,6 +142,14 @@ export async function startInstallation(
       return { ...projectOf(api, `/projects/${project.id_str}`, repository), publicKey };
     },
   };
+}
+
+/** Gives it the tables and the certificate that its first start would make, where the run has them ready. */
+async function prepare({ kind, emptyUrl, migratedUrl }: Place, folder: string): Promise<Record<string, string>> {
+  if (!migratedUrl) return settingsFor({ kind, emptyUrl });
+  copyCertificate(folder);
+  if (kind === 'sqlite') copyTables(join(folder, 'headrace.db'));
+  return settingsFor({ kind, emptyUrl: migratedUrl });
 }
 
 /** The processes with this text in their command line. Arguments are separated by NUL. */

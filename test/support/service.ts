@@ -9,7 +9,9 @@ import { readConfig, type Config } from '../../src/config.ts';
 import { hashPassword, hashSecret, randomPassword, randomSecret } from '../../src/lib/passwords.ts';
 import { startServer, type RunningServer, type ServerParts } from '../../src/server/server.ts';
 import { Client } from './client.ts';
-import { copyTables, onEveryDatabase, temporaryFolder, type TestDatabase } from './databases.ts';
+import { copyTables, onEveryDatabase, type TestDatabase } from './databases.ts';
+import { quickFolder } from './folders.ts';
+import { copyCertificate } from './templates.ts';
 import { User } from './user.ts';
 
 interface Parts {
@@ -27,6 +29,8 @@ export interface ServiceOptions extends Pick<
 > {
   settings?: Record<string, string>;
   checkMs?: number;
+  /** Whether it makes a certificate that no other server of the tests has. */
+  ownCertificate?: boolean;
 }
 
 /** Tests make thousands of accounts, so hashing passwords must be cheap. */
@@ -47,14 +51,15 @@ export class Service {
   }
 
   async start(): Promise<void> {
-    const folder = temporaryFolder();
+    const folder = quickFolder();
+    const { checkMs, ownCertificate = false, ...options } = this.#options;
+    if (!ownCertificate) copyCertificate(folder);
     const flags = { data_dir: folder, port: '0', ...(await this.#tables(folder)), ...this.#options.settings };
     const config = readConfig({ flags, env: {} });
     const store = await openStore(config, (error) => {
       throw error;
     });
     const log = pino({ level: 'trace' }, this.#logStream());
-    const { checkMs, ...options } = this.#options;
     const services = checkMs === undefined ? store : { ...store, checkMs };
     const server = await startServer({ config, store: services, log, idleHoldMs: 5000, ...options });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');

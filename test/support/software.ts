@@ -20,8 +20,17 @@ const makers = {
 export type Kind = keyof typeof makers;
 export const kinds = Object.keys(makers) as Kind[];
 
-/** An archive of these files, as a person would pack it. */
-export async function archiveOf(files: Sources, kind: Kind = 'tar.gz'): Promise<Buffer> {
+const packed = new Map<string, Promise<Buffer>>();
+
+/** An archive of these files, as a person would pack it. The same one is packed once. */
+export function archiveOf(files: Sources, kind: Kind = 'tar.gz'): Promise<Buffer> {
+  const key = JSON.stringify([kind, files]);
+  const known = packed.get(key) ?? pack(files, kind);
+  packed.set(key, known);
+  return known;
+}
+
+async function pack(files: Sources, kind: Kind): Promise<Buffer> {
   const folder = mkdtempSync(join(tmpdir(), 'headrace-sources-'));
   try {
     for (const [name, content] of Object.entries(files)) {
@@ -32,10 +41,10 @@ export async function archiveOf(files: Sources, kind: Kind = 'tar.gz'): Promise<
     // The same files always make the same archive.
     await run('find', [join(folder, 'tree'), '-exec', 'touch', '-d', '2026-01-01', '{}', '+']);
     const [program, ...flags] = makers[kind];
-    const packed = join(folder, 'packed');
-    const made = await run(program, [...flags, packed, '-C', join(folder, 'tree'), '.']);
+    const file = join(folder, 'packed');
+    const made = await run(program, [...flags, file, '-C', join(folder, 'tree'), '.']);
     if (made.status !== 0) throw new Error(made.stderr.toString());
-    return readFileSync(packed);
+    return readFileSync(file);
   } finally {
     rmSync(folder, { recursive: true });
   }

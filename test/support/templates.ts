@@ -1,17 +1,21 @@
+import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase } from '../../src/db/open.ts';
+import { ownCertificate } from '../../src/http/certificate.ts';
 import type { Postgres } from './postgres.ts';
 
 /**
- * Databases with tables only. They are made once for a whole run, and tests copy them: that is much quicker than
- * running all migrations.
+ * Databases with tables only, and the certificate of a server on this machine. They are made once for a whole run, and
+ * tests copy them: that is much quicker than running all migrations and making keys.
  */
 export interface Templates {
   /** A file. */
   sqlite: string;
   /** The name of a database on the run's PostgreSQL. */
   postgres: string;
+  /** A folder. */
+  certificate: string;
 }
 
 /** Test processes find them in their environment. */
@@ -23,11 +27,19 @@ export async function makeTemplates(server: Postgres): Promise<void> {
     await migrate(db);
     await db.close();
   }
-  process.env.TEST_TEMPLATES = JSON.stringify({ sqlite: file, postgres: new URL(url).pathname.slice(1) });
+  const certificate = join(server.folder, 'template');
+  await ownCertificate(certificate);
+  const made: Templates = { sqlite: file, postgres: new URL(url).pathname.slice(1), certificate };
+  process.env.TEST_TEMPLATES = JSON.stringify(made);
 }
 
 export function templates(): Templates {
   const made = process.env.TEST_TEMPLATES;
   if (made === undefined) throw new Error('these tests are run by scripts/test, which makes the tables for them');
   return JSON.parse(made) as Templates;
+}
+
+/** Gives a data folder a certificate, which a server would otherwise make at its first start. */
+export function copyCertificate(folder: string): void {
+  cpSync(templates().certificate, folder, { recursive: true });
 }
