@@ -1,0 +1,35 @@
+/** Runs every test, or the files that are given, in a few processes that share out the files. */
+import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
+import { globalSetup, globalTeardown } from '../test/support/global.ts';
+
+const root = join(import.meta.dirname, '..');
+
+/** These take longest. They begin first, so that no process is busy with one when the others have nothing left. */
+const longest = ['test/cli/', 'test/journeys/', 'test/faults/', 'test/ui/', 'test/deploy/'];
+
+const given = process.argv.slice(2);
+const files = (given.length > 0 ? given : globSync('test/**/*.test.ts', { cwd: root })).toSorted();
+const isLong = (file: string): boolean => longest.some((folder) => file.startsWith(folder));
+
+const claims = mkdtempSync(join(tmpdir(), 'headrace-claims-'));
+process.on('exit', () => rmSync(claims, { recursive: true, force: true }));
+process.env.TEST_CLAIMS = claims;
+process.env.TEST_FILES = JSON.stringify([...files.filter(isLong), ...files.filter((file) => !isLong(file))]);
+
+await globalSetup();
+// More than there are cores: half of the time tests wait for processes, disks and timers.
+const processes = availableParallelism() * 3;
+const results = run({
+  files: Array.from({ length: processes }, () => join(root, 'test/support/worker.ts')),
+  concurrency: processes,
+});
+results.on('test:fail', ({ todo }) => {
+  if (todo === undefined || todo === false) process.exitCode = 1;
+});
+await pipeline(results.compose(spec), process.stdout, { end: false });
+await globalTeardown();
