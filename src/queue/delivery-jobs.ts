@@ -93,13 +93,15 @@ export interface ClaimingDeliveryJobs {
   most: number;
   /** Accounts that have enough jobs under way. */
   except: bigint[];
+  /** How many more an account may have. */
+  roomOf: (account: bigint) => number;
 }
 
 /** Claims delivery jobs that are due, those that have waited longest first. */
 export async function claimDeliveryJobs(
   db: Database,
   trx: Transaction,
-  { holder, seconds, most, except }: ClaimingDeliveryJobs,
+  { holder, seconds, most, except, roomOf }: ClaimingDeliveryJobs,
 ): Promise<ClaimedDeliveryJob[]> {
   const now = BigInt(Date.now());
   // Accounts at their limit are rare. The query with their list is not prepared: each length would be another
@@ -110,6 +112,8 @@ export async function claimDeliveryJobs(
       : await findDue(db)(trx, { now, most: BigInt(most) });
   const claimed: ClaimedDeliveryJob[] = [];
   for (const job of due) {
+    const { length: alike } = claimed.filter(({ account_id }) => account_id === job.account_id);
+    if (alike >= roomOf(job.account_id)) continue;
     const mine = { claim: randomName(), holder };
     await takeJob(db)(trx, { id: job.id, ...mine, ms: BigInt(seconds * 1000) });
     claimed.push({ ...job, ...mine });

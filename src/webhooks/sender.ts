@@ -61,7 +61,7 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
       }
       const wasAnnounced = isAnnounced;
       isAnnounced = false;
-      const claimed = await claim(parts, Math.min(room, mostPerLook), places.fullAccounts());
+      const claimed = await claim(parts, Math.min(room, mostPerLook), places);
       for (const one of claimed) begin(one);
       // More may be due, and only now the next time is known.
       return claimed.length > 0 || wasAnnounced ? 0 : lookEvery;
@@ -94,8 +94,10 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
   };
 }
 
-function claim({ db, name: holder, retryPolicy }: SenderParts, most: number, except: bigint[]): Promise<Claimed[]> {
-  const claiming = { holder, seconds: claimSecondsOf(retryPolicy), most, except };
+function claim({ db, name: holder, retryPolicy }: SenderParts, most: number, places: Places): Promise<Claimed[]> {
+  const seconds = claimSecondsOf(retryPolicy);
+  const roomOf = (account: bigint): number => places.roomOf(account);
+  const claiming = { holder, seconds, most, except: places.fullAccounts(), roomOf };
   return db.transaction(async (trx) => {
     const claimed: Claimed[] = [];
     for (const job of await deliveryJobs.claimDeliveryJobs(db, trx, claiming)) {
@@ -117,7 +119,12 @@ class Places {
   }
 
   fullAccounts(): bigint[] {
-    return [...this.#ofAccount].filter(([, taken]) => taken >= mostOfAccount).map(([account]) => account);
+    return [...this.#ofAccount.keys()].filter((account) => this.roomOf(account) <= 0);
+  }
+
+  /** How many more jobs of an account may be served now. */
+  roomOf(account: bigint): number {
+    return mostOfAccount - (this.#ofAccount.get(account) ?? 0);
   }
 
   /** Resolves when the work is over and its place is free. */

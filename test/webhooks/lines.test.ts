@@ -137,10 +137,10 @@ describeService(
       await using quick = await Receiver.start();
       const [crowd, bystander] = [await service.user(), await service.user()];
       const project = await crowd.createProject();
-      // More than one account gets places for.
-      for (let count = 0; count < 140; count += 1) {
-        await crowd.createNotification(project, { 'options[url]': silent.url });
-      }
+      // More than one account gets places for, and many at a time: they are claimed by the dozen.
+      await Promise.all(
+        Array.from({ length: 140 }, () => crowd.createNotification(project, { 'options[url]': silent.url })),
+      );
       await silent.received(128);
       // The crowd is to be told of the bystander's dependency too, in the same breath.
       const shared = await bystander.createDependency();
