@@ -15,7 +15,7 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  * It also prevents deadlocks. Every transaction locks rows on PostgreSQL in this order, and rows of one kind in the order
  * of their identifiers:
  *
- *  1. an idempotency key; the runner that asks; the turn of its account
+ *  1. an idempotency key; a hook; the runner that asks; the turn of its account
  *  2. jobs, except delivery jobs
  *  3. the build, deploy or dependency of a job, and its log
  *  4. the lane of a deploy, with its place in the queue; build requests

@@ -64,8 +64,15 @@ export async function changeProject(
 
 /** Deletes a project and everything in it. */
 export async function deleteProject(context: WriteContext, projectId: bigint): Promise<void> {
+  await holdHooks(context, projectId);
   await dropWork(context, projectId);
   await context.trx.deleteFrom('projects').where('id', '=', projectId).execute();
+}
+
+/** A call of a hook holds the hook before it cancels jobs. So who removes both has to hold them in the same order. */
+async function holdHooks({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
+  if (db.inTurns) return;
+  await trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id').forUpdate().execute();
 }
 
 /** Stops all work on a project that is about to be deleted, and ends its streams. */
