@@ -116,6 +116,8 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
   /** Whether the beginning of the transaction was sent. */
   #isBegun = false;
   #isLost = false;
+  /** Whether the last query was sent with the commit. */
+  #isCommitted = false;
   #unsent: Change[] = [];
   /** The first error of a change that was not awaited. */
   #failure: Error | undefined;
@@ -141,10 +143,23 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
    * statements that come together, and commits it when all are done.
    */
   async commit(): Promise<void> {
+    if (!this.#isCommitted) await this.#commit();
+  }
+
+  /** Sends a query with the commit. Its answer is known when everything is durable. */
+  async executeLast<R>(query: Query): Promise<QueryResult<R>> {
+    this.#unsent.push({ query });
+    const at = this.#isBegun ? -2 : -1; // the answer of a commit comes last
+    const answers = await this.#commit();
+    this.#isCommitted = true;
+    return resultOf<R>(answers.at(at));
+  }
+
+  async #commit(): Promise<Answer[]> {
     const changes = this.#isBegun ? this.#takeUnsent(commit) : this.#unsent;
     this.#unsent = [];
     this.#isTransaction = this.#isBegun;
-    if (changes.length === 0) return;
+    if (changes.length === 0) return [];
     const client = await this.#taken();
     if (isBroken(client)) this.#isLost = true;
     if (this.#isLost) throw new UnavailableError('the connection was lost before the commit');
@@ -154,6 +169,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
       // PostgreSQL answers the commit of a failed transaction with a rollback.
       if (answers.at(-1)?.command === 'ROLLBACK')
         throw this.#failure ?? new QueryError('the transaction had failed', alreadyFailed);
+      return answers;
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       throw new UnavailableError('the connection was lost during the commit', { mayBeDone: true });
@@ -173,6 +189,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
   }
 
   async executeQuery<R>(query: Query): Promise<QueryResult<R>> {
+    if (this.#isCommitted) throw new Error('the transaction is committed already');
     if (this.#isTransaction) {
       const changes = this.#takeUnsent({ query });
       return resultOf<R>((await this.#send(await this.#taken(), changes)).at(-1));
@@ -196,6 +213,7 @@ export class PostgresConnection implements DatabaseConnection, DirectWay {
 
   /** Sends the change with the next query, or with the commit. Only in a transaction, which fails with the change. */
   later(query: Query, explain?: Explain): void {
+    if (this.#isCommitted) throw new Error('the transaction is committed already');
     this.#unsent.push({ query, explain });
     if (this.#unsent.length < mostUnsent) return;
     const changes = this.#takeUnsent();

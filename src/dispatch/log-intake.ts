@@ -4,7 +4,7 @@ import type { JobRow, LogRow } from '../db/schema.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { CutReason, LogChunk, Receipt } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
-import { appendToHeld, findLog } from '../streams/logs.ts';
+import { appendToHeld, beginWith, findLog } from '../streams/logs.ts';
 
 /**
  * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
@@ -53,6 +53,14 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
     }
   };
 
+  /** In one round trip; false where that does not do. */
+  const storeFirst = (holder: string, { claim, bytes }: LogChunk): Promise<boolean> =>
+    db.transaction(async (trx) => {
+      const log = await beginWith(db, trx, { claim, holder, bytes });
+      if (log !== undefined) db.afterCommit(trx, () => onStored(bytes.length));
+      return log !== undefined;
+    });
+
   const store = (holder: string, chunk: LogChunk, isRoomy: boolean): Promise<Receipt> =>
     db.transaction(async (trx) => {
       const [found] = await holdLogUnder(db)(trx, { claim: chunk.claim });
@@ -70,7 +78,10 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
   return {
     async take(holder, chunk) {
       try {
-        return await store(holder, chunk, await hasRoom(chunk));
+        const isRoomy = await hasRoom(chunk);
+        const isFirst = chunk.offset === 0 && isRoomy && chunk.bytes.length <= limit && !db.inTurns;
+        if (isFirst && (await storeFirst(holder, chunk))) return { taken: true };
+        return await store(holder, chunk, isRoomy);
       } catch (error) {
         if (!isDatabaseFull(error) && !isNoSpace(error)) throw error;
         const job = await jobOf(db.read, chunk.claim);

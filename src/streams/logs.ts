@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
+import { forEachKind, prepared, preparedChange, preparedInsert, preparedLast } from '../db/prepared.ts';
 import type { LogChunkRow, LogRow } from '../db/schema.ts';
 import { openSeekable } from '../lib/seekable-zstd.ts';
 import { grow, markEvery, type Grown } from './log-growth.ts';
@@ -127,6 +127,49 @@ export async function appendToHeld(
   if (marks.length > 0) await insertMarks(trx, ...marks);
   await db.announce(trx, logTopic(id));
   return fresh.length < unknown.length ? { full: size } : { stored: true };
+}
+
+interface FirstChunk extends Grown {
+  claim: string;
+  holder: string;
+  bytes: Uint8Array;
+}
+
+/**
+ * The first chunk of a log, in one statement. It changes nothing where the log is not as it was made, or where the holder
+ * does not have the claim: that leaves the decision to who reads the log first.
+ */
+const insertFirst = preparedLast<FirstChunk, { id: bigint }>((db, value) => ({
+  compile: () =>
+    sql<{ id: bigint }>`
+      with grown as (
+        update logs set size = ${value('size')}, line_breaks = ${value('line_breaks')},
+          line_state = ${value('line_state')}, began_at = ${value('began_at')}, said_at = ${value('said_at')}
+        from jobs
+        where jobs.claim = ${value('claim')} and jobs.holder = ${value('holder')} and logs.id = jobs.subject_id
+          and logs.size = 0 and logs.complete = 0 and logs.blob is null and logs.line_breaks = 0
+          and logs.line_state is null and logs.began_at is null and logs.said_at is null
+        returning logs.id
+      )
+      insert into log_chunks (log_id, start, bytes) select id, 0, cast(${value('bytes')} as bytea) from grown returning log_id as id
+    `.compile(db),
+}));
+
+/**
+ * Stores the first chunk of the log of a claimed job where that is quicker than reading the log before, and ends the
+ * transaction; returns the log, or undefined where nothing was stored.
+ */
+export async function beginWith(
+  db: Database,
+  trx: Transaction,
+  { claim, holder, bytes }: Pick<FirstChunk, 'claim' | 'holder' | 'bytes'>,
+): Promise<bigint | undefined> {
+  if (db.inTurns || bytes.length === 0 || bytes.length > longestRow) return undefined;
+  const made = { id: 0n, project_id: null, size: 0n, complete: 0, blob: null, completed_at: null, ...noLines };
+  const { grown } = grow(made, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), BigInt(Date.now()));
+  const [log] = await insertFirst(trx, { claim, holder, bytes, ...grown });
+  if (log) await db.announce(trx, logTopic(log.id));
+  return log?.id;
 }
 
 /** A row is always read as a whole, also for a part of it. */

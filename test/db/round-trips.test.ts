@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { migrate } from '../../src/db/migrate.ts';
 import type { Database } from '../../src/db/open.ts';
-import { prepared, preparedInsert } from '../../src/db/prepared.ts';
+import { prepared, preparedInsert, preparedLast } from '../../src/db/prepared.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 import { tapWire, type Wire } from '../support/postgres-wire.ts';
 import { Service } from '../support/service.ts';
@@ -12,6 +13,14 @@ const insertOrExplain = preparedInsert('applied_migrations', () => new Error('it
 const insertNode = preparedInsert('id_nodes');
 const namesLike = prepared<{ like: string }, { name: string }>((db, value) =>
   db.selectFrom('applied_migrations').select('name').where('name', 'like', value('like')).orderBy('name'),
+);
+
+const addLast = preparedLast<{ name: string }, { name: string }>((db, value) =>
+  db
+    .insertInto('applied_migrations')
+    .values({ name: value('name'), applied_at: sql.lit(1n) })
+    .onConflict((conflict) => conflict.column('name').doNothing())
+    .returning('name'),
 );
 
 const row = (name: string) => ({ name, applied_at: 1n });
@@ -24,6 +33,21 @@ describe('changes that nobody asks about', () => {
     });
     const names = async (prefix: string): Promise<string[]> =>
       (await namesLike(db.read, { like: `${prefix}%` })).map(({ name }) => name);
+
+    test('are committed with the last question, and its answer', async () => {
+      await db.transaction(async (trx) => {
+        await insert(trx, row('last-1'));
+        assert.deepEqual(
+          (await addLast(trx, { name: 'last-2' })).map(({ name }) => name),
+          ['last-2'],
+        );
+      });
+      await db.transaction(async (trx) => {
+        assert.equal((await namesLike(trx, { like: 'last-%' })).length, 2);
+        assert.deepEqual(await addLast(trx, { name: 'last-2' }), []);
+      });
+      assert.deepEqual(await names('last-'), ['last-1', 'last-2']);
+    });
 
     test('are seen by what the same transaction asks afterwards', async () => {
       await db.transaction(async (trx) => {
