@@ -14,6 +14,7 @@ import type { SearchThreads } from '../lib/search-threads.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
+import type { RecentChunks } from '../streams/recent-chunks.ts';
 
 /** A route by its method and path. */
 type RouteName = `${RouteDescription['method']} /${string}`;
@@ -28,6 +29,8 @@ export interface Services {
   subscriptions: Subscriptions;
   /** The broadcasts that are running. */
   broadcasts: Broadcasts;
+  /** The chunks of logs that were stored a moment ago. */
+  recentChunks: RecentChunks;
   blobs: Blobs;
   /** The free space for large data on the store's disk. */
   disk: DiskReserve;
@@ -73,6 +76,7 @@ export interface Call<
   vault: Vault;
   subscriptions: Subscriptions;
   broadcasts: Broadcasts;
+  recentChunks: RecentChunks;
   blobs: Blobs;
   searches: SearchThreads;
   disk: DiskReserve;

@@ -5,6 +5,7 @@ import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '..
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
 import { createByteRelay } from '../streams/byte-relay.ts';
+import { createRecentChunks } from '../streams/recent-chunks.ts';
 import { createSubscriptions } from '../db/subscriptions.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
@@ -54,6 +55,7 @@ export async function openStore(
       observers: noObservers(),
       subscriptions,
       broadcasts: new Map(),
+      recentChunks: createRecentChunks(),
       relay,
       blobs,
       disk,

@@ -130,7 +130,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
   const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
   const configured = createConfiguring({ db, ids, observers, configure: parts.configure });
-  const intake = logIntake({ db, disk, limit: logBytes, onStored: parts.onLogStored });
+  const intake = logIntake({
+    db,
+    disk,
+    limit: logBytes,
+    recentChunks: parts.recentChunks,
+    onStored: parts.onLogStored,
+  });
   const tests = testIntake(db, disk);
   const allowed = { limits, unpacked, artifacts, cacheBytes, shellHours: parts.shellHours };
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });

@@ -1,10 +1,11 @@
-import { isDatabaseFull, type Database } from '../db/open.ts';
+import { isDatabaseFull, type Database, type Transaction } from '../db/open.ts';
 import { forEachKind, prepared } from '../db/prepared.ts';
 import type { JobRow, LogRow } from '../db/schema.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { CutReason, LogChunk, Receipt } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
 import { appendToHeld, beginWith, findLog } from '../streams/logs.ts';
+import type { RecentChunks } from '../streams/recent-chunks.ts';
 
 /**
  * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
@@ -37,11 +38,19 @@ export interface LogIntakeParts {
   disk: DiskReserve;
   /** The longest log. */
   limit: number;
+  recentChunks: RecentChunks;
   /** Told how many bytes were added to a log, once they are durable. */
   onStored?: ((bytes: number) => void) | undefined;
 }
 
-export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
+export function logIntake({ db, disk, limit, recentChunks, onStored = () => {} }: LogIntakeParts): LogIntake {
+  /** Readers are woken by the same commit, and find the bytes noted. */
+  const noteAtCommit = (trx: Transaction, log: bigint, start: bigint, bytes: Uint8Array): void =>
+    db.afterCommit(trx, () => {
+      recentChunks.note(log, start, bytes);
+      onStored(bytes.length);
+    });
+
   /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner says. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
@@ -57,7 +66,7 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
   const storeFirst = (holder: string, { claim, bytes }: LogChunk): Promise<boolean> =>
     db.transaction(async (trx) => {
       const log = await beginWith(db, trx, { claim, holder, bytes });
-      if (log !== undefined) db.afterCommit(trx, () => onStored(bytes.length));
+      if (log !== undefined) noteAtCommit(trx, log, 0n, bytes);
       return log !== undefined;
     });
 
@@ -69,7 +78,10 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
       if (!isRoomy) return { refused: 'disk_full', size: Number(log.size) };
       const appended = await appendToHeld(db, trx, log, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
       const end = 'full' in appended ? appended.full : BigInt(chunk.offset + chunk.bytes.length);
-      if (!('expected' in appended) && end > log.size) db.afterCommit(trx, () => onStored(Number(end - log.size)));
+      const start = BigInt(chunk.offset);
+      const isLonger = !('expected' in appended) && end > log.size;
+      if (isLonger)
+        noteAtCommit(trx, log.id, log.size, chunk.bytes.subarray(Number(log.size - start), Number(end - start)));
       if ('stored' in appended) return { taken: true };
       if ('full' in appended) return { refused: 'log_too_long', size: Number(appended.full) };
       return { expected: Number(appended.expected) };

@@ -63,7 +63,7 @@ export function followedDependency(db: Queries, id: bigint): Followed {
 }
 
 export function followedBuild(db: Queries, id: bigint): Followed {
-  return followed(db, id, buildEvents, buildMachine);
+  return { ...followed(db, id, buildEvents, buildMachine), isWrittenOnce: true };
 }
 
 export function followedDeploy(db: Queries, id: bigint): Followed {
@@ -140,6 +140,6 @@ export function followedRequest(db: Queries, id: bigint): Followed {
 }
 
 /** A build that is followed together with its request. */
-export function builtFor(id: bigint): Pick<Followed, 'id' | 'isFinal'> {
-  return { id, isFinal: (state) => isFinal(buildMachine, state as never) };
+export function builtFor(id: bigint): Pick<Followed, 'id' | 'isFinal' | 'isWrittenOnce'> {
+  return { id, isFinal: (state) => isFinal(buildMachine, state as never), isWrittenOnce: true };
 }

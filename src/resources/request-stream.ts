@@ -47,7 +47,7 @@ export interface Told {
 }
 
 interface Member {
-  subject: Pick<Followed, 'id' | 'isFinal'>;
+  subject: Pick<Followed, 'id' | 'isFinal' | 'isWrittenOnce'>;
   place: Place;
   /** Everything about it was sent. */
   isTold?: boolean;

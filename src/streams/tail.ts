@@ -2,6 +2,7 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Queries } from '../db/open.ts';
 import { logTopic, readLog } from './logs.ts';
+import type { RecentChunks } from './recent-chunks.ts';
 
 /**
  * Follows a record live: its states and its log, from any offset, to the end. A reader gets the stored events and then
@@ -16,6 +17,8 @@ export interface Followed {
   /** The record's current data, in one query; undefined when the record was deleted. */
   look(after: bigint | undefined): Promise<Sight | undefined>;
   isFinal(state: string): boolean;
+  /** Whether the bytes of its log stay as they are; where the work is done again under the same number, they do not. */
+  isWrittenOnce?: boolean;
 }
 
 /** A record at one moment. */
@@ -35,6 +38,7 @@ export interface TailParts {
   db: Queries;
   subscriptions: Subscriptions;
   blobs: Blobs;
+  recentChunks: RecentChunks;
 }
 
 /** The longest piece of log in one event. */
@@ -54,24 +58,22 @@ export interface Place {
   over?: { state: string | undefined } | undefined;
 }
 
+type Reading = Pick<TailParts, 'db' | 'blobs'> & Partial<Pick<TailParts, 'recentChunks'>>;
+
 /** The topics that are announced when a record changes. */
 export function topicsOf(id: bigint): string[] {
   return [logTopic(id), `subject:${id}`];
 }
 
 /** The events since the reader's position, except the final state. Advances the position. */
-export async function* news(
-  parts: Pick<TailParts, 'db' | 'blobs'>,
-  subject: Followed,
-  place: Place,
-): AsyncGenerator<StreamEvent> {
+export async function* news(parts: Reading, subject: Followed, place: Place): AsyncGenerator<StreamEvent> {
   yield* newsOf(parts, subject, place, await subject.look(place.seen));
 }
 
 /** The same, with data that was already read. */
 export async function* newsOf(
-  parts: Pick<TailParts, 'db' | 'blobs'>,
-  subject: Pick<Followed, 'id' | 'isFinal'>,
+  parts: Reading,
+  subject: Pick<Followed, 'id' | 'isFinal' | 'isWrittenOnce'>,
   place: Place,
   sight: Sight | undefined,
 ): AsyncGenerator<StreamEvent> {
@@ -87,7 +89,7 @@ export async function* newsOf(
     place.told = state;
     yield { type: 'state', state };
   }
-  for await (const event of pieces(parts, subject.id, [place.at, size], isOver)) {
+  for await (const event of pieces(parts, subject, [place.at, size], isOver)) {
     place.at = BigInt(event.next);
     yield event;
   }
@@ -117,15 +119,16 @@ export function* lastWord(place: Place): Generator<StreamEvent> {
 
 /** The stored bytes of a log from an offset on, up to the given size, cut between characters. */
 async function* pieces(
-  { db, blobs }: { db: Queries; blobs: Blobs },
-  id: bigint,
+  { db, blobs, recentChunks }: Reading,
+  { id, isWrittenOnce = false }: Pick<Followed, 'id' | 'isWrittenOnce'>,
   [from, size]: [bigint, bigint],
   complete: boolean,
 ): AsyncGenerator<Extract<StreamEvent, { type: 'log' }>> {
   let at = from;
-  for (;;) {
+  while (at < size) {
     const before = at;
-    for await (const bytes of gathered(readLog(db, blobs, id, at, size))) {
+    const recent = isWrittenOnce ? recentChunks?.find(id, at, size) : undefined;
+    for await (const bytes of recent ? [recent] : gathered(readLog(db, blobs, id, at, size))) {
       const isLast = at + BigInt(bytes.length) >= size;
       const whole = isLast && complete ? bytes : bytes.subarray(0, wholeCharacters(bytes));
       if (whole.length === 0) break;
