@@ -167,6 +167,26 @@ export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: 
   return standingOf(await db.shareLocked(runners.where('revoked_at', 'is', null), 'runners').executeTakeFirst());
 }
 
+/**
+ * Whether a runner may be given work by a transaction that holds other rows already. It waits for nobody: a runner that
+ * is being changed at this moment may not.
+ */
+export async function holdIdleRunner(trx: Transaction, { tokenHash }: Runner): Promise<boolean> {
+  if (tokenHash === undefined) return true;
+  const [found] = await holdUnchanged(trx, { hash: tokenHash });
+  return found?.draining === 0;
+}
+
+const holdUnchanged = prepared<{ hash: string }, Pick<RunnerRow, 'draining'>>((db, value) =>
+  db
+    .selectFrom('runners')
+    .select('draining')
+    .where('token_hash', '=', value('hash'))
+    .where('revoked_at', 'is', null)
+    .forShare()
+    .skipLocked(),
+);
+
 /** The runner on a server's own machine is drained with its server. */
 const usual: Standing = { isDraining: false };
 

@@ -49,8 +49,16 @@ export interface Database {
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
   /** Runs `work` after the rest of the transaction and before its commit. */
   atEnd(trx: Transaction, work: () => Promise<void>): void;
+  /**
+   * Runs `added` after the work of the transaction, before everything of `atEnd`: something that fits into the same
+   * commit, but on which the transaction must not depend. If the transaction fails with it, it is run again with
+   * `otherwise` in its place.
+   */
+  addAtEnd(trx: Transaction, added: () => Promise<void>, otherwise: () => Promise<void>): void;
   /** Runs `work` once the transaction is durable, and never when it was rolled back or is run again. */
   afterCommit(trx: Transaction, work: () => void): void;
+  /** Runs `work` when the transaction was rolled back, or when nobody knows whether it was committed. */
+  afterFailure(trx: Transaction, work: () => void): void;
   /**
    * Tells every server on this database, once the transaction is durable, that something about `topic` has changed. It
    * is a hint that saves waiting and can be lost, so listeners also look in the store now and then.
@@ -116,8 +124,10 @@ export async function openDatabase({
     observedReading(parts.reading, () => observer),
   );
   const runIn = transactionsOn(read, parts.dialect);
-  const ends = new WeakMap<Transaction, (() => Promise<void>)[]>();
-  const commits = new WeakMap<Transaction, (() => void)[]>();
+  const ends = new ByTransaction<() => Promise<void>>();
+  const additions = new ByTransaction<{ added: () => Promise<void>; otherwise: () => Promise<void> }>();
+  const commits = new ByTransaction<() => void>();
+  const failures = new ByTransaction<() => void>();
   const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
@@ -130,24 +140,35 @@ export async function openDatabase({
     async transaction(work) {
       const beganAt = performance.now();
       const giveUpAt = beganAt + waitLimitMs;
+      let mayAdd = true;
       for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
+        let transaction: Transaction | undefined;
+        let hasAdded = false;
         try {
-          let transaction: Transaction | undefined;
           const result = await runIn(await parts.begin(), async (trx) => {
             transaction = trx;
             const answer = await work(trx);
-            const works = ends.get(trx);
-            for (let end = works?.shift(); end; end = works?.shift()) await end();
+            for (const { added, otherwise } of additions.of(trx)) {
+              hasAdded ||= mayAdd;
+              await (mayAdd ? added() : otherwise());
+            }
+            const works = ends.of(trx);
+            for (let end = works.shift(); end; end = works.shift()) await end();
             return answer;
           });
           observer?.transaction(performance.now() - beganAt);
           if (transaction) {
             announcements.committed(transaction);
-            for (const after of commits.get(transaction) ?? []) after();
+            for (const after of commits.of(transaction)) after();
           }
           return result;
         } catch (error) {
+          for (const after of transaction ? failures.of(transaction) : []) after();
           const isTie = tieBreaks.has(codeOf(error));
+          if (hasAdded && !isTie && !isUnavailable(error)) {
+            mayAdd = false;
+            continue;
+          }
           const isOver = (!isTie && !(isUnavailable(error) && !error.mayBeDone)) || performance.now() > giveUpAt;
           if (isOver) {
             observer?.transaction(performance.now() - beganAt);
@@ -167,16 +188,10 @@ export async function openDatabase({
       const waiting = sql.raw(otherwise === undefined ? '' : 'nowait');
       if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode ${waiting}`.execute(trx);
     },
-    atEnd(trx, work) {
-      const works = ends.get(trx) ?? [];
-      works.push(work);
-      ends.set(trx, works);
-    },
-    afterCommit(trx, work) {
-      const works = commits.get(trx) ?? [];
-      works.push(work);
-      commits.set(trx, works);
-    },
+    atEnd: (trx, work) => ends.add(trx, work),
+    addAtEnd: (trx, added, otherwise) => additions.add(trx, { added, otherwise }),
+    afterCommit: (trx, work) => commits.add(trx, work),
+    afterFailure: (trx, work) => failures.add(trx, work),
     announce: async (trx, topic) => announcements.announce(trx, topic),
     listen: (heard, missed) => announcements.listen(heard, missed),
     listenEarly: (heard) => announcements.listenEarly(heard),
@@ -188,6 +203,21 @@ export async function openDatabase({
       await parts.close();
     },
   };
+}
+
+/** What is to be done with transactions that still run. */
+class ByTransaction<Work> {
+  readonly #works = new WeakMap<Transaction, Work[]>();
+
+  add(trx: Transaction, work: Work): void {
+    const works = this.#works.get(trx);
+    if (works) works.push(work);
+    else this.#works.set(trx, [work]);
+  }
+
+  of(trx: Transaction): Work[] {
+    return this.#works.get(trx) ?? [];
+  }
 }
 
 /** The way of prepared queries, with a look at the clock where somebody wants to know. */

@@ -66,7 +66,7 @@ export function forEachKind<T>(make: (db: Database) => T): (db: Database) => T {
 }
 
 /** Rows are inserted in batches of these sizes, the largest first, so that a few statements serve any number. */
-const batches = [64, 16, 4, 3, 2, 1];
+const batches = [64, 16, 6, 5, 4, 3, 2, 1];
 
 /** Inserts whole rows in order, like `preparedChange`. The first row determines the columns. */
 export function preparedInsert<Table extends keyof Schema>(

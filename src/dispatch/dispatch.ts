@@ -145,7 +145,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const settling = createSettling(shared);
   const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
   const looks = createLooks({ db, ids, observers, vault, held, holdMs: idleHoldMs, log });
-  const asking = createAsking({ db, ordering, held, looks, holdMs: idleHoldMs });
+  const asking = createAsking({ db, ordering, held, looks, holdMs: idleHoldMs, accountConcurrency });
   const packing = createPacking({ db, blobs, log });
   const sweeping = await startSweeping({ db, kinds: Object.keys(kinds), settling, packing, log });
   const attend = async (): Promise<void> => {

@@ -2,11 +2,14 @@ import type { FastifyBaseLogger } from 'fastify';
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { isUniqueViolation, type Database, type Transaction } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
+import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { beginAtOnce } from '../lifecycle/ledger.ts';
 import * as protocol from '../protocol/index.ts';
 import type { Order, WorkKind } from '../protocol/index.ts';
 import type { Serving } from '../queue/accounts.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
+import { takeNew } from '../queue/offering.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { findLog } from '../streams/logs.ts';
@@ -57,6 +60,8 @@ export interface Ordering {
   serving(runner: Runner): Serving;
   /** Claims at most one job and makes its order, in a transaction that has locked the runner. */
   within(trx: Transaction, asking: Asking): Promise<Attempt>;
+  /** The same, but claims one of the jobs that the transaction itself has made; undefined where none is for the runner. */
+  ofNew(trx: Transaction, asking: Asking, jobs: readonly JobRow[]): Promise<Attempt>;
   /** The next order in turn; undefined where there is none, or it is no longer wanted. */
   now(asking: Asking, isWanted?: () => boolean): Promise<Order | undefined>;
   /** The same, after the caller's transaction has made an attempt and is committed. */
@@ -86,10 +91,30 @@ export function createOrdering(parts: OrderingParts): Ordering {
     }
     const job = await queue.asPlain(trx, taken);
     onClaim?.(job);
-    const [work, stored] = await Promise.all([
-      kinds[job.kind as WorkKind].order(context(trx), job),
+    return orderFor(trx, job);
+  };
+
+  /** The claim of a new job, what its order is made of, and its log are asked for together. */
+  const ofNew: Ordering['ofNew'] = async (trx, { runner, name }, jobs) => {
+    const { holder, tags = '' } = runner;
+    const own = new Set(tags.split(','));
+    const fits = (job: JobRow): boolean => job.tags === '' || job.tags.split(',').every((tag) => own.has(tag));
+    const job = jobs.find((one) => one.kind === 'run_suite' && fits(one));
+    if (!job) return undefined;
+    beginAtOnce(context(trx));
+    const taking = { kinds: kindsFor(runner), tags, name, holder, seconds: protocol.claimSeconds, turn: ids.next() };
+    const isClaimed = takeNew(trx, job, taking);
+    return orderFor(trx, { ...job, claim: name, holder, tries: job.tries + 1 }, isClaimed);
+  };
+
+  /** Undefined where the job was not claimed. */
+  const orderFor = async (trx: Transaction, job: ClaimedJob, isClaimed?: Promise<boolean>): Promise<Attempt> => {
+    const [work, stored, isOurs = true] = await Promise.all([
+      kinds[job.kind as WorkKind].order({ ...context(trx), ...(isClaimed && { isClaimed }) }, job),
       findLog(trx, job.subject_id),
+      isClaimed,
     ]);
+    if (!isOurs) return undefined;
     if (!work) {
       await queue.remove(db, trx, job);
       return 'again';
@@ -161,5 +186,5 @@ export function createOrdering(parts: OrderingParts): Ordering {
     }
   };
 
-  return { serving, within, goOn, now: async (asking, isWanted) => goOn('again', asking, isWanted) };
+  return { serving, within, ofNew, goOn, now: async (asking, isWanted) => goOn('again', asking, isWanted) };
 }

@@ -6,6 +6,7 @@ import { noteEnding } from './endings.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
 import {
+  buildMachine,
   buildRequestMachine,
   isFinal,
   type BuildState,
@@ -15,6 +16,7 @@ import {
 } from './states.ts';
 
 const countedColumns = [
+  'id',
   'suite_id',
   'variant',
   'attempt',
@@ -163,44 +165,65 @@ export async function holdForBuilds(context: WriteContext, requestId: bigint, co
   await hold(context, [requestId], commitId === undefined ? [] : [commitId]);
 }
 
+interface RolledUp {
+  /** The events of the states before the builds began that were made and begun together. */
+  movedBefore: LifecycleEvent[];
+  moved: LifecycleEvent[];
+  /** The projects that have to be updated. */
+  changed: bigint[];
+}
+
 /**
- * Calculates the states of commits and requests from their builds. Returns the events, and the projects that have to be
- * updated.
+ * Calculates the states of commits and requests from their builds. `begun` are builds that were made a moment ago.
+ * `allAsked` is called when everything is locked and asked for here, so that what is asked for next is sent with it.
  */
 export async function rollUpCommits(
   context: WriteContext,
   commitIds: bigint[],
   requestIds: bigint[],
-): Promise<{ moved: LifecycleEvent[]; changed: bigint[] }> {
+  begun: ReadonlySet<bigint> = new Set(),
+  allAsked = () => {},
+): Promise<RolledUp> {
   const { trx } = context;
   await hold(context, requestIds, commitIds);
-  const [ofCommits, ofRequests] = await Promise.all([
+  const asked = Promise.all([
     Promise.all(commitIds.map((commit) => factsOfCommit(context.db)(trx, { commit }))),
     Promise.all(requestIds.map((request) => factsOfRequest(trx, { request }))),
   ]);
+  allAsked();
+  const [ofCommits, ofRequests] = await asked;
+  const movedBefore: LifecycleEvent[] = [];
   const moved: LifecycleEvent[] = [];
   const changed: bigint[] = [];
+  /** Adds the events of the states that are new, one after the other; returns whether there is one. */
+  const tell = (event: Omit<LifecycleEvent, 'state'>, stored: string, before: string, state: string): boolean => {
+    if (before !== stored) movedBefore.push({ ...event, state: before });
+    if (state !== before) moved.push({ ...event, state });
+    return state !== stored;
+  };
   for (const [at, id] of commitIds.entries()) {
     const rows = ofCommits[at] ?? [];
     const [commit] = rows;
     if (!commit) throw new Error(`commit ${id} is gone`);
+    const { project_id: projectId, build_state: from } = commit;
     const state = commitState(toFacts(rows), 'chosen');
-    if (state === commit.build_state) continue;
-    await moveCommit(trx, { id, from: commit.build_state, state });
-    moved.push({ projectId: commit.project_id, subjectId: id, type: 'commit', state });
-    changed.push(commit.project_id);
+    const before = begun.size === 0 ? state : commitState(toFacts(rows, begun), 'chosen');
+    if (!tell({ projectId, subjectId: id, type: 'commit' }, from, before, state)) continue;
+    await moveCommit(trx, { id, from, state });
+    changed.push(projectId);
   }
   for (const [at, id] of requestIds.entries()) {
     const rows = ofRequests[at] ?? [];
     const [request] = rows;
     if (!request) throw new Error(`build request ${id} is gone`);
-    const state = buildRequestState(request.fetch as FetchState, toFacts(rows));
-    if (state === request.build_state) continue;
-    await moveRequest(trx, { id, from: request.build_state, state });
-    moved.push({ projectId: request.project_id, subjectId: id, type: 'build_request', state });
+    const { project_id: projectId, build_state: from, fetch } = request;
+    const state = buildRequestState(fetch as FetchState, toFacts(rows));
+    const before = begun.size === 0 ? state : buildRequestState(fetch as FetchState, toFacts(rows, begun));
+    if (!tell({ projectId, subjectId: id, type: 'build_request' }, from, before, state)) continue;
+    await moveRequest(trx, { id, from, state });
     if (isFinal(buildRequestMachine, state)) noteEnding(context, { type: 'build_request', id, state });
   }
-  return { moved, changed };
+  return { movedBefore, moved, changed };
 }
 
 const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'id' | 'build_state'>>((db, value) =>
@@ -220,20 +243,24 @@ const findDecidingCommit = prepared<{ project: bigint }, Pick<CommitRow, 'id' | 
     ),
 );
 
+/** The commit that decides on the state of a project, and that state. */
+export interface Decided {
+  deciding: bigint | undefined;
+  state: ProjectState;
+}
+
 /**
  * A project has the state of the newest commit of its default branch, or of the newest commit where that branch was
  * never built. The caller has locked the project's row, so the result overwrites nothing newer. Also returns the commit
  * that decided.
  */
-export async function decidedState(
-  { trx }: WriteContext,
-  projectId: bigint,
-): Promise<{ deciding: bigint | undefined; state: ProjectState }> {
+export async function decidedState({ trx }: WriteContext, projectId: bigint): Promise<Decided> {
   const [commit] = await findDecidingCommit(trx, { project: projectId });
   return { deciding: commit?.id, state: projectState((commit?.build_state as CommitState | undefined) ?? null) };
 }
 
-function toFacts(rows: readonly (CountedBuild | NoBuild)[]): BuildFact[] {
+/** Without `enqueued`, the builds as they are; with it, some of them as they were before they began. */
+function toFacts(rows: readonly (CountedBuild | NoBuild)[], enqueued?: ReadonlySet<bigint>): BuildFact[] {
   return rows.flatMap((build): BuildFact[] =>
     build.suite_id === null
       ? []
@@ -242,7 +269,7 @@ function toFacts(rows: readonly (CountedBuild | NoBuild)[]): BuildFact[] {
             suiteId: build.suite_id,
             variant: build.variant,
             attempt: build.attempt,
-            state: build.state as BuildState,
+            state: enqueued?.has(build.id) ? buildMachine.initial : (build.state as BuildState),
             failureReason: build.failure_reason,
             isAllowedToFail: build.allow_failure === 1,
             isRetry: build.retry > 0,

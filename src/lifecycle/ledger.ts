@@ -3,7 +3,7 @@ import type { Transaction } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { Schema } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
-import { decidedState, rollUpCommits } from './apply-rollup.ts';
+import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
 import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
 
 /**
@@ -33,6 +33,8 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  */
 interface Ledger {
   events: LifecycleEvent[];
+  /** Events of work that began in the transaction that made it (`beginAtOnce`). */
+  begun: LifecycleEvent[] | undefined;
   commits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
@@ -66,6 +68,7 @@ function ledgerOf(context: WriteContext): Ledger {
 function emptyLedger(): Ledger {
   return {
     events: [],
+    begun: undefined,
     commits: new Set(),
     requests: new Set(),
     projects: new Set(),
@@ -78,7 +81,16 @@ function emptyLedger(): Ledger {
 
 /** Records an event. */
 export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
-  ledgerOf(context).events.push(event);
+  const { begun, events } = ledgerOf(context);
+  (begun ?? events).push(event);
+}
+
+/**
+ * From here on, builds begin that the same transaction has made. All states that they lead to are told all the same, in
+ * the order that they would have if the builds began in a transaction of their own.
+ */
+export function beginAtOnce(context: WriteContext): void {
+  ledgerOf(context).begun ??= [];
 }
 
 /** Records that a dependency has changed its state, for its notifications. */
@@ -123,21 +135,48 @@ export async function applyLedger(context: WriteContext): Promise<void> {
   const noted = ledgers.get(context.trx);
   if (!noted) return;
   ledgers.set(context.trx, emptyLedger());
-  const [{ moved, changed }] = await Promise.all([
-    rollUpCommits(context, inOrder(noted.commits), inOrder(noted.requests)),
-    ...noted.checks,
-  ]);
-  const events = [...noted.events, ...moved].map((one) => ({
+  const begun = noted.begun ?? [];
+  const begunBuilds = new Set(begun.map(({ subjectId }) => subjectId));
+  const only = context.db.inTurns ? undefined : onlyProject(noted);
+  let early: Promise<HeldProject> | undefined;
+  // It is locked after everything else, but without a round trip of its own.
+  const holdEarly = (): void => {
+    if (only === undefined) return;
+    early = holdWithState(context, only, { isBehind: true, trunk: noted.trunks.get(only) });
+    early.catch(() => {}); // it is awaited below, if the transaction gets there
+  };
+  const rollingUp = rollUpCommits(context, inOrder(noted.commits), inOrder(noted.requests), begunBuilds, holdEarly);
+  const [{ moved, movedBefore, changed }] = await Promise.all([rollingUp, ...noted.checks]);
+  const events = [...noted.events, ...movedBefore, ...begun, ...moved].map((one) => ({
     ...one,
     reason: noted.reasons.get(one.subjectId),
   }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...noted.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
-    const trunk = noted.trunks.get(id);
-    await record(context, id, { news: byProject.get(id) ?? [], isBehind: behind.has(id), trunk });
+    const wanted = { isBehind: behind.has(id), trunk: noted.trunks.get(id) };
+    const held = await ((id === only ? early : undefined) ?? holdWithState(context, id, wanted));
+    const decided = wanted.isBehind ? asMoved(held.decided, [...movedBefore, ...moved]) : undefined;
+    await record(context, id, byProject.get(id) ?? [], { ...held, decided });
   }
   for (const id of inOrder(noted.dependencies)) await tellOfDependency(context, id);
+}
+
+/**
+ * The project, where everything is about builds of one commit for one request, as in most transactions. Otherwise the
+ * roll-up may come upon another project, which would have to be locked before this one.
+ */
+function onlyProject({ events, begun = [], commits, requests, projects }: Ledger): bigint | undefined {
+  if (commits.size !== 1 || requests.size !== 1) return undefined;
+  const all = [...events, ...begun];
+  const [only, ...others] = new Set([...projects, ...all.map(({ projectId }) => projectId)]);
+  return others.length === 0 && all.some(({ type }) => type === 'build') ? only : undefined;
+}
+
+/** The commit that decides may have been moved after it was read. */
+function asMoved(decided: Decided | undefined, moved: readonly LifecycleEvent[]): Decided | undefined {
+  const move = moved.findLast(({ type, subjectId }) => type === 'commit' && subjectId === decided?.deciding);
+  return decided && move ? { ...decided, state: move.state as Decided['state'] } : decided;
 }
 
 function inOrder(ids: Set<bigint>): bigint[] {
@@ -191,27 +230,39 @@ const changeTrunk = preparedChange<{ id: bigint } & Trunk>((db, value) =>
 );
 const insertEvents = preparedInsert('events');
 
-interface Noted {
-  news: News[];
+/** A locked project, and what decides on its state. */
+interface HeldProject extends Held {
+  decided: Decided | undefined;
+}
+
+interface Wanted {
   /** Whether its state may differ from that of the commit that decides. */
   isBehind: boolean;
   /** The newest commit of its default branch, where that has changed. */
   trunk: Trunk | undefined;
 }
 
+/** All of this is sent at once, before anything is waited for. */
+async function holdWithState(context: WriteContext, id: bigint, { isBehind, trunk }: Wanted): Promise<HeldProject> {
+  const { db, trx } = context;
+  const held = holdProject(db)(trx, { id });
+  const changing = trunk === undefined ? undefined : changeTrunk(trx, { id, ...trunk });
+  const [[project], decided] = await Promise.all([
+    held,
+    isBehind ? decidedState(context, id) : undefined, // answered when the project is locked
+    changing,
+  ]);
+  if (!project) throw new Error(`project ${id} is gone`);
+  return { ...project, decided };
+}
+
 /**
  * Stores the events of a project. Sequences are assigned under the lock of the project's row, so they have the order of
  * the commits: a reader that goes on from a sequence misses nothing.
  */
-async function record(context: WriteContext, id: bigint, { news, isBehind, trunk }: Noted): Promise<void> {
+async function record(context: WriteContext, id: bigint, news: News[], project: HeldProject): Promise<void> {
   const { db, trx, ids } = context;
-  const held = holdProject(db)(trx, { id });
-  if (trunk !== undefined) await changeTrunk(trx, { id, ...trunk });
-  const [[project], decided] = await Promise.all([
-    held,
-    isBehind ? decidedState(context, id) : undefined, // answered when the project is locked
-  ]);
-  if (!project) throw new Error(`project ${id} is gone`);
+  const { decided } = project;
   const first = project.last_event + 1n;
   const events = news.map(({ subjectId, type, state }, at) => ({
     id: ids.next(),

@@ -13,7 +13,7 @@ import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { policiesView, projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { statusReport } from './status-reports.ts';
-import { deliveryMachine } from './states.ts';
+import { buildMachine, deliveryMachine } from './states.ts';
 
 /**
  * Turns events into deliveries. The text for the receiver is stored in the transaction of the change, in the form that
@@ -138,7 +138,8 @@ const findCommit = prepared<{ id: bigint }, CommitRow>((db, value) =>
 async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: News): Promise<object> {
   if (type === 'build') {
     const [build] = await findBuild(trx, { id });
-    return build ? { build: buildView({ ...build, build_state: state }) } : {};
+    const begun = state === buildMachine.initial ? { started_at: null } : {};
+    return build ? { build: buildView({ ...build, ...begun, build_state: state }) } : {};
   }
   if (type === 'commit') {
     const [commit] = await findCommit(trx, { id });

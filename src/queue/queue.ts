@@ -8,6 +8,7 @@ import { nextAccount, type Serving } from './accounts.ts';
 import { takeNext } from './claiming.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { left, nobodys } from './lapses.ts';
+import { claimsItself, offer, queueTopic } from './offering.ts';
 import {
   deleteClaimed,
   findClaimed,
@@ -52,8 +53,7 @@ export interface ClaimedJob extends JobRow {
   isLast?: boolean;
 }
 
-/** Announced when there may be a job to claim. */
-export const queueTopic = 'queue';
+export { queueTopic };
 /** Announced when holders should check their claims. */
 export const claimsTopic = 'claims';
 
@@ -66,7 +66,7 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...
   await insertJobs(trx, ...others);
   for (const job of laned) await insertJobs(trx, await putInLine(db, trx, job)); // each job sees the one before it
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
-  await db.announce(trx, queueTopic);
+  await offer(db, trx, [...others, ...laned]);
 }
 
 /** An account's jobs begin in the order of their numbers; a negative number comes before all others. */
@@ -111,6 +111,7 @@ export async function claim(
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
   if (!db.inTurns) {
+    claimsItself(trx);
     return takeNext(trx, { ...serving, holder, seconds, turn, name });
   }
   const next = await nextAccount(db, trx, serving);

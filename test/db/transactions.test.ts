@@ -52,6 +52,43 @@ describe('transactions', () => {
       assert.deepEqual(await names('unseen'), ['unseen']);
     });
 
+    test('are run again without what was added to them, where they fail with it', async () => {
+      const told: string[] = [];
+      const note = (word: string) => () => void told.push(word);
+      await db.transaction(async (trx) => {
+        const insert = async (name: string): Promise<void> => {
+          await trx.insertInto('applied_migrations').values({ name, applied_at: 1n }).execute();
+        };
+        await insert('added-1');
+        db.afterCommit(trx, note('committed'));
+        db.afterFailure(trx, note('failed'));
+        const added = async (): Promise<void> => {
+          await insert('added-2');
+          throw new Error('it does not fit');
+        };
+        db.addAtEnd(trx, added, () => insert('added-3'));
+      });
+      assert.deepEqual(await names('added-'), ['added-1', 'added-3']);
+      assert.deepEqual(told, ['failed', 'committed']);
+    });
+
+    test('that fail of themselves are not run again, and say so to who was added', async () => {
+      let runs = 0;
+      let failures = 0;
+      const failing = db.transaction(async (trx) => {
+        runs += 1;
+        db.addAtEnd(
+          trx,
+          async () => {},
+          async () => {},
+        );
+        db.afterFailure(trx, () => void (failures += 1));
+        throw new Error('on its own');
+      });
+      await assert.rejects(failing, /on its own/);
+      assert.deepEqual([runs, failures], [1, 1]);
+    });
+
     test('give 64-bit columns as bigint and others as numbers', async () => {
       const row = { node: 7, holder: 'x', leased_until: 2n ** 63n - 1n, used_until: 5n };
       await db.transaction((trx) => trx.insertInto('id_nodes').values(row).execute());
