@@ -19,13 +19,15 @@ export function seccompFilter(): string {
  * bubblewrap's arguments for every sandbox on this machine, except its root, which has everything else that a build
  * sees. Bubblewrap reads the list of all mounts after each mount that it makes, so it makes few. Nested user namespaces
  * are switched off: in its own one a build would have every capability again, and could reach kernel code that only
- * root should reach.
+ * root should reach. The shell is the first process of the sandbox: it reaps orphans while it waits for a step, and
+ * bubblewrap need not start a process for that, which would get a filter of its own.
  */
 export function commonArguments(network: Network): string[] {
   return [
     ['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
     network === 'none' ? ['--unshare-net'] : [],
-    ['--disable-userns', '--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', buildUser.name],
+    ['--disable-userns', '--cap-drop', 'ALL', '--die-with-parent', '--as-pid-1', '--new-session'],
+    ['--hostname', buildUser.name],
     ['--uid', `${buildUser.uid}`, '--gid', `${buildUser.gid}`, '--json-status-fd', `${statusDescriptor}`, '--clearenv'],
     ['--seccomp', `${seccompDescriptor}`],
     ['--proc', '/proc', '--remount-ro', '/'],

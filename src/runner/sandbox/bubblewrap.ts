@@ -8,7 +8,7 @@ import { signalAll } from './descendants.ts';
 import { graceMs } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';
 import { readNow, readPipe } from './pipe.ts';
-import { announced, awaitScript, neverDescriptor, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
+import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
 import type { Command } from './types.ts';
 
 /**
@@ -32,7 +32,7 @@ export interface Bubblewrap {
   /** To be called when no process of the run is left: reads the rest of the output, and closes the pipes. */
   finish(): Promise<void>;
   release(script: string): void;
-  /** The first process of the run's process namespace: when it ends, all others end. */
+  /** The shell, which is the first process of the run's process namespace: when it ends, all others end. */
   init(): number | null;
   report(): string;
   /** The listener is called when the report has grown. */
@@ -54,7 +54,6 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
     [scriptDescriptor]: 'reads',
     [reportDescriptor]: 'writes',
     [statusDescriptor]: 'writes',
-    [neverDescriptor]: 'waits for ever',
     [seccompDescriptor]: { file: seccompFilter() },
   };
 }

@@ -24,8 +24,7 @@
 #       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or
 #       "mount+net". IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
 #       run. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
-#       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to, "N<-" a pipe without any data. Both
-#       lists have \x01 as separator.
+#       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to. Both lists have \x01 as separator.
 #       The answer is "ok", the process id, and descriptors of this process, to be opened through /proc: for every pipe N
 #       its other end ("N=M"), and the namespaces ("mount=M", "net=M"). When the process has ended, "end", its id and its
 #       status (-1 for a signal) follow, at any time.
@@ -111,11 +110,9 @@ sub open_descriptors {
     my %own;
     for ( split /\x01/, $descriptors ) {
         my ( $number, $sign, $what ) = /^(\d+)([<>])(.*)$/s or die "not a descriptor: $_";
-        if ( $what eq '=' || $what eq '-' ) {
+        if ( $what eq '=' ) {
             my ( $reading, $writing ) = make_pipe( $uid, $gid ) or return;
-            ( $own{$number}, my $other ) = $sign eq '<' ? ( $reading, $writing ) : ( $writing, $reading );
-            if   ( $what eq '-' ) { $run->{kept} = $other }
-            else                  { $run->{other_ends}{$number} = $other }
+            ( $own{$number}, $run->{other_ends}{$number} ) = $sign eq '<' ? ( $reading, $writing ) : ( $writing, $reading );
         }
         else { open $own{$number}, '<', $what or return }
     }

@@ -86,7 +86,7 @@ export interface OverlayLayers {
 }
 
 /** A descriptor of a process: a file that it reads, or a pipe, named from its side. */
-export type Descriptor = { file: string } | 'reads' | 'writes' | 'waits for ever';
+export type Descriptor = { file: string } | 'reads' | 'writes';
 
 export interface Started {
   pid: number;
@@ -221,7 +221,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
 
 function signOf(what: Descriptor): string {
   if (typeof what === 'object') return `<${what.file}`;
-  return { reads: '<=', writes: '>=', 'waits for ever': '<-' }[what];
+  return { reads: '<=', writes: '>=' }[what];
 }
 
 function overlayOptions({ lower, upper, isKept }: OverlayLayers, root: boolean): string {

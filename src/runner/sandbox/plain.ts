@@ -76,7 +76,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   cgroup?.limit(job.limits);
   const steps = join(folder, 'steps');
   // The script waits for a line on its standard input, so that it is in its control group before it starts a process.
-  await writeFile(steps, 'read -r _\n' + script(job.steps, { thenWait: false }));
+  await writeFile(steps, 'read -r _\n' + script(job.steps));
   const fifo = join(folder, 'output');
   await run('mkfifo', ['--', fifo]);
   const { output, writing } = openPipe(fifo, ourselves);

@@ -12,8 +12,8 @@ import { mountAll } from './workspace.ts';
 /**
  * One run in its sandbox: mounts its directories, releases the waiting shell, and reads the output to the end.
  *
- * The run is over when the process of the last step ends. Then everything else in the sandbox is killed. Only after
- * that is the output read to its end: everything written before is still in the pipe. Nothing waits for the pipe's own
+ * The run is over when the process of the last step ends. Then everything else in the sandbox is killed, because its
+ * first process ends. Only after that is the output read to its end: everything written before is still in the pipe. Nothing waits for the pipe's own
  * end-of-file, because a run can prevent it for ever.
  */
 export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
@@ -22,7 +22,7 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   cgroup?.limit(job.limits);
   const preamble = [...settleIn(places.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
-  process.release(script(job.steps, { preamble, thenWait: true, terminal: terminal?.path }));
+  process.release(script(job.steps, { preamble, terminal: terminal?.path }));
   const ended = await follow(sandbox, job, disk, terminal);
   const wasKilled = (cgroup?.outOfMemoryKills() ?? 0) > 0;
   if (ended.reason === null && ended.exitStatus !== 0 && wasKilled) return { ...ended, reason: 'out_of_memory' };
@@ -65,10 +65,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     force();
   });
   const tell = tellSteps(job);
-  process.onNews(() => {
-    tell(process.report());
-    if (progress(process.report(), job.steps.length).last) force();
-  });
+  process.onNews(() => tell(process.report()));
   const status = await process.ended;
   ending.over();
   unwatch();
@@ -93,12 +90,11 @@ export function writtenBy(job: Job, folder: string): string[] {
   return [folder, ...workspace, ...(job.mounts ?? []).flatMap(({ writable }) => writable ?? [])];
 }
 
-/** All processes of the run except bubblewrap's own two, which must see the others end. */
+/** All processes of the run except bubblewrap's own, which must see the others end. */
 async function members({ process, cgroup }: Sandbox): Promise<number[]> {
+  if (cgroup) return cgroup.pids().filter((pid) => pid !== process.pid);
   const init = process.init();
-  const own = [process.pid, init];
-  const all = cgroup ? cgroup.pids() : init === null ? [] : await descendants(init);
-  return all.filter((pid) => !own.includes(pid));
+  return init === null ? [] : [init, ...(await descendants(init))];
 }
 
 async function killAll({ process, cgroup }: Sandbox): Promise<void> {

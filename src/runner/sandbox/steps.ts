@@ -3,20 +3,17 @@ import { noWorkspace, type Job, type Step } from './types.ts';
 /**
  * The script that runs the steps of a run, inside the sandbox.
  *
- * It reports the start and the end of each step on a separate descriptor (`reportDescriptor`); the steps inherit
- * neither that descriptor nor the one it waits on. Standard error joins standard output here, not in the runner, so
+ * It reports the start and the end of each step on a separate descriptor (`reportDescriptor`), which the steps do not
+ * inherit. Standard error joins standard output here, not in the runner, so
  * that one pipe keeps the order in which a command wrote to both.
  *
  * SIGTERM goes to every process of a cancelled run, and so to this shell too. The shell must outlive the current
  * command, so that the command has time to clean up; but it must not start the next step.
  *
- * At the end it waits (`thenWait`): the runner ends a sandbox, by its first process. If the script ended by itself,
- * bubblewrap would exit before the sandbox's first process, which would become an orphan of the machine's init; in
- * containers init is often a program that never reaps orphans.
+ * In a sandbox this shell is the first process (arguments.ts). When it ends, the kernel kills all others, and only then
+ * does bubblewrap hear of it.
  */
 export const reportDescriptor = 5;
-/** No data ever comes on this descriptor: a reader waits for ever. */
-export const neverDescriptor = 7;
 /** The shell that waits in its sandbox reads the script from this descriptor. */
 export const scriptDescriptor = 4;
 
@@ -48,32 +45,29 @@ export function announced(script: string): string {
 
 interface ScriptOptions {
   preamble?: readonly string[];
-  /** Whether the runner ends the sandbox. */
-  thenWait: boolean;
   /** The path of the terminal, if the run has one. */
   terminal?: string | undefined;
 }
 
-export function script(steps: readonly Step[], options: ScriptOptions): string {
+export function script(steps: readonly Step[], options: ScriptOptions = {}): string {
   const lines = [
     ...(options.preamble ?? []),
     'exec 2>&1 </dev/null',
     'HEADRACE_STOPPED=', // names that no variable of a run can have
     "trap 'HEADRACE_STOPPED=1' TERM",
-    `finish() { ${options.thenWait ? `read -r _ <&${neverDescriptor}; ` : ''}exit "$1"; }`,
   ];
   steps.forEach((step, index) => {
     lines.push(
-      '[ -z "$HEADRACE_STOPPED" ] || finish 143',
+      '[ -z "$HEADRACE_STOPPED" ] || exit 143',
       `echo start ${index} >&${reportDescriptor}`,
-      `${runStep(step.command, options.terminal)} ${reportDescriptor}>&- ${neverDescriptor}>&-`,
+      `${runStep(step.command, options.terminal)} ${reportDescriptor}>&-`,
       'HEADRACE_STATUS=$?',
       `echo end ${index} "$HEADRACE_STATUS" >&${reportDescriptor}`,
-      '[ "$HEADRACE_STATUS" -eq 0 ] || finish "$HEADRACE_STATUS"',
+      '[ "$HEADRACE_STATUS" -eq 0 ] || exit "$HEADRACE_STATUS"',
     );
   });
   // In braces, so that a shell that reads from a pipe starts no command before it has the whole script.
-  return ['{', ...lines, 'finish 0', '}', ''].join('\n');
+  return ['{', ...lines, 'exit 0', '}', ''].join('\n');
 }
 
 /**
@@ -128,20 +122,19 @@ export function tellSteps({ steps, onStep = () => {} }: Pick<Job, 'steps' | 'onS
 export interface Progress {
   /** The index of the step that started last; null when none did. */
   step: number | null;
-  /** Its exit status; null when the script ended before it. */
+  /** Its exit status; null when the script ended before it, or before the next step. */
   status: number | null;
-  /** Whether no step follows. */
-  last: boolean;
 }
 
 /** Reads the script's report. It comes from inside the sandbox, so it is untrusted. */
 export function progress(report: string, steps: number): Progress {
-  let seen: Progress = { step: null, status: null, last: false };
+  let seen: Progress = { step: null, status: null };
   for (const line of report.split('\n')) {
     const [, word, index, status] = /^(start|end) (\d{1,4})(?: (\d{1,3}))?$/.exec(line) ?? [];
     if (word === undefined || Number(index) >= steps) continue;
     const ended = word === 'end' && status !== undefined ? Number(status) : null;
-    seen = { step: Number(index), status: ended, last: ended !== null && (ended !== 0 || Number(index) === steps - 1) };
+    const isLast = ended !== 0 || Number(index) === steps - 1;
+    seen = { step: Number(index), status: isLast ? ended : null };
   }
   return seen;
 }

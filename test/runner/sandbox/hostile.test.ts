@@ -250,10 +250,20 @@ test('a command that closes its output goes on until it ends', async (t) => {
   assert.equal(readFileSync(join(prefix, 'result'), 'utf8'), 'done\n');
 });
 
-test('a build that kills its own leader fails, and tells nobody otherwise [promise: build-verdict]', async (t) => {
+test('a build cannot kill its own leader, and what it tells it does not make it pass [promise: build-verdict]', async (t) => {
   const { sh } = await open(t);
-  const ended = await sh('kill -9 $PPID; sleep 60');
-  assert.deepEqual([ended.exitStatus, ended.step, ended.reason], [137, 'suite', null]);
+  const ended = await sh('kill -9 $PPID; kill -9 -1; exit 3');
+  assert.deepEqual([ended.exitStatus, ended.step, ended.reason], [3, 'suite', null]);
+  const steps = ['kill $PPID', 'echo the next one runs'].map((command, at) => ({ name: `step ${at}`, command }));
+  const stopped = await sh(steps);
+  assert.deepEqual([stopped.exitStatus, stopped.step, stopped.text], [143, 'step 0', '']);
+});
+
+test('an orphan is reaped while the command goes on', async (t) => {
+  const { sh } = await open(t);
+  const orphan = 'orphan=$(sleep 0.2 >/dev/null & echo $!)';
+  const { text } = await sh(`${orphan}; while [ -e /proc/$orphan ]; do sleep 0.05; done; echo over`);
+  assert.equal(text, 'over\n');
 });
 
 test('100 MB on one line pass through bounded memory, to the byte', async (t) => {

@@ -127,7 +127,7 @@ test('the process of a run begins with nothing of another run open, and what for
       ownNetwork: false,
       entrances: [],
       as: { uid: user, gid: user },
-      descriptors: { 0: 'waits for ever', 1: 'writes', 2: 'writes', 4: 'reads' },
+      descriptors: { 0: 'reads', 1: 'writes', 2: 'writes', 4: 'reads' },
       command: ['cat'],
     }),
   );

@@ -20,7 +20,7 @@ for (const shell of [['sh'], ['bash', '--posix']]) {
       UID: '7',
       PATH: '/usr/bin:/bin',
     });
-    const text = announced(script(steps, { preamble, thenWait: false }));
+    const text = announced(script(steps, { preamble }));
     let said = '';
     child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
     writeSync(pipe, text); // and it stays open
