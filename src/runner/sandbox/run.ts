@@ -24,9 +24,8 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   process.release(script(job.steps, { preamble, terminal: terminal?.path }));
   const ended = await follow(sandbox, job, disk, terminal);
-  const wasKilled = (cgroup?.outOfMemoryKills() ?? 0) > 0;
-  if (ended.reason === null && ended.exitStatus !== 0 && wasKilled) return { ...ended, reason: 'out_of_memory' };
-  return ended;
+  if (ended.reason !== null || ended.exitStatus === 0) return ended;
+  return (cgroup?.outOfMemoryKills() ?? 0) > 0 ? { ...ended, reason: 'out_of_memory' } : ended;
 }
 
 /**
