@@ -121,19 +121,32 @@ sub groups_of {
     return @groups;
 }
 
-# The same as bubblewrap's --dev. The writable parts, terminals and shared memory, are mounted for each run.
+# The same as bubblewrap's --dev. The writable parts, terminals and shared memory, are mounted for each run. Devices are
+# made anew, because every mount costs a run a little, and most of a sandbox's would be those of devices. Who is not the
+# machine's root cannot make any, and must show the machine's.
 sub make_devices {
     my ($dev) = @_;
-    mkdir($dev) && mount_at( 'dev', $dev, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=64k' ) or return 0;
+    mkdir($dev) && mount_at( 'dev', $dev, 'tmpfs', $MS_NOSUID, 'mode=0755,size=64k' ) or return 0;
     for my $name (qw(null zero full random urandom tty)) {
-        write_file( "$dev/$name", '' ) && mount_at( "/dev/$name", "$dev/$name", 'none', $MS_BIND, '' ) or return 0;
-        restrict( "$dev/$name", $MS_NOSUID ) or return 0;
+        make_device( "/dev/$name", "$dev/$name" ) || show_device( "/dev/$name", "$dev/$name" ) or return 0;
     }
     mkdir "$dev/$_" or return 0 for qw(pts shm);
     my %links = ( fd => '/proc/self/fd', core => '/proc/kcore', ptmx => 'pts/ptmx' );
     $links{ ( 'stdin', 'stdout', 'stderr' )[$_] } = "/proc/self/fd/$_" for 0 .. 2;
     symlink $links{$_}, "$dev/$_" or return 0 for keys %links;
-    return restrict( $dev, $MS_RDONLY | $MS_NOSUID | $MS_NODEV );
+    return restrict( $dev, $MS_RDONLY | $MS_NOSUID );
+}
+
+sub make_device {
+    my ( $like, $place ) = @_;
+    my ( $HERE, $CHARACTER_DEVICE, $all ) = ( -100, oct '20000', oct '666' );
+    my $number = ( stat $like )[6] // return 0;
+    return syscall( $call->{mknodat}, $HERE, $place, $CHARACTER_DEVICE, $number ) == 0 && chmod $all, $place;
+}
+
+sub show_device {
+    my ( $device, $place ) = @_;
+    return write_file( $place, '' ) && mount_at( $device, $place, 'none', $MS_BIND, '' ) && restrict( $place, $MS_NOSUID );
 }
 
 # Restrictions of a mount stay: in a user's own namespace they could not be lifted anyway.

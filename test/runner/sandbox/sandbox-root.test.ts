@@ -129,3 +129,18 @@ test('devices are those that programs expect, and each run has terminals and sha
   for (const { text } of await Promise.all([sh(look), sh(look)]))
     assert.equal(text, `4\n4\n${devices} /dev/pts/0\n/dev/pts: 0 ptmx  /dev/shm: mine `);
 });
+
+test('devices are the same for all runs, and none can change them', async (t) => {
+  const { sh } = await open(t);
+  const attempts = [
+    'rm -f /dev/null',
+    'chmod 600 /dev/zero',
+    'touch /dev/full',
+    'mv /dev/tty /dev/x',
+    'ln /dev/null /dev/x',
+  ];
+  const { text } = await sh(
+    attempts.map((one) => `(${one}) 2>/dev/null && echo 'worked: ${one}'; `).join('') + 'echo tried',
+  );
+  assert.equal(text, 'tried\n');
+});
