@@ -104,3 +104,44 @@ describe('columns that need care', () => {
     assert.deepEqual(forgotten, []);
   });
 });
+
+describe('what a module needs, it is handed', () => {
+  /** What is the same for everybody in the process, whatever database, transaction or request it serves. */
+  const keptForAll = new Map([
+    ['api/endpoints.ts: noFields', 'stays empty'],
+    ['http/fields.ts: plans', 'follows from the fields of a route, which never change'],
+    ['ui/assets.ts: scripts', 'follows from the files of the program'],
+    ['streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
+    ['runner/sandbox/sandbox-root.ts: known', "the machine's directories of programs"],
+    ['lib/passing-bytes.ts: collect', "Node's own garbage collector"],
+  ]);
+  /** A page of a browser has its modules to itself. */
+  const isOfServers = (name: string): boolean => !name.startsWith('ui/browser/');
+  const filled = String.raw`const (\w+)(?:: [^=]+)? = (?:new (?:Weak(?:Map|Set)|(?:Map|Set)(?:<.*>)?\(\))|\[\];|\{\};)`;
+  const variable = String.raw`let (\w+)`;
+  const kept = new RegExp(`^(?:export )?(?:${filled}|${variable})`, 'gm');
+  const keptIn = (name: string, text: string): string[] =>
+    Array.from(text.matchAll(kept), ([, table, changing]) => `${name}: ${table ?? changing}`);
+
+  test('no module keeps a table or a variable of its own', () => {
+    const found = files
+      .map((file) => relative(root, file))
+      .filter(isOfServers)
+      .flatMap((name) => keptIn(name, readFileSync(join(root, name), 'utf8')));
+    assert.deepEqual(found.toSorted(), [...keptForAll.keys()].toSorted());
+  });
+
+  test('such tables are found in every form', () => {
+    const forms = [
+      'const ledgers = new WeakMap<Transaction, Ledger>();',
+      'export const seen = new WeakSet<object>();',
+      "const byKind = new Map<Database['kind'], () => void>();",
+      'const open: Set<Database> = new Set();',
+      'const all: Transaction[] = [];',
+      'let current: Database | undefined;',
+    ];
+    for (const form of forms) assert.equal(keptIn('a.ts', form).length, 1, form);
+    const constant = "const words = new Set(['one', 'two']);\nfunction f() {\n  const own = new Map();\n}";
+    assert.deepEqual(keptIn('a.ts', constant), []);
+  });
+});

@@ -137,8 +137,6 @@ export async function forgetOldVisits(db: Database): Promise<void> {
 const isThere = ({ clock }: Pick<Database, 'clock'>) =>
   sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and visit.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
-const findTakers = new Map<Database['kind'], ReturnType<typeof makeFindTakers>>();
-
 interface Taker {
   tags: string;
   orders: number;
@@ -146,8 +144,8 @@ interface Taker {
 }
 
 /** Runners that are present and work for the account, and whether some of its waiting work is not for all of them. */
-function makeFindTakers(db: Database) {
-  return prepared<{ account: bigint }, Taker>((queries, value) =>
+const findTakers = forEachKind((db) =>
+  prepared<{ account: bigint }, Taker>((queries, value) =>
     queries
       .selectFrom('runner_visits as visit')
       .leftJoin('runners', 'runners.id', 'visit.runner_id')
@@ -182,8 +180,8 @@ function makeFindTakers(db: Database) {
           where.exists(bound.where('bound.account_id', '=', value('account'))),
         ]);
       }),
-  );
-}
+  ),
+);
 
 /** Why no runner takes work of a kind that needs these tags, in words for any reader; undefined when one may take it. */
 export type WhyNobody = (needed: string, kind?: string) => string | undefined;
@@ -195,9 +193,7 @@ export async function whyNobodyTakes(db: Database, account: bigint): Promise<str
 
 /** For all waiting work of an account; undefined when runners may take all of it. */
 export async function reasonsByTags(db: Database, account: bigint): Promise<WhyNobody | undefined> {
-  const find = findTakers.get(db.kind) ?? makeFindTakers(db);
-  findTakers.set(db.kind, find);
-  const takers = await find(db.read, { account });
+  const takers = await findTakers(db)(db.read, { account });
   if (takers.length === 0) {
     const reason = whyNobody(await runnersNow(db));
     return () => reason;

@@ -1,3 +1,4 @@
+import { carriedBy } from '../lib/carried.ts';
 import type { Transaction } from './open.ts';
 
 /** How servers hear of each other's commits. The topics of a transaction are sent when it is durable, each once. */
@@ -34,32 +35,20 @@ export class Listeners {
   }
 }
 
-/** The topics of transactions that are still running. */
-export class Pending {
-  readonly #topics = new WeakMap<Transaction, Set<string>>();
-
-  add(trx: Transaction, topic: string): void {
-    const topics = this.#topics.get(trx) ?? new Set();
-    this.#topics.set(trx, topics.add(topic));
-  }
-
-  of(trx: Transaction): Iterable<string> {
-    return this.#topics.get(trx) ?? [];
-  }
-}
+/** The topics of a transaction that is still running. */
+export const pendingTopics = carriedBy<Transaction, Set<string>>(() => new Set());
 
 /** For SQLite, where all listeners are in this process. */
 export function localAnnouncements(): Announcements {
   const listeners = new Listeners();
   const early = new Listeners();
-  const pending = new Pending();
   return {
     announce(trx, topic) {
-      pending.add(trx, topic);
+      pendingTopics(trx).add(topic);
       early.tell(topic);
     },
     committed(trx) {
-      for (const topic of pending.of(trx)) listeners.tell(topic);
+      for (const topic of pendingTopics(trx)) listeners.tell(topic);
     },
     listen: (heard) => listeners.add(heard),
     listenEarly: (heard) => early.add(heard),

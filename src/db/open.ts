@@ -1,5 +1,6 @@
 import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
+import { carriedBy } from '../lib/carried.ts';
 import { codeOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
@@ -105,6 +106,17 @@ const usualWaitLimitMs = 5000;
 const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: the tables changed after a statement was planned
 const longestTiePause = 200;
 
+/** The work that waits for the end of a transaction, for its commit, and for its failure. */
+const endsOf = carriedBy<Transaction, (() => Promise<void>)[]>(() => []);
+const additionsOf = carriedBy<Transaction, Addition[]>(() => []);
+const commitsOf = carriedBy<Transaction, (() => void)[]>(() => []);
+const failuresOf = carriedBy<Transaction, (() => void)[]>(() => []);
+
+interface Addition {
+  added: () => Promise<void>;
+  otherwise: () => Promise<void>;
+}
+
 export async function openDatabase({
   url,
   onLost = () => {},
@@ -124,10 +136,6 @@ export async function openDatabase({
     observedReading(parts.reading, () => observer),
   );
   const runIn = transactionsOn(read, parts.dialect);
-  const ends = new ByTransaction<() => Promise<void>>();
-  const additions = new ByTransaction<{ added: () => Promise<void>; otherwise: () => Promise<void> }>();
-  const commits = new ByTransaction<() => void>();
-  const failures = new ByTransaction<() => void>();
   const announcements = postgres?.announcements ?? localAnnouncements();
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
@@ -148,22 +156,22 @@ export async function openDatabase({
           const result = await runIn(await parts.begin(), async (trx) => {
             transaction = trx;
             const answer = await work(trx);
-            for (const { added, otherwise } of additions.of(trx)) {
+            for (const { added, otherwise } of additionsOf(trx)) {
               hasAdded ||= mayAdd;
               await (mayAdd ? added() : otherwise());
             }
-            const works = ends.of(trx);
+            const works = endsOf(trx);
             for (let end = works.shift(); end; end = works.shift()) await end();
             return answer;
           });
           observer?.transaction(performance.now() - beganAt);
           if (transaction) {
             announcements.committed(transaction);
-            for (const after of commits.of(transaction)) after();
+            for (const after of commitsOf(transaction)) after();
           }
           return result;
         } catch (error) {
-          for (const after of transaction ? failures.of(transaction) : []) after();
+          for (const after of transaction ? failuresOf(transaction) : []) after();
           const isTie = tieBreaks.has(codeOf(error));
           if (hasAdded && !isTie && !isUnavailable(error)) {
             mayAdd = false;
@@ -188,10 +196,10 @@ export async function openDatabase({
       const waiting = sql.raw(otherwise === undefined ? '' : 'nowait');
       if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode ${waiting}`.execute(trx);
     },
-    atEnd: (trx, work) => ends.add(trx, work),
-    addAtEnd: (trx, added, otherwise) => additions.add(trx, { added, otherwise }),
-    afterCommit: (trx, work) => commits.add(trx, work),
-    afterFailure: (trx, work) => failures.add(trx, work),
+    atEnd: (trx, work) => void endsOf(trx).push(work),
+    addAtEnd: (trx, added, otherwise) => void additionsOf(trx).push({ added, otherwise }),
+    afterCommit: (trx, work) => void commitsOf(trx).push(work),
+    afterFailure: (trx, work) => void failuresOf(trx).push(work),
     announce: async (trx, topic) => announcements.announce(trx, topic),
     listen: (heard, missed) => announcements.listen(heard, missed),
     listenEarly: (heard) => announcements.listenEarly(heard),
@@ -203,21 +211,6 @@ export async function openDatabase({
       await parts.close();
     },
   };
-}
-
-/** What is to be done with transactions that still run. */
-class ByTransaction<Work> {
-  readonly #works = new WeakMap<Transaction, Work[]>();
-
-  add(trx: Transaction, work: Work): void {
-    const works = this.#works.get(trx);
-    if (works) works.push(work);
-    else this.#works.set(trx, [work]);
-  }
-
-  of(trx: Transaction): Work[] {
-    return this.#works.get(trx) ?? [];
-  }
 }
 
 /** The way of prepared queries, with a look at the clock where somebody wants to know. */

@@ -1,4 +1,5 @@
 import { Query as PgQuery } from 'pg';
+import { carriedBy } from '../lib/carried.ts';
 import { MessageWriter } from './postgres-messages.ts';
 
 /** A statement, and the name under which a connection keeps it if it is used again. */
@@ -44,8 +45,8 @@ interface Client {
 }
 
 const writer = new MessageWriter();
-/** The columns of prepared statements, by connection and name, so that PostgreSQL need not describe them each time. */
-const known = new WeakMap<object, Map<string, Column[]>>();
+/** The columns of prepared statements, by name, so that PostgreSQL need not describe them each time. */
+const columnsOn = carriedBy<Connection, Map<string, Column[]>>(() => new Map());
 
 /**
  * Sends several statements together; they are answered together. PostgreSQL runs them in order. When one fails, it
@@ -113,7 +114,7 @@ class Batch extends Query {
   }
 
   #knownColumns(name: string): Column[] | undefined {
-    return this.#connection && known.get(this.#connection)?.get(name);
+    return this.#connection && columnsOn(this.#connection).get(name);
   }
 
   /** The client notes by `name` and `text` that a statement was parsed. */
@@ -151,10 +152,8 @@ class Batch extends Query {
     const words = text.split(' ');
     this.#answers.push({ command: words[0] ?? '', count: Number(words.at(-1)) || 0, rows: this.#rows });
     const { name } = this.#statements[at] ?? {};
-    if (name !== undefined && this.#connection?.parsedStatements[name] !== undefined) {
-      const columns = known.get(this.#connection) ?? new Map<string, Column[]>();
-      known.set(this.#connection, columns.set(name, this.#columns ?? []));
-    }
+    if (name !== undefined && this.#connection?.parsedStatements[name] !== undefined)
+      columnsOn(this.#connection).set(name, this.#columns ?? []);
     this.#expect(at + 1);
   }
 
@@ -181,16 +180,17 @@ class Batch extends Query {
   }
 }
 
-const corked = new WeakSet<object>();
+const corking = carriedBy<Connection['stream'], { isCorked: boolean }>(() => ({ isCorked: false }));
 
 /** Everything that is sent on a connection within one turn goes out at once. */
 function send(stream: Connection['stream'], bytes: Buffer): void {
   if (!stream.writable) return; // the connection itself reports that it broke
-  if (!corked.has(stream)) {
-    corked.add(stream);
+  const state = corking(stream);
+  if (!state.isCorked) {
+    state.isCorked = true;
     stream.cork();
     process.nextTick(() => {
-      corked.delete(stream);
+      state.isCorked = false;
       stream.uncork();
     });
   }

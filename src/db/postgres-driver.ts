@@ -1,5 +1,6 @@
 import type { CompiledQuery, DatabaseConnection, Driver, QueryResult } from 'kysely';
 import type { Client, Pool, PoolClient } from 'pg';
+import { carriedBy } from '../lib/carried.ts';
 import { codeOf } from '../lib/error-code.ts';
 import type { Answer, ask, Statement } from './postgres-batch.ts';
 import { Statements } from './postgres-statements.ts';
@@ -285,18 +286,18 @@ function resultOf<R>(answer: Answer | undefined): QueryResult<R> {
   return { ...(writing.has(command) ? { numAffectedRows: BigInt(count) } : {}), rows: rows as R[] };
 }
 
-const broken = new WeakSet<object>();
+const stateOf = carriedBy<object, { isBroken: boolean }>(() => ({ isBroken: false }));
 
 /**
  * Notes when a connection breaks, also while it is in use: without a listener the error would end the process. The user
  * of the connection gets the error with the next query.
  */
 export function watchBreaking(client: Pick<Client, 'on'>): void {
-  client.on('error', () => void broken.add(client));
+  client.on('error', () => void (stateOf(client).isBroken = true));
 }
 
 function isBroken(client: object): boolean {
-  return broken.has(client);
+  return stateOf(client).isBroken;
 }
 
 /** PostgreSQL ends the connection: connection trouble, an administrator's order, a crash, a time limit. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { randomName } from '../lib/random-name.ts';
-import { Listeners, Pending, type Announcements } from './announcements.ts';
+import { Listeners, pendingTopics, type Announcements } from './announcements.ts';
 import { Neighbours, sayEveryMs } from './neighbours.ts';
 import { messageOf } from './postgres-driver.ts';
 import type { Reach } from './reach.ts';
@@ -33,7 +33,6 @@ export function announceOverNotify(
   ask: (text: string, message: string) => Promise<unknown>,
 ): NotifyAnnouncements {
   const listeners = new Listeners();
-  const pending = new Pending();
   const speaker = randomName();
   const unsaid = new Set<string>();
   let speaking: Promise<void> | undefined;
@@ -116,10 +115,10 @@ export function announceOverNotify(
   };
 
   return {
-    announce: (trx, topic) => pending.add(trx, topic),
+    announce: (trx, topic) => void pendingTopics(trx).add(topic),
     committed(trx) {
       const isAlone = neighbours.isAlone();
-      for (const topic of pending.of(trx)) {
+      for (const topic of pendingTopics(trx)) {
         if (!isAlone) unsaid.add(topic);
         listeners.tell(topic);
       }

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
+import { carriedBy } from '../lib/carried.ts';
 import { noteEnding } from './endings.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
@@ -122,12 +123,11 @@ const holdPair = preparedChange<{ request: bigint; commit: bigint }>((db, value)
 }));
 
 /** The records that a transaction has locked already, or has created. */
-const heldIn = new WeakMap<Transaction, Set<bigint>>();
+const heldIn = carriedBy<Transaction, Set<bigint>>(() => new Set());
 
 async function hold({ db, trx }: WriteContext, requestIds: readonly bigint[], commitIds: readonly bigint[]) {
   if (db.inTurns) return;
-  const held = heldIn.get(trx) ?? new Set();
-  heldIn.set(trx, held);
+  const held = heldIn(trx);
   const requests = requestIds.filter((id) => !held.has(id));
   const commits = commitIds.filter((id) => !held.has(id));
   const [[request], [commit]] = [requests, commits];
@@ -142,7 +142,7 @@ async function hold({ db, trx }: WriteContext, requestIds: readonly bigint[], co
 
 /** A record that the transaction has created cannot be touched by others. */
 export function isOurs({ trx }: WriteContext, id: bigint): void {
-  heldIn.set(trx, (heldIn.get(trx) ?? new Set()).add(id));
+  heldIn(trx).add(id);
 }
 
 const moveCommit = preparedChange<{ id: bigint; from: string; state: string }>((db, value) =>

@@ -2,6 +2,7 @@ import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { Schema } from '../db/schema.ts';
+import { carriedBy } from '../lib/carried.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
 import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
@@ -53,16 +54,16 @@ export interface Trunk {
   branch: string | null;
 }
 
-const ledgers = new WeakMap<Transaction, Ledger>();
+/** One transaction has one ledger, however many write contexts are made for it. */
+const notesOf = carriedBy<Transaction, { ledger?: Ledger }>(() => ({}));
 
 function ledgerOf(context: WriteContext): Ledger {
-  let ledger = ledgers.get(context.trx);
-  if (!ledger) {
-    ledger = emptyLedger();
-    ledgers.set(context.trx, ledger);
+  const notes = notesOf(context.trx);
+  if (!notes.ledger) {
+    notes.ledger = emptyLedger();
     context.db.atEnd(context.trx, () => applyLedger(context));
   }
-  return ledger;
+  return notes.ledger;
 }
 
 function emptyLedger(): Ledger {
@@ -132,9 +133,10 @@ export function rollUp(
  * lock nothing afterwards.
  */
 export async function applyLedger(context: WriteContext): Promise<void> {
-  const noted = ledgers.get(context.trx);
+  const notes = notesOf(context.trx);
+  const noted = notes.ledger;
   if (!noted) return;
-  ledgers.set(context.trx, emptyLedger());
+  notes.ledger = emptyLedger();
   const begun = noted.begun ?? [];
   const begunBuilds = new Set(begun.map(({ subjectId }) => subjectId));
   const only = context.db.inTurns ? undefined : onlyProject(noted);

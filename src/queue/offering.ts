@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
+import { carriedBy } from '../lib/carried.ts';
 import type { Taking } from './claiming.ts';
 import { forKinds } from './statements.ts';
 import { oldestWaiting } from './waiting.ts';
@@ -21,37 +22,41 @@ export type Taker = (trx: Transaction, jobs: readonly JobRow[]) => Promise<boole
 /** Announced when there may be a job to claim. */
 export const queueTopic = 'queue';
 
-const takers = new WeakMap<Database, Set<Taker>>();
-const offers = new WeakMap<Transaction, JobRow[]>();
-const claiming = new WeakSet<Transaction>();
+const takersOn = carriedBy<Database, Set<Taker>>(() => new Set());
+const stateOf = carriedBy<Transaction, Offering>(() => ({ offered: undefined, hasClaimed: false }));
+
+interface Offering {
+  /** New jobs of the transaction. */
+  offered: JobRow[] | undefined;
+  hasClaimed: boolean;
+}
 
 /** From now on new jobs on this database are offered to this taker first, until the returned function is called. */
 export function takeOffers(db: Database, taker: Taker): () => void {
-  const all = takers.get(db) ?? new Set();
-  takers.set(db, all.add(taker));
+  const all = takersOn(db).add(taker);
   return () => all.delete(taker);
 }
 
 /** The transaction has made a claim for itself: a transaction claims once. */
 export function claimsItself(trx: Transaction): void {
-  claiming.add(trx);
+  stateOf(trx).hasClaimed = true;
 }
 
 /** Offers new jobs to who waits here. Those that nobody takes are announced. */
 export async function offer(db: Database, trx: Transaction, jobs: readonly JobRow[]): Promise<void> {
   const announce = (): Promise<void> => db.announce(trx, queueTopic);
-  const all = db.inTurns ? undefined : takers.get(db);
-  if (!all || all.size === 0) return announce();
-  const earlier = offers.get(trx);
-  if (earlier) {
-    earlier.push(...jobs);
+  const all = takersOn(db);
+  if (db.inTurns || all.size === 0) return announce();
+  const state = stateOf(trx);
+  if (state.offered) {
+    state.offered.push(...jobs);
     return undefined;
   }
   const offered = [...jobs];
-  offers.set(trx, offered);
+  state.offered = offered;
   const offerThem = async (): Promise<void> => {
     let taken = 0;
-    for (const take of claiming.has(trx) ? [] : all) {
+    for (const take of state.hasClaimed ? [] : all) {
       if (taken === 0 && (await take(trx, offered))) taken = 1;
     }
     if (taken < offered.length) await announce();
