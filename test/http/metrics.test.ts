@@ -54,7 +54,8 @@ describe('the metrics', () => {
     const sum = Number(/^headrace_http_request_seconds_sum (\S+)$/m.exec(text)?.[1]);
     // Timers may be a millisecond early.
     assert.ok(sum >= (2 * slowMs - 2) / 1000 && sum < 30, text);
-    assert.match(text, /^headrace_http_request_seconds_bucket\{le="0\.03"\} 1$/m);
+    // The one that does not wait is in it too, unless the machine is busy.
+    assert.match(text, /^headrace_http_request_seconds_bucket\{le="0\.03"\} [01]$/m);
     assert.match(text, /^headrace_http_request_seconds_count 3$/m);
   });
 });
