@@ -111,8 +111,10 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, 
   quiet(holder?: string): Promise<void>;
   /** Whether nobody gets work here any more. */
   isQuiet(): boolean;
-  /** Whether a holder has claims. */
+  /** Whether a holder has claims, or may have some. */
   isBusy(holder: string): Promise<boolean>;
+  /** Resolves when a holder has no claims, or when the signal is aborted. */
+  untilIdle(holder: string, signal: AbortSignal): Promise<void>;
   /** The server closes: held requests are answered at once. */
   letGo(): void;
   /** The holder works on without a server for a while: its claims are kept longer. */
@@ -125,6 +127,8 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, 
  * and for revoked tokens by itself, once for all requests that it holds.
  */
 const lookEvery = 1000;
+/** A claim that ends is announced; this is for announcements that were lost. */
+const lookForClaimsEveryMs = 5000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
@@ -156,6 +160,11 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const attending = repeatedly(lookEvery, attend, (error) => {
     if (!isUnavailable(error)) log.error({ err: error }, 'looking after the requests of runners failed');
   });
+  /** A database that is unreachable says nothing about it. */
+  const isBusy = async (holder: string): Promise<boolean> => {
+    const held = await queue.heldBy(db, holder).catch(() => undefined);
+    return held?.length !== 0;
+  };
 
   return {
     ...runnerBlobs({ db, ids, blobs, artifacts }),
@@ -193,7 +202,11 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     leaveOff: ({ holder }, claims) => held.leave(holder, claims),
     quiet: (holder) => held.quiet(holder),
     isQuiet: () => held.isQuiet(''),
-    isBusy: async (holder) => (await queue.heldBy(db, holder)).length > 0,
+    isBusy,
+    async untilIdle(holder, signal) {
+      using watch = subscriptions.watch(queue.claimsTopic, queue.endedClaims(holder));
+      while (!signal.aborted && (await isBusy(holder))) await watch.changed(lookForClaimsEveryMs, signal);
+    },
     letGo: () => held.letGo(),
     leave: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
 

@@ -49,7 +49,6 @@ export interface Held extends Disposable {
 
 const hungUp = new Error('the caller hung up');
 const never = new AbortController().signal;
-const lookEveryMs = 10;
 const cached = 'standings of runners';
 /** An older runner does not know that it is to end, and asks again at once: this long it is held first. */
 const drainedAfterMs = 1000;
@@ -96,7 +95,7 @@ export function heldRequests(db: Pick<Database, 'read' | 'cache'>): HeldRequests
       if (one === undefined) isForNobody = true;
       else quiet.add(one);
       const those = end(({ runner }) => one === undefined || runner.holder === one);
-      while (those.some((held) => all.has(held))) await pause(lookEveryMs);
+      await Promise.all(those.map((held) => held.answered()));
     },
     resume: (holder) => void quiet.delete(holder),
     isQuiet: (holder) => isForNobody || quiet.has(holder),
@@ -119,6 +118,8 @@ class HeldRequest implements Held {
   readonly #caller: AbortSignal;
   readonly #letGo: () => void;
   #end: End | undefined;
+  #isAnswered = false;
+  #answered: PromiseWithResolvers<void> | undefined;
   readonly #hangUp = (): void => this.#ending.abort(hungUp);
 
   constructor(runner: Runner, name: string, caller: AbortSignal, letGo: () => void) {
@@ -155,7 +156,16 @@ class HeldRequest implements Held {
     if (this.#end === 'refused') throw new ApiError('unauthorized');
   }
 
+  /** Resolves when the answer is known, which may be an order. */
+  async answered(): Promise<void> {
+    if (this.#isAnswered) return;
+    this.#answered ??= Promise.withResolvers();
+    await this.#answered.promise;
+  }
+
   [Symbol.dispose](): void {
+    this.#isAnswered = true;
+    this.#answered?.resolve();
     this.#caller.removeEventListener('abort', this.#hangUp);
     this.#letGo();
   }

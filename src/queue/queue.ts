@@ -56,6 +56,8 @@ export interface ClaimedJob extends JobRow {
 export { queueTopic };
 /** Announced when holders should check their claims. */
 export const claimsTopic = 'claims';
+/** Announced when a holder has one claim less. */
+export const endedClaims = (holder: string | null): string => `ended claims of ${holder}`;
 
 /** Adds jobs to the queue. */
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
@@ -197,9 +199,10 @@ export async function holdJob(db: Database, trx: Transaction, claim: string): Pr
 }
 
 /** Removes a job, if the claim still holds it. */
-export async function remove(db: Database, trx: Transaction, { id, claim: held, lane }: ClaimedJob): Promise<void> {
-  await deleteClaimed(trx, { id, claim: held });
-  await moveUp(db, trx, [lane]);
+export async function remove(db: Database, trx: Transaction, job: ClaimedJob): Promise<void> {
+  await deleteClaimed(trx, { id: job.id, claim: job.claim });
+  await moveUp(db, trx, [job.lane]);
+  await db.announce(trx, endedClaims(job.holder));
 }
 
 export type Cancelled = 'dropped' | 'signalled' | 'none';
@@ -258,11 +261,14 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
   return jobs.map(({ id }) => id);
 }
 
+type ReleasedJob = Pick<ClaimedJob, 'id' | 'claim' | 'holder'>;
+
 /** Lets a job be claimed again: its holder is gone, or gave it back. */
-export async function release(db: Database, trx: Transaction, job: Pick<ClaimedJob, 'id' | 'claim'>): Promise<boolean> {
+export async function release(db: Database, trx: Transaction, job: ReleasedJob): Promise<boolean> {
   const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
   if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
+  await db.announce(trx, endedClaims(job.holder));
   await db.announce(trx, queueTopic);
   return true;
 }

@@ -1,7 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { setTimeout as pause } from 'node:timers/promises';
 import { createAnswerCache, noAnswerCache } from '../api/answer-cache.ts';
 import { endpointsOf } from '../api/endpoints.ts';
 import { innerCalls } from '../api/inner-calls.ts';
@@ -84,7 +83,6 @@ export interface ServerParts {
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
 
-const lookEvery = 200;
 /** Assembles the service and starts to listen. */
 export async function startServer({
   config,
@@ -211,11 +209,6 @@ export async function startServer({
   const upkeep = startUpkeep(store, config, log);
   opened.defer(() => upkeep.stop());
 
-  /** Whether the local runner has something to do; a database that is away says nothing about it. */
-  const isBusy = (): Promise<boolean> => dispatch.isBusy(localHolder(config)).catch(() => true);
-  const untilIdle = async (signal: AbortSignal): Promise<void> => {
-    while (!signal.aborted && (await isBusy())) await pause(lookEvery, undefined, { signal }).catch(() => {});
-  };
   const local = localVisits(store.db, localHolder(config), { tags: config.tags, orders: ordersKnown });
   const unnoted = (error: unknown): void => {
     if (!isClosed) log.error({ err: error }, 'recording the state of the local runner failed');
@@ -228,16 +221,16 @@ export async function startServer({
     localRunnerStopped: () => local.stopped().catch(unnoted),
     async retireLocalRunner(signal) {
       await dispatch.quiet(localHolder(config));
-      await untilIdle(signal);
+      await dispatch.untilIdle(localHolder(config), signal);
     },
     async drain(signal) {
       state.isDraining = true;
       await dispatch.quiet();
-      await untilIdle(signal);
+      await dispatch.untilIdle(localHolder(config), signal);
     },
     async leaveLocalRunner() {
       await dispatch.quiet(localHolder(config));
-      state.leavesRunner = await isBusy();
+      state.leavesRunner = await dispatch.isBusy(localHolder(config));
       return state.leavesRunner;
     },
     localRunnerGone: () => {
