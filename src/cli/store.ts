@@ -12,7 +12,7 @@ import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { createSearchThreads } from '../lib/search-threads.ts';
-import { noObservers } from '../lifecycle/endings.ts';
+import { createObservers } from '../lifecycle/endings.ts';
 import { searchProgram } from '../streams/search.ts';
 
 export interface Store extends Services {
@@ -52,7 +52,7 @@ export async function openStore(
       db,
       vault,
       ids: lease.ids,
-      observers: noObservers(),
+      observers: createObservers(),
       subscriptions,
       broadcasts: new Map(),
       recentChunks: createRecentChunks(),

@@ -35,10 +35,10 @@ export async function run(call: Call): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, end);
   const writer = new LogWriter(screen, screen.out.isTTY);
   const began = performance.now();
-  const { runAtHand } = await import('../runner/at-hand.ts');
+  const { execSuite } = await import('../runner/exec-suite.ts');
   process.umask(0o022); // the sandbox has another user, who reads what is made for it; the folder itself is closed
   try {
-    const ended = await runAtHand({
+    const ended = await execSuite({
       folder,
       tree,
       isWritten,

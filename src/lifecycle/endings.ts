@@ -1,7 +1,7 @@
 import type { Ending, EndingWatcher, Observers, WriteContext } from './write-context.ts';
 
-/** Nobody hears anything yet. */
-export function noObservers(): Observers {
+/** Without watchers and tracer, which come later. */
+export function createObservers(): Observers {
   return { endings: new Set() };
 }
 

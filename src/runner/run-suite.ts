@@ -1,5 +1,5 @@
 import { createMask } from '../lib/masking.ts';
-import { meanwhile } from '../lib/meanwhile.ts';
+import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
@@ -32,7 +32,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     const { image: wanted } = order;
     await using coming =
       wanted &&
-      meanwhile(
+      prefetch(
         (ending) => images.take(wanted, { id, say: (text) => void (aboutImage += text), signal: ending }),
         signal,
       );

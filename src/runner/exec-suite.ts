@@ -14,7 +14,7 @@ import { copyTree } from './sandbox/workspace.ts';
 import { findable } from './search-paths.ts';
 
 /** One run of a suite on the machine of a developer: the sandbox of builds, without a server's order. */
-export interface Handed {
+export interface ExecOptions {
   /** The developer's folder for what can be fetched again. */
   folder: string;
   /** The tree that the suite runs on; it stays as it is, unless `isWritten`. */
@@ -40,17 +40,17 @@ export interface Handed {
 const mostImageBytes = 20 * 1024 ** 3;
 const day = 24 * 60 * 60;
 
-export async function runAtHand(handed: Handed): Promise<Ended> {
-  const { folder, log } = handed;
+export async function execSuite(options: ExecOptions): Promise<Ended> {
+  const { folder, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await sweepRuns(folder, log);
   const run = await mkdtemp(join(folder, 'exec-'));
   const lock = await tryLockFile(join(run, 'lock'), 'exclusive');
   try {
     const own = { isolation: 'required', log } as const;
-    const sandboxes = await openSandboxes({ ...own, stateDir: join(run, 'sandboxes'), network: handed.network });
+    const sandboxes = await openSandboxes({ ...own, stateDir: join(run, 'sandboxes'), network: options.network });
     try {
-      return await runIn(sandboxes, run, handed);
+      return await runIn(sandboxes, run, options);
     } finally {
       await sandboxes.close();
     }
@@ -71,35 +71,35 @@ async function sweepRuns(folder: string, log: (message: string) => void): Promis
   }
 }
 
-async function runIn(sandboxes: Sandboxes, run: string, handed: Handed): Promise<Ended> {
-  const { software, prefixes, environment, signal, say, log } = handed;
+async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Ended> {
+  const { software, prefixes, environment, signal, say, log } = options;
   const cache = await openDependencyCache({
     folder: join(run, 'software'),
-    link: { read: handed.read },
+    link: { read: options.read },
     sandboxes,
     mostBytes: Number.MAX_SAFE_INTEGER,
     log,
   });
   using taken = await cache.take(software, signal);
-  await using image = await imageOf(sandboxes, run, handed);
-  const mask = createMask(handed.secrets);
+  await using image = await imageOf(sandboxes, run, options);
+  const mask = createMask(options.secrets);
   try {
     return await sandboxes.run({
       id: 'exec',
       steps: [
-        ...handed.launches.map(({ name, command }) => ({ name: `launch ${name}`, command })),
-        { name: 'command', command: handed.command },
+        ...options.launches.map(({ name, command }) => ({ name: `launch ${name}`, command })),
+        { name: 'command', command: options.command },
       ],
       environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
-      workspace: handed.isWritten
-        ? { directory: handed.tree }
-        : { checkout: await treeFor(sandboxes, run, handed.tree) },
+      workspace: options.isWritten
+        ? { directory: options.tree }
+        : { checkout: await treeFor(sandboxes, run, options.tree) },
       mounts: taken.mounts,
       image: image?.tree,
       limits: {
         memoryBytes: totalmem(),
         processes: 16_384,
-        timeoutMs: (handed.timeoutSeconds || day) * 1000,
+        timeoutMs: (options.timeoutSeconds || day) * 1000,
       },
       output: (chunk) => say(mask.push(chunk)),
       signal,
@@ -124,8 +124,8 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
 
 type Held = { tree: string; environment: Record<string, string> } & AsyncDisposable;
 
-async function imageOf(sandboxes: Sandboxes, run: string, handed: Handed): Promise<Held | undefined> {
-  const { image, folder, log, signal, say } = handed;
+async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Held | undefined> {
+  const { image, folder, log, signal, say } = options;
   if (image.reference === '') return undefined;
   const toolSandboxes = await openSandboxes({
     isolation: 'required',

@@ -1,0 +1,23 @@
+/** Something that is taken before it is needed, beside other work. Disposing of it calls it off, or lets go of it. */
+export interface Prefetch<T> extends AsyncDisposable {
+  readonly result: Promise<T>;
+}
+
+export function prefetch<T extends Disposable>(
+  take: (signal: AbortSignal) => Promise<T>,
+  signal: AbortSignal,
+): Prefetch<T> {
+  const ending = new AbortController();
+  const result = take(AbortSignal.any([signal, ending.signal]));
+  result.catch(() => {}); // who waits for it gets the error
+  return {
+    result,
+    async [Symbol.asyncDispose]() {
+      ending.abort(new Error('it is not needed any more'));
+      await result.then(
+        (taken) => taken[Symbol.dispose](),
+        () => {},
+      );
+    },
+  };
+}
