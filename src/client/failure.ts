@@ -17,12 +17,15 @@ export class Failure extends Error {
   readonly kind: FailureKind;
   /** For `--verbose`. */
   readonly more: string;
+  /** What the server has found fault with. */
+  readonly fields: readonly string[];
 
-  constructor(kind: FailureKind, message: string, more = '') {
+  constructor(kind: FailureKind, message: string, more = '', fields: readonly string[] = []) {
     super(message);
     this.name = 'Failure';
     this.kind = kind;
     this.more = more;
+    this.fields = fields;
   }
 }
 
@@ -62,7 +65,7 @@ export function failureOf(status: number, body: string, requestId: string): Fail
   const kind = codes.includes('not_found') ? 'not_found' : 'invalid';
   const isLater = codes.length > 0 && codes.every((code) => code === 'resource_temporary_unavailable');
   const text = words.length === 0 ? `The server answered ${status}.` : `Refused: ${words.join('; ')}.`;
-  return new Failure(isLater ? 'unavailable' : kind, text, more);
+  return new Failure(isLater ? 'unavailable' : kind, text, more, Object.keys(fields));
 }
 
 function fieldsIn(body: string): Record<string, string[]> {

@@ -91,7 +91,7 @@ export const operations = {
     secret: 'boolean',
   }),
   builds: list('GET /projects/{project_id}/builds', build, page),
-  build: one('GET /projects/{project_id}/builds/{build_id}', build),
+  build: one('GET /projects/{project_id}/builds/{build_id}', { ...build, files_kept_until: 'string?' }),
   buildsOfCommit: list('GET /projects/{project_id}/commits/{commit_id}/builds', build, page),
   commits: list('GET /projects/{project_id}/commits', { id_str: 'string', ref: 'string', build_state: 'string' }, page),
   commit: one('GET /projects/{project_id}/commits/{commit_id}', commit),
@@ -131,7 +131,7 @@ export type Project = Answered<'project'>;
 /** What every answer says about a request. */
 export type AskedRequest = Answered<'ask'>;
 export type BuildRequest = Answered<'request'>;
-export type Build = Answered<'build'>;
+export type Build = Answered<'builds'>[number];
 export type Commit = Answered<'commit'>;
 
 /** Answers that are no records: streams and uploads. */

@@ -5,6 +5,7 @@ import type { Call } from './command.ts';
 import { Following, type LookUp, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';
+import { hintAtShell } from './shell-hint.ts';
 import { exitStatus, resultOf } from './states.ts';
 import { namer } from './suite-names.ts';
 import { words } from './text.ts';
@@ -42,7 +43,7 @@ export async function followRequest(call: Call, project: Project, request: Asked
     for (const { id, name } of failed)
       await showLog(call, words`log of ${name}, build ${id}`, 'buildLog', { ...inProject, build_id: id }, id);
     const [first] = failed;
-    if (first && screen.isLive) screen.hint(`Open a shell where it failed with: headrace shell ${first.id}`);
+    if (first && screen.isLive) await hintAtShell(call, { ...inProject, build_id: first.id });
     if (following.rows.length === 0 && following.state === 'errored') {
       const place = { ...inProject, build_request_id: request.id_str };
       await showLog(call, 'log of the fetch', 'requestLog', place);

@@ -5,6 +5,7 @@ import { WrongUse } from './errors.ts';
 import { onInterrupt } from './follow.ts';
 import { copyLog, LogWriter } from './log-output.ts';
 import { findRequest } from './project.ts';
+import { hintAtShell } from './shell-hint.ts';
 import { words } from './text.ts';
 
 export async function run(call: Call): Promise<void> {
@@ -15,8 +16,7 @@ export async function run(call: Call): Promise<void> {
   if (screen.isJson) return screen.json({ build, log: await client.text('buildLog', place) });
   if (!call.has('follow')) {
     await copyLog(await client.bytes('buildLog', place), screen);
-    if (screen.isLive && ['failed', 'timed_out'].includes(build.build_state))
-      screen.hint(`Open a shell where it failed with: headrace shell ${build.id_str}`);
+    if (screen.isLive) await hintAtShell(call, place);
     return;
   }
   using _ = onInterrupt(() => screen.hint(`The build goes on. Come back with: headrace logs ${build.id_str} --follow`));

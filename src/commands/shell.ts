@@ -117,6 +117,12 @@ function inWords(error: unknown, { id_str: id, build_state: state }: Build): unk
     return new WrongUse(
       `The files of build ${id} are not kept, or not any more. Run it again, and open it soon after: headrace rerun`,
     );
+  if (error.kind === 'unavailable' && error.fields.includes('shells'))
+    return new Failure(
+      'unavailable',
+      'Two shells in builds of this account are open at that runner already, which is as many as it may have. Close one, and try again.',
+      error.more,
+    );
   if (error.kind === 'unavailable')
     return new Failure(
       'unavailable',

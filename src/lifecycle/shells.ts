@@ -1,6 +1,6 @@
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
-import { sealedPlace, type BuildRow, type KeptBuildRow, type ShellRow } from '../db/schema.ts';
+import { sealedPlace, type KeptBuildRow, type ProjectRow, type ShellRow } from '../db/schema.ts';
 import type { Vault } from '../lib/vault.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
@@ -15,6 +15,12 @@ const hour = 60 * 60 * 1000;
 export const graceMs = 45_000;
 /** How often it is written down that a side is there. */
 export const noteEveryMs = 10_000;
+
+/**
+ * Of the shells that a runner has open at a time (`mostShells`), so many may be of one account, whoever opened them in
+ * its projects: others find room beside it.
+ */
+export const mostOfAccount = 2;
 
 /** Announced when a shell waits for a runner. */
 export const keeperTopic = (keeper: string): string => `keeper:${keeper}`;
@@ -53,16 +59,20 @@ export async function findKept(db: Queries, buildId: bigint, now = Date.now()): 
   return kept.where('expires_at', '>', BigInt(now)).executeTakeFirst();
 }
 
+/** A shell in the kept files of a build; undefined when its account has as many open at that runner as it may. */
 export async function insertShell(
   { db, trx, ids }: WriteContext,
-  build: Pick<BuildRow, 'project_id'>,
+  project: Pick<ProjectRow, 'id' | 'owner_id'>,
   kept: KeptBuildRow,
   by: { id: bigint; via: string },
-): Promise<ShellRow> {
+): Promise<ShellRow | undefined> {
+  await db.holdNumber(trx, project.owner_id); // of two who come at the same time, the second counts the first
+  const open = await openShells(trx, kept.keeper, project.owner_id);
+  if (open.filter((shell) => whyOver(shell) === undefined).length >= mostOfAccount) return undefined;
   const now = BigInt(Date.now());
   const row: ShellRow = {
     id: ids.next(),
-    project_id: build.project_id,
+    project_id: project.id,
     build_id: kept.id,
     account_id: by.id,
     via: by.via,
@@ -77,6 +87,18 @@ export async function insertShell(
   await trx.insertInto('shells').values(row).execute();
   await db.announce(trx, keeperTopic(kept.keeper));
   return row;
+}
+
+/** The shells of an account at a keeper that nobody has ended; some may be over. */
+async function openShells(trx: Transaction, keeper: string, accountId: bigint): Promise<ShellRow[]> {
+  return trx
+    .selectFrom('shells')
+    .innerJoin('projects', 'projects.id', 'shells.project_id')
+    .selectAll('shells')
+    .where('shells.keeper', '=', keeper)
+    .where('shells.state', '!=', 'ended')
+    .where('projects.owner_id', '=', accountId)
+    .execute();
 }
 
 export type OpenedShell = ShellRow & Pick<KeptBuildRow, 'name'> & { key: string };

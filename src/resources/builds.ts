@@ -12,6 +12,7 @@ import { buildView as view } from '../views/build.ts';
 import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
+import { keptUntil, orKept } from './kept-files.ts';
 import { logRoutes, type Logged } from './logs.ts';
 import { orWaiting, reasonsToWait } from './waiting.ts';
 
@@ -97,11 +98,12 @@ export const routes = [
     scope: 'commits',
     summary: 'Fetch a build',
     goesByTheClock: true,
-    answer: shownAnswer,
-    async handle({ db, database, project, params }) {
+    answer: orKept(shownAnswer),
+    async handle(call) {
+      const { db, database, project, params } = call;
       const build = await findBuild(db, project.id, params.build_id);
       const reason = await reasonsToWait(database, { account: project.owner_id, rows: [build], mayWait });
-      return { ...view(build), ...reason(build) };
+      return { ...view(build), ...reason(build), ...(await keptUntil(call, build)) };
     },
   }),
   projectRoute({

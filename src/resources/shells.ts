@@ -62,7 +62,8 @@ export const routes = [
       const kept = shellHours > 0 ? await findKept(db, build.id) : undefined;
       if (!kept) throw new ApiError('not_found', 'files');
       if (!(await isHolderThere(database, kept.holder))) throw new ApiError('resource_temporary_unavailable', 'runner');
-      const shell = await insertShell(writeContextOf(call), build, kept, caller);
+      const shell = await insertShell(writeContextOf(call), project, kept, caller);
+      if (!shell) throw new ApiError('resource_temporary_unavailable', 'shells');
       return { ...twin('id', shell.id), expires_at: timestamp(shell.expires_at) };
     },
   }),

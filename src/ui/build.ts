@@ -32,6 +32,7 @@ interface BuildRecord extends TestCounts {
   started_at: string | null;
   finished_at: string | null;
   waiting_reason?: string;
+  files_kept_until?: string;
 }
 
 interface CommitRecord {
@@ -121,7 +122,7 @@ async function show(visit: ProjectVisit) {
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>
-      <div id="shell" data-live>${await shellPart(db.read, build)}</div>
+      <div id="shell" data-live>${shellPart(build)}</div>
       ${await testsPart(visit, build)}
       <div id="artifacts" data-live>${await artifactsPart(db.read, build.id, address)}</div>
       ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,

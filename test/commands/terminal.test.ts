@@ -3,12 +3,13 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { describeCommands } from '../support/commands.ts';
 import type { Terminal } from '../support/developer.ts';
 import type { Task } from '../support/runner.ts';
 import type { SuiteOrder } from '../../src/protocol/index.ts';
 
-describeCommands('on a terminal', ['unit', '水門の試験'], ({ runner, at }) => {
+describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runner, at }) => {
   async function begun(terminal: Terminal): Promise<Task<SuiteOrder>[]> {
     await (await runner.take('fetch_commit')).fetched({ message: 'Mend \u001b[2J the \u202esluice\n' });
     const tasks = [await runner.take('run_suite'), await runner.take('run_suite')];
@@ -37,11 +38,46 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ runner, at }) 
         '',
         '── log of 水門の試験, build ID',
         'leaks �',
-        'Open a shell where it failed with: headrace shell ID',
       ].join('\n'),
     );
     assert.match(terminal.raw, /\u001b\[31mleaks\u001b\[0m/);
   });
+
+  test('a shell is offered where one can be opened, and only there', async () => {
+    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+    const offer = 'Open a shell where it failed with: headrace shell ID';
+    const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
+    for (const [kept, offers] of [
+      [files, [offer]],
+      [undefined, []],
+    ] as const) {
+      const terminal = at.developer.sit(['run', '-f']);
+      const [unit, other] = await begun(terminal);
+      await unit?.exit(0);
+      await other?.exit(1, kept);
+      assert.equal(await terminal.end(), 1);
+      const shown = (one: Terminal): string[] => seen(one).match(/^Open a shell.*$/gm) ?? [];
+      assert.deepEqual(shown(terminal), offers);
+      const log = at.developer.sit(['logs', '水門の試験']);
+      assert.equal(await log.end(), 0);
+      assert.deepEqual(shown(log), offers);
+      if (kept) await refusesThird(terminal);
+    }
+  });
+
+  /** Of the account's shells at one runner. */
+  async function refusesThird({ text }: Terminal): Promise<void> {
+    const [, id = ''] = /headrace shell (\d+)/.exec(text) ?? [];
+    const path = `/projects/${at.project.id}/builds/${id}/shell`;
+    const shells = [(await at.alice.post(path)).record, (await at.alice.post(path)).record];
+    const { status, err } = await at.developer.run(['shell', id], 'echo no');
+    assert.equal(status, 3);
+    assert.match(
+      err,
+      /Two shells in builds of this account are open at that runner already.* Close one, and try again/,
+    );
+    for (const shell of shells) await at.alice.delete(`${path}/${shell.id}`);
+  }
 
   test('no line is wider than a narrow screen', async () => {
     const terminal = at.developer.sit(['run', '-f'], { columns: 40 });

@@ -10,6 +10,7 @@ import { allEntries } from '../support/audit.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeWithRunner, ScriptedRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
+import { failAndKeep } from '../support/shells.ts';
 import type { User } from '../support/user.ts';
 
 const files = { keeper: 'keeper-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
@@ -58,6 +59,14 @@ describeWithRunner(
         return value ? `${value.letter} ${value.content.toString()}` : 'over';
       };
       return { next, end: () => answer.destroy() };
+    };
+
+    /** One of the sides was last heard of a while ago. */
+    const leave = async (path: string, side: 'client_seen_at' | 'runner_seen_at'): Promise<bigint> => {
+      const id = BigInt(path.split('/').at(-1) ?? '');
+      const seen = { [side]: BigInt(Date.now() - graceMs - 1) };
+      await service.store.db.transaction((trx) => trx.updateTable('shells').set(seen).where('id', '=', id).execute());
+      return id;
     };
 
     test('goes through the server in both directions, each byte once, whatever is repeated', async () => {
@@ -129,6 +138,22 @@ describeWithRunner(
       assertRefused(await alice.post(`${old.path}/shell`), 404, { files: ['not_found'] });
     });
 
+    test('is told of with its build while it can be opened', async () => {
+      const until = async ({ path }: RunningBuild): Promise<unknown> => (await alice.get(path)).record.files_kept_until;
+      const kept = await failed(alice);
+      const shown = Date.parse(String(await until(kept))) - Date.now();
+      assert.ok(shown > 23 * 3600 * 1000 && shown <= 24 * 3600 * 1000);
+      assert.equal(await until(await failed(alice, null)), undefined);
+      assert.equal(await until(await failed(alice, {}, 0)), undefined);
+      const { db } = service.store;
+      const change = (change: { expires_at?: bigint; holder?: string }) =>
+        db.transaction((trx) => trx.updateTable('kept_builds').set(change).where('id', '=', kept.id).execute());
+      await change({ holder: 'runner that went away' });
+      assert.equal(await until(kept), undefined);
+      await change({ holder: runner.self.holder, expires_at: BigInt(Date.now()) });
+      assert.equal(await until(kept), undefined);
+    });
+
     const keptRows = ({ id }: RunningBuild) =>
       service.store.db.read.selectFrom('kept_builds').selectAll().where('id', '=', id).execute();
 
@@ -155,6 +180,35 @@ describeWithRunner(
         [colleague, theirs],
       ] as const)
         assert.equal((await user.delete(one)).status, 200);
+    });
+
+    test('leaves room at its runner for other accounts, whoever opens it [promise: shell-share]', async () => {
+      const [owner, colleague, other] = [await service.user(), await service.user(), await service.user()];
+      const [first, second] = [await failed(owner), await failed(owner)];
+      for (const { project } of [first, second]) await owner.invite(project, colleague);
+      // All at once, by two people and in two projects: it is the account that counts.
+      const tries = [owner, colleague].flatMap((user) => [first, second].map(({ path }) => ({ user, path })));
+      const answers = await Promise.all(tries.map(async ({ user, path }) => user.post(`${path}/shell`)));
+      const opened = tries.flatMap(({ user, path }, at) => {
+        const answer = answers[at] ?? assert.fail();
+        return answer.status === 201 ? [{ user, path: `${path}/shell/${answer.record.id}` }] : [];
+      });
+      assert.equal(opened.length, 2);
+      for (const answer of answers.filter(({ status }) => status !== 201))
+        assertRefused(answer, 403, { shells: ['resource_temporary_unavailable'] });
+      // Others have the rest of the runner.
+      const theirs = await failed(other);
+      for (let count = 0; count < 2; count += 1) opened.push({ user: other, path: await open(other, theirs) });
+      assertRefused(await other.post(`${theirs.path}/shell`), 403, { shells: ['resource_temporary_unavailable'] });
+      // At another runner there is room, and so there is when one is over, or when nobody is at it any more.
+      const elsewhere = await failed(owner, { keeper: 'another-keeper' });
+      opened.push({ user: owner, path: await open(owner, elsewhere) });
+      const [closed, left] = opened;
+      assert.equal((await closed?.user.delete(closed.path))?.status, 200);
+      opened.push({ user: owner, path: await open(owner, first) });
+      await leave(left?.path ?? '', 'client_seen_at');
+      opened.push({ user: owner, path: await open(owner, first) });
+      for (const { user, path } of opened) assert.equal((await user.delete(path)).status, 200);
     });
 
     test('is given to the runner that has the files, and to no other [promise: shell-runner]', async () => {
@@ -187,26 +241,13 @@ describeWithRunner(
     });
 
     test('ends when one of its sides is gone, and the other one hears of it', async () => {
-      const { db } = service.store;
-      const past = BigInt(Date.now() - graceMs - 1);
-      const left = async (path: string, side: 'client_seen_at' | 'runner_seen_at') => {
-        const id = BigInt(path.split('/').at(-1) ?? '');
-        await db.transaction((trx) =>
-          trx
-            .updateTable('shells')
-            .set({ [side]: past })
-            .where('id', '=', id)
-            .execute(),
-        );
-        return id;
-      };
       const first = await open(alice, build);
       await take();
-      const id = await left(first, 'client_seen_at');
+      const id = await leave(first, 'client_seen_at');
       assert.equal(await runner.dispatch.shellInput(runner.self, { id, from: 0 }, patient), undefined);
       const second = await open(alice, build);
       await take();
-      await left(second, 'runner_seen_at');
+      await leave(second, 'runner_seen_at');
       const person = await follow(alice, second);
       assert.equal(await person.next(), 'm The runner that has the files of this build is gone.');
       assert.equal(await person.next(), 'x 3');
@@ -305,6 +346,12 @@ describe('without shells', () => {
         await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
         await runner.dispatch.finish(runner.self, { ...report, kept: files });
         assertRefused(await alice.post(`${running.path}/shell`), 404, { files: ['not_found'] });
+        // Also where files are still kept from the time when shells were on.
+        await failAndKeep(service.store, {
+          path: (name) => String(name === ':build_id' ? running.id : running.project.id),
+        });
+        assertRefused(await alice.post(`${running.path}/shell`), 404, { files: ['not_found'] });
+        assert.equal((await alice.get(running.path)).record.files_kept_until, undefined);
       });
     },
     { settings: { shell_hours: '0' } },

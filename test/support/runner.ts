@@ -4,7 +4,16 @@ import { after, before } from 'node:test';
 import { pino } from 'pino';
 import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
 import type { ArtifactLimits } from '../../src/dispatch/job-handler.ts';
-import type { CommitReport, Kept, Order, Outcome, Receipt, Work, ClaimSignal } from '../../src/protocol/index.ts';
+import type {
+  CommitReport,
+  FinishReport,
+  Kept,
+  Order,
+  Outcome,
+  Receipt,
+  Work,
+  ClaimSignal,
+} from '../../src/protocol/index.ts';
 import { configuringFrom } from '../../src/resources/config-repository.ts';
 import { routes } from '../../src/resources/index.ts';
 import type { Store } from '../../src/cli/store.ts';
@@ -134,12 +143,17 @@ export class Task<W extends Work = Work> {
   }
 
   /** Reports the end with this size of the log, where the server did not take everything. */
-  finishAt(logSize: number, outcome: Outcome): Promise<Receipt> {
-    return this.#runner.dispatch.finish(this.#runner.self, { claim: this.order.claim, outcome, logSize });
+  finishAt(logSize: number, outcome: Outcome, kept?: FinishReport['kept']): Promise<Receipt> {
+    return this.#runner.dispatch.finish(this.#runner.self, {
+      claim: this.order.claim,
+      outcome,
+      logSize,
+      ...(kept && { kept }),
+    });
   }
 
-  async exit(status: number): Promise<void> {
-    assert.deepEqual(await this.finish({ kind: 'exited', status }), { taken: true });
+  async exit(status: number, kept?: FinishReport['kept']): Promise<void> {
+    assert.deepEqual(await this.finishAt(this.#size, { kind: 'exited', status }, kept), { taken: true });
   }
 
   async fetched(commit: Partial<CommitReport> = {}): Promise<void> {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { noteVisit } from '../../src/auth/runner-visits.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner } from '../support/runner.ts';
+import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -64,6 +66,17 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const refused = await tab.submit(stale, `${at}/commits/${commit?.id}`, fields);
     assert.equal(refused.status, 404);
     assert.match(refused.text, /names nothing that is there/);
+  });
+
+  test('offer a shell in a build that failed where one can be opened, and only there', async () => {
+    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+    const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
+    const [kept, gone] = [await runningBuild(alice, runner), await runningBuild(alice, runner)];
+    await kept.task.exit(1, files);
+    await gone.task.exit(1);
+    const command = ({ id }: RunningBuild): string => `headrace shell ${id}`;
+    assert.ok((await tab.get(`/ui${kept.path}`)).text.includes(command(kept)));
+    assert.ok(!(await tab.get(`/ui${gone.path}`)).text.includes(command(gone)));
   });
 
   test('show variants together, allowed failures as such, and what is flaky', async () => {

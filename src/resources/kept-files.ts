@@ -1,0 +1,25 @@
+import type { Call } from '../api/call.ts';
+import { isHolderThere } from '../auth/runner-visits.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRow } from '../db/schema.ts';
+import { dateTime, withOptional, type JsonSchema } from '../http/schema.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { findKept, openable } from '../lifecycle/shells.ts';
+
+/** An answer with an additional field `files_kept_until`, present only while a shell can be opened in the build's files. */
+export function orKept(answer: JsonSchema): JsonSchema {
+  return withOptional(answer, { files_kept_until: dateTime });
+}
+
+type Server = Pick<Call, 'database' | 'shellHours'> & { db: Queries };
+
+/** Until when a shell can be opened in the files of a build; nothing where it cannot, or where the runner is away. */
+export async function keptUntil(
+  { db, database, shellHours }: Server,
+  build: Pick<BuildRow, 'id' | 'build_state'>,
+): Promise<{ files_kept_until?: string }> {
+  if (shellHours === 0 || !openable.has(build.build_state)) return {};
+  const kept = await findKept(db, build.id);
+  if (!kept || !(await isHolderThere(database, kept.holder))) return {};
+  return { files_kept_until: timestamp(kept.expires_at) };
+}
