@@ -20,13 +20,16 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  2. jobs, except delivery jobs
  *  3. the build, deploy or dependency of a job, and its log
  *  4. the lane of a deploy, with its place in the queue; build requests
- *  5. the right to record a fetched commit of a project (`holdFetched`)
+ *  5. rights that a number stands for (`holdNumber`): to record a fetched commit of a project, to open a shell of an
+ *     account
  *  6. commits
  *  7. projects
  *  8. notifications
  *  9. delivery jobs
  * 10. deliveries
  * 11. schedules; polls and their listings
+ * 12. the files of builds that runners keep
+ * 13. shells
  *
  * This file locks 4, 6 and 7 to 9. New rows may be inserted at any time: no transaction waits for a row that it cannot
  * see. And a statement that skips locked rows never waits: so a claim takes a turn and a job after the outcome of another

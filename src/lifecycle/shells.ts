@@ -22,6 +22,9 @@ export const noteEveryMs = 10_000;
  */
 export const mostOfAccount = 2;
 
+/** So many kept builds are forgotten in one transaction. */
+const mostAtOnce = 1000;
+
 /** Announced when a shell waits for a runner. */
 export const keeperTopic = (keeper: string): string => `keeper:${keeper}`;
 
@@ -36,7 +39,7 @@ const keyPlace = (id: bigint): string => sealedPlace({ table: 'kept_builds', col
 
 export const openable: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
 
-/** A runner keeps the files of a build that has just ended. */
+/** A runner keeps the files of a build that has just ended. It says so once: the build ends with it. */
 export async function noteKept(
   { trx }: WriteContext,
   vault: Vault,
@@ -50,7 +53,7 @@ export async function noteKept(
   await trx
     .insertInto('kept_builds')
     .values({ id: buildId, ...row })
-    .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
+    .onConflict((conflict) => conflict.column('id').doNothing())
     .execute();
 }
 
@@ -169,12 +172,27 @@ export async function endShell(
   return ended;
 }
 
-/** Removes what nobody can open any more. */
+/** Removes what nobody can open any more; what others have locked is removed the next time. */
 export async function forgetOldShells(db: Database, now = Date.now()): Promise<void> {
+  const before = BigInt(now - hour);
   await db.transaction(async (trx) => {
-    await trx.deleteFrom('kept_builds').where('expires_at', '<=', BigInt(now)).execute();
-    const before = BigInt(now - hour);
-    await trx.deleteFrom('shells').where('client_seen_at', '<', before).where('state', '=', 'ended').execute();
-    await trx.deleteFrom('shells').where('runner_seen_at', '<', before).execute();
+    const kept = trx.selectFrom('kept_builds').select('id').where('expires_at', '<=', BigInt(now)).limit(mostAtOnce);
+    const ids = (await db.skipLocked(kept, 'kept_builds').execute()).map(({ id }) => id);
+    if (ids.length > 0) {
+      // Shells go with the files, in whatever order, unless they are locked in theirs (see ledger.ts).
+      const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
+      await db.locked(theirs, 'shells').execute();
+      await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();
+    }
+    const old = trx
+      .selectFrom('shells')
+      .select('id')
+      .where((where) =>
+        where.or([
+          where('runner_seen_at', '<', before),
+          where.and([where('client_seen_at', '<', before), where('state', '=', 'ended')]),
+        ]),
+      );
+    await trx.deleteFrom('shells').where('id', 'in', db.skipLocked(old, 'shells')).execute();
   });
 }
