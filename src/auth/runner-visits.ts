@@ -137,15 +137,17 @@ export async function forgetOldVisits(db: Database): Promise<void> {
 const isThere = ({ clock }: Pick<Database, 'clock'>) =>
   sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and visit.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
-interface Taker {
+/** A runner that is present and may take work. */
+export interface Taker {
+  /** As one text. */
   tags: string;
+  /** How much of an order it knows. */
   orders: number;
-  is_special: SqlBool;
 }
 
 /** Runners that are present and work for the account, and whether some of its waiting work is not for all of them. */
 const findTakers = forEachKind((db) =>
-  prepared<{ account: bigint }, Taker>((queries, value) =>
+  prepared<{ account: bigint }, Taker & { is_special: SqlBool }>((queries, value) =>
     queries
       .selectFrom('runner_visits as visit')
       .leftJoin('runners', 'runners.id', 'visit.runner_id')
@@ -199,12 +201,17 @@ export async function reasonsByTags(db: Database, account: bigint): Promise<WhyN
     return () => reason;
   }
   if (!takers.some(({ is_special: isSpecial }) => isSpecial)) return undefined;
-  return (needed, kind = '') => {
-    const having = takers.filter(({ tags }) => hasTags(tags, needed));
-    if (having.length === 0) return noneHas(needed);
-    if (!onlyNewer.includes(kind) || having.some(({ orders }) => orders > 1)) return undefined;
-    return tooOld;
+  return (needed, kind) => {
+    const why = whyPassedOver(takers, needed, kind);
+    return why === 'tags' ? noneHas(needed) : why === 'age' ? tooOld : undefined;
   };
+}
+
+/** Why none of these runners takes work of a kind that needs these tags; undefined when one does. */
+export function whyPassedOver(takers: readonly Taker[], needed: string, kind = ''): 'tags' | 'age' | undefined {
+  const having = takers.filter(({ tags }) => hasTags(tags, needed));
+  if (having.length === 0) return 'tags';
+  return onlyNewer.includes(kind) && having.every(({ orders }) => orders <= 1) ? 'age' : undefined;
 }
 
 /** For work that older runners would do wrongly. */
@@ -240,6 +247,8 @@ export interface RunnerNow {
   /** E-mail addresses; none means all. */
   accounts: string[];
   tags: string[];
+  /** How much of an order it knows. */
+  orders: number;
   work: { kind: string; subjectId: bigint; account: string }[];
 }
 
@@ -255,11 +264,12 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
   const held = await db.read
     .selectFrom('jobs')
     .leftJoin('users', 'users.id', 'jobs.account_id')
-    .select(['jobs.holder', 'jobs.kind', 'jobs.subject_id', 'users.email'])
+    .select(['jobs.id', 'jobs.holder', 'jobs.kind', 'jobs.subject_id', 'users.email'])
     .where('jobs.claim', 'is not', null)
-    .orderBy('jobs.id')
     .execute();
-  const byHolder = Map.groupBy(held, ({ holder }) => holder);
+  // Sorted here: a database that is asked to sort them reads all that wait as well, in the order of the key.
+  const inOrder = held.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  const byHolder = Map.groupBy(inOrder, ({ holder }) => holder);
   const workOf = (holder: string): RunnerNow['work'] =>
     (byHolder.get(holder) ?? []).map(({ kind, subject_id: subjectId, email }) => ({
       kind,
@@ -271,11 +281,11 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     visit: (typeof visits)[number] | undefined,
   ): RunnerNow => {
     const work = visit ? workOf(visit.holder) : [];
-    const { trouble = '', version = '', seen_at: seenAt = null, tags = '' } = visit ?? {};
+    const { trouble = '', version = '', seen_at: seenAt = null, tags = '', orders = 0 } = visit ?? {};
     const state = trouble !== '' ? 'failing' : !visit?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
     const isLocal = visit?.runner_id === null;
     const isDraining = draining === 1;
-    return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), work };
+    return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), orders, work };
   };
   const byRunner = new Map(visits.map((visit) => [visit.runner_id, visit]));
   return [

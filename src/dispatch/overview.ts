@@ -1,11 +1,9 @@
-import { sql } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
-import { runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
-import type { Database } from '../db/open.ts';
-import { timeOfId } from '../lib/ids.ts';
-import { hasTags } from '../lib/tags.ts';
+import { runnersNow, tooOld, whyNobody, whyPassedOver, type RunnerNow, type Taker } from '../auth/runner-visits.ts';
+import type { Database, Queries } from '../db/open.ts';
+import { onlyNewer } from '../lib/newer-kinds.ts';
+import { oldestWaiting, waitingByTags } from '../lifecycle/queue-depth.ts';
 import { workKinds } from '../protocol/index.ts';
-
 import { everyKind } from './newer-work.ts';
 
 /** The state of the queue and the runners, for operators. */
@@ -48,29 +46,42 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   const all = await runnersNow(db);
   const runners = { idle: 0, busy: 0, away: 0, failing: 0 };
   for (const { state } of all) runners[state] += 1;
-  const work = db.read.selectFrom('jobs').where('kind', 'in', everyKind);
-  const waiting = await work
-    .select((of) => ['tags', of.fn.countAll<bigint>().as('count'), of.fn.min(sql<bigint>`abs(id)`).as('oldest')])
-    .where('claim', 'is', null)
-    .groupBy('tags')
-    .execute();
-  const running = await work
+  const waiting = await waitingByTags(db.read);
+  const oldest = await oldestWaiting(db.read, false);
+  const running = await db.read
+    .selectFrom('jobs')
     .select((of) => ['kind', of.fn.countAll<bigint>().as('count')])
     .where('claim', 'is not', null)
+    .where('kind', 'in', everyKind)
     .groupBy('kind')
     .execute();
-  const present = all.filter(takesWork).map(({ tags }) => tags.join(','));
-  const isStuck = waiting.some(({ tags }) => !present.some((own) => hasTags(own, tags)));
-  // Whose tags these are is for those alone who see the work: anybody may read this.
-  const stuck = isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;
-  const ages = waiting.map(({ oldest }) => (Date.now() - timeOfId(oldest)) / 1000);
+  const present = all.filter(takesWork).map(({ tags, orders }) => ({ tags: tags.join(','), orders }));
   return {
     runners,
-    whyNobody: present.length > 0 ? stuck : whyNobody(all),
-    waiting: waiting.reduce((sum, { count }) => sum + Number(count), 0),
-    oldestSeconds: Math.max(0, ...ages),
+    whyNobody: present.length > 0 ? await whyStuck(db.read, waiting, present) : whyNobody(all),
+    waiting: waiting.reduce((sum, { count }) => sum + count, 0),
+    oldestSeconds: oldest === undefined ? 0 : Math.max(0, Date.now() - oldest) / 1000,
     running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
   };
+}
+
+/** Why some of the work that waits is not taken. Whose it is, and its tags, are for those alone who see the work. */
+async function whyStuck(
+  db: Queries,
+  waiting: readonly { tags: string }[],
+  present: readonly Taker[],
+): Promise<string | undefined> {
+  if (waiting.some(({ tags }) => whyPassedOver(present, tags) === 'tags'))
+    return 'some of the work that waits needs tags that no connected runner has';
+  const [newer] = onlyNewer;
+  for (const { tags } of waiting.filter((work) => whyPassedOver(present, work.tags, newer) === 'age'))
+    if (await isNewerWaiting(db, tags)) return `some of the work that waits is taken by nobody: ${tooOld}`;
+  return undefined;
+}
+
+async function isNewerWaiting(db: Queries, tags: string): Promise<boolean> {
+  const newer = db.selectFrom('jobs').select('id').where('claim', 'is', null).where('kind', 'in', onlyNewer);
+  return (await newer.where('tags', '=', tags).limit(1).executeTakeFirst()) !== undefined;
 }
 
 function takesWork({ state, isDraining }: RunnerNow): boolean {

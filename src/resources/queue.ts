@@ -2,7 +2,7 @@ import { accountRoute } from '../api/route.ts';
 import { runnersNow } from '../auth/runner-visits.ts';
 import * as schema from '../http/schema.ts';
 import { tagsIn } from '../lib/tags.ts';
-import { workByTags } from '../lifecycle/queue-depth.ts';
+import { oldestWaiting, workByTags } from '../lifecycle/queue-depth.ts';
 
 /** The queue in numbers, for what starts runners when there is work for them. */
 
@@ -32,12 +32,12 @@ export const routes = [
       const byTag = new Map<string, number>();
       for (const { tags, waiting } of groups)
         for (const tag of tagsIn(tags)) if (waiting > 0) byTag.set(tag, (byTag.get(tag) ?? 0) + waiting);
-      const ages = groups.flatMap(({ since }) => (since === undefined ? [] : [Date.now() - since]));
+      const oldest = await oldestWaiting(db);
       const connected = (await runnersNow(database)).filter(({ state }) => state === 'idle' || state === 'busy');
       return {
         waiting: sum(({ waiting }) => waiting),
         running: sum(({ running }) => running),
-        oldest_seconds: Math.floor(Math.max(0, ...ages) / 1000),
+        oldest_seconds: oldest === undefined ? 0 : Math.floor(Math.max(0, Date.now() - oldest) / 1000),
         runners: connected.length,
         by_tag: Object.fromEntries([...byTag].toSorted(([a], [b]) => (a < b ? -1 : 1))),
       };

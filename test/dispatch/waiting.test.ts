@@ -120,10 +120,11 @@ describeService('work that nobody can take', (service) => {
   });
 
   /** A build of a suite that needs these tags, and of nothing else. */
-  const waitingBuild = async (owner: User, tags: string[]) => {
+  const waitingBuild = async (owner: User, tags: string[], more: Record<string, string> = {}) => {
     const own = await owner.createProject();
     const suites = `/projects/${own.id}/suites`;
-    const suite = (await owner.post(suites, { name: 'tagged', command: 'true', 'tags[]': tags.join(' ') })).record;
+    const suite = (await owner.post(suites, { name: 'tagged', command: 'true', 'tags[]': tags.join(' '), ...more }))
+      .record;
     const { ref } = await addCommit(service.store, own);
     const asked = (await owner.post(`/projects/${own.id}/build_requests`, { commit_ref: ref })).record;
     const { commit_id: commit } = (await owner.get(`/projects/${own.id}/build_requests/${asked.id}`)).record;
@@ -136,6 +137,34 @@ describeService('work that nobody can take', (service) => {
   };
   const nothingFor = async (link: Link): Promise<void> =>
     assert.equal(await link.next(randomName(), AbortSignal.timeout(1500)).catch(() => undefined), undefined);
+
+  test('says that those who are there are too old for it, until a newer one comes; /healthz says so too', async () => {
+    const dave = await service.user();
+    const far = await registered(service, [dave]);
+    const { build } = await waitingBuild(dave, [], { image: 'alpine:3' });
+    const reason = async (): Promise<unknown> => (await dave.get(build)).record.waiting_reason;
+    // One of an older version says nothing of what it knows.
+    const asked = { json: { claim: randomName(), holdMs: 0 }, headers: { authorization: `Bearer ${far.token}` } };
+    assert.deepEqual((await service.api.post('/runner/next', asked)).body, { order: null });
+    const words =
+      'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports: they have to be upgraded';
+    assert.equal(await reason(), words);
+    const { status, runner } = await health();
+    assert.deepEqual(
+      [status, runner],
+      ['ok', { state: 'connected', connected: 1, reason: `some of the work that waits is taken by nobody: ${words}` }],
+    );
+
+    const newer = await registered(service, [dave]);
+    await newer.link.key(randomName(), patient);
+    assert.deepEqual((await health()).runner, { state: 'connected', connected: 2 });
+    assert.equal((await newer.link.next(randomName(), patient))?.work.kind, 'run_suite');
+    assert.equal(await reason(), undefined);
+    for (const { link, name } of [far, newer]) {
+      link.close();
+      await leave(name);
+    }
+  });
 
   test('says which tags are missing, until a runner comes that has them', async () => {
     const carol = await service.user();

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { before, test } from 'node:test';
 import { randomName } from '../../src/lib/random-name.ts';
 import { assertFields, assertRefused } from '../support/expect.ts';
 import { linkWith, registered } from '../support/registered.ts';
 import { addCommit } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
+import type { User } from '../support/user.ts';
 
 const token = 'a-metrics-token-that-is-long-enough';
 const patient = new AbortController().signal;
@@ -12,10 +13,42 @@ const patient = new AbortController().signal;
 describeService(
   'GET /queue',
   (service) => {
+    let operator: User;
+    before(async () => {
+      operator = await service.user();
+    });
     const asked = async (authorization: string) => service.api.get('/queue', { headers: { authorization } });
 
+    test('counts the work of runners alone, also what somebody waits for', async () => {
+      const { db, ids } = service.store;
+      const add = async (kind: string, minutesAgo: number, isAwaited = false, claim: string | null = null) => {
+        const id = ids.next() - BigInt(minutesAgo * 60_000 * 2 ** 22);
+        const job = { id: isAwaited ? -id : id, kind, subject_id: ids.next(), account_id: 1n, lane: null, tries: 0 };
+        const claimed = { claim, holder: claim, claimed_until: null, cancelled: 0 };
+        const row = { ...job, ...claimed, run_after: 0n, named_blobs: null, stored_blob: null, tags: '' };
+        await db.transaction((trx) => trx.insertInto('jobs').values(row).execute());
+      };
+      const shown = async () => {
+        const { waiting, running, oldest_seconds: oldest } = (await operator.get('/queue')).record;
+        return [waiting, running, Math.floor(Number(oldest) / 60)];
+      };
+      await add('deliver', 50);
+      await add('pack_log', 40);
+      await add('deliver', 45, false, 'of a server');
+      assert.deepEqual(await shown(), [0, 0, 0]);
+      const { queue } = (await service.api.get('/healthz')).body as unknown as { queue: Record<string, number> };
+      assert.deepEqual(queue, { waiting: 0, running: 0, oldest_seconds: 0 });
+      await add('fetch_commit', 60, false, 'of a runner');
+      await add('run_suite', 10);
+      assert.deepEqual(await shown(), [1, 1, 10]);
+      await add('check_connection', 20, true);
+      assert.deepEqual(await shown(), [2, 1, 20]);
+      await add('run_newer_suite', 30);
+      assert.deepEqual(await shown(), [3, 1, 30]);
+      await db.transaction((trx) => trx.deleteFrom('jobs').execute());
+    });
+
     test('says how much work there is, by tag too, and how many runners are connected', async () => {
-      const operator = await service.user();
       assert.deepEqual((await operator.get('/queue')).record, {
         waiting: 0,
         running: 0,
