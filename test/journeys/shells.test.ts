@@ -65,7 +65,8 @@ onEveryDatabase((database) => {
     await terminal.until(/[$#] $/m);
     terminal.type('stty size; tty; echo $TERM\r');
     await terminal.until(/30 100\s+\/dev\/pts\/0\s+xterm-256color/);
-    terminal.type('echo now; sleep 1000\r');
+    // It says so itself: before it has the terminal, the shell may get the Ctrl-C.
+    terminal.type('sh -c "echo now; exec sleep 1000"\r');
     await terminal.until(/^now/m);
     terminal.type('\u0003');
     terminal.type('echo status $?\r');

@@ -72,6 +72,7 @@ export class Emulator {
       if (this.#row - Number(count) < top) throw new Error('the cursor was sent above the screen');
       this.#row -= Number(count);
     } else if (sequence === '\u001b[2K') this.#line.length = 0;
+    else if (sequence === '\u001b[K') this.#line.length = Math.min(this.#line.length, this.#column);
     else if (sequence === '\u001b[J') {
       this.#line.length = this.#column;
       this.#lines.length = this.#row + 1;
