@@ -262,8 +262,13 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
   };
 }
 
+/** NaN for a process that has ended meanwhile, such as one of another test. */
 function parentOf(pid: number): number {
-  return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+  try {
+    return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+  } catch {
+    return Number.NaN;
+  }
 }
 
 /** A killed process is there for a moment longer, and its folder is not to be removed under it. */
