@@ -58,8 +58,21 @@ describeWithRunner('work that comes to a runner that waits for it', (service, ru
     const [alice, bob] = [await service.user(), await service.user()];
     const [hers, his] = [await built(alice), await built(bob)];
     await alice.requestBuild(hers.project, hers.sha);
+    // Hers is due while the runner waits already, and nobody has told it so.
+    const due = (at: number): Promise<unknown> =>
+      service.store.db.transaction((trx) =>
+        trx
+          .updateTable('jobs')
+          .set({ run_after: BigInt(at) })
+          .where('kind', '=', 'run_suite')
+          .execute(),
+      );
+    await due(Date.now() + 3_600_000);
+    const waiting = runner.take('run_suite');
+    await new Promise((resolve) => setTimeout(resolve, 100)); // too short, it would merely prove less
+    await due(0);
     await bob.requestBuild(his.project, his.sha);
-    const tasks = [await runner.take('run_suite'), await runner.take('run_suite')];
+    const tasks = [await waiting, await runner.take('run_suite')];
     assert.deepEqual(
       tasks.map(({ order }) => order.work.source.projectId),
       [String(hers.project.id), String(his.project.id)],
