@@ -5,6 +5,8 @@ import type { Schema } from '../db/schema.ts';
 import { carriedBy } from '../lib/carried.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
+import { projectState } from './rollup.ts';
+import type { CommitState } from './states.ts';
 import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
 
 /**
@@ -181,7 +183,7 @@ function onlyProject({ events, begun = [], commits, requests, projects }: Ledger
 /** The commit that decides may have been moved after it was read. */
 function asMoved(decided: Decided | undefined, moved: readonly LifecycleEvent[]): Decided | undefined {
   const move = moved.findLast(({ type, subjectId }) => type === 'commit' && subjectId === decided?.deciding);
-  return decided && move ? { ...decided, state: move.state as Decided['state'] } : decided;
+  return decided && move ? { ...decided, state: projectState(move.state as CommitState) } : decided;
 }
 
 function inOrder(ids: Set<bigint>): bigint[] {

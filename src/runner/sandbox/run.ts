@@ -13,8 +13,8 @@ import { mountAll } from './workspace.ts';
  * One run in its sandbox: mounts its directories, releases the waiting shell, and reads the output to the end.
  *
  * The run is over when the process of the last step ends. Then everything else in the sandbox is killed, because its
- * first process ends. Only after that is the output read to its end: everything written before is still in the pipe. Nothing waits for the pipe's own
- * end-of-file, because a run can prevent it for ever.
+ * first process ends. Only after that is the output read to its end: everything written before is still in the pipe.
+ * Nothing waits for the pipe's own end-of-file, because a run can prevent it for ever.
  */
 export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
   const { process, cgroup } = sandbox;

@@ -4,8 +4,8 @@ import { noWorkspace, type Job, type Step } from './types.ts';
  * The script that runs the steps of a run, inside the sandbox.
  *
  * It reports the start and the end of each step on a separate descriptor (`reportDescriptor`), which the steps do not
- * inherit. Standard error joins standard output here, not in the runner, so
- * that one pipe keeps the order in which a command wrote to both.
+ * inherit. Standard error joins standard output here, not in the runner, so that one pipe keeps the order in which a
+ * command wrote to both.
  *
  * SIGTERM goes to every process of a cancelled run, and so to this shell too. The shell must outlive the current
  * command, so that the command has time to clean up; but it must not start the next step.
