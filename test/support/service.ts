@@ -72,6 +72,8 @@ export class Service {
     await this.#started.server.close();
     await this.store.close();
     rmSync(this.folder, { recursive: true });
+    this.#parts = undefined;
+    this.log = '';
   }
 
   get api(): Client {
