@@ -79,7 +79,7 @@ async function slowness(settings: NodeJS.ProcessEnv, name: DatabaseName): Promis
 /** Nobody builds meanwhile: what is measured is the server. Every delivery that was accepted has to be there afterwards. */
 async function acceptance(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<Figure> {
   await using stack = new AsyncDisposableStack();
-  const service = await startHeadrace(undefined, settings, ['--no-runner']);
+  const service = await startHeadrace(undefined, settings, { flags: ['--no-runner'] });
   stack.defer(() => service.stop());
   const form = { name: 'bench', repository_url: 'git@example.org:x.git' };
   const path = `/projects/${(await call<Item>(service, '/projects', form)).id_str}`;

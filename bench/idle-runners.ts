@@ -19,7 +19,7 @@ const connecting = 20;
 /** What a thousand runners cost one server while there is nothing to do. */
 export async function idleRunnerFigures(databases: Databases): Promise<Figure[]> {
   const { sqlite, postgres } = await onBoth(databases, async (settings, name) => {
-    const service = await startHeadrace(undefined, settings, ['--no-runner']);
+    const service = await startHeadrace(undefined, settings, { flags: ['--no-runner'] });
     try {
       return await measure(service, name);
     } finally {

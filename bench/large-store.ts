@@ -19,7 +19,7 @@ export async function largeStoreFigures(databases: Databases): Promise<Figure[]>
 export async function figuresOn(databases: Databases, name: DatabaseName): Promise<Figure[]> {
   await using stack = new AsyncDisposableStack();
   const open = async (commits: number): Promise<Store> => {
-    const service = await startHeadrace(undefined, await databases.settingsFor(name), ['--no-runner']);
+    const service = await startHeadrace(undefined, await databases.settingsFor(name), { flags: ['--no-runner'] });
     stack.defer(() => service.stop());
     await makeHistory(service, commits);
     const store = await openStore(service);

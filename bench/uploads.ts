@@ -13,7 +13,7 @@ const rounds = 5;
 export const uploads: Benchmark = {
   name: 'uploads',
   async run() {
-    const service = await startHeadrace(undefined, {}, ['--no-runner']);
+    const service = await startHeadrace(undefined, {}, { flags: ['--no-runner'] });
     const bare = await startBareUpload(service);
     const upload = async (): Promise<number> => {
       const fields = { name: randomBytes(8).toString('hex'), command: 'make PREFIX=/srv/dependency' };

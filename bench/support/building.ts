@@ -40,8 +40,13 @@ export interface Building {
 /** A line that tells of the end of a build request. */
 const isOver = /"state":"(passed|failed|errored)","type":"build_request"/;
 
-export async function startBuilding(command: string, settings: NodeJS.ProcessEnv = {}): Promise<Building> {
-  const project = await startProject({ files: { README: 'bench\n' } }, settings);
+/** With cores, each server gets the next of them for itself and its runner. */
+export async function startBuilding(
+  command: string,
+  settings: NodeJS.ProcessEnv = {},
+  cores: number[] = [],
+): Promise<Building> {
+  const project = await startProject({ files: { README: 'bench\n' } }, settings, cores);
   const { service, path, sha } = project;
   const servers = [service];
   await project.command(command);

@@ -14,7 +14,7 @@ const rounds = 21;
 /** How long the server takes for the dashboard of somebody with five hundred projects, on each database. */
 export async function dashboardFigures(databases: Databases): Promise<Figure[]> {
   const { sqlite, postgres } = await onBoth(databases, async (settings, name): Promise<Figure> => {
-    const service = await startHeadrace(undefined, settings, ['--no-runner']);
+    const service = await startHeadrace(undefined, settings, { flags: ['--no-runner'] });
     try {
       await fill(service);
       const taken = await asked(service, await signIn(service));

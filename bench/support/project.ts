@@ -35,7 +35,12 @@ export interface BenchProject {
 
 const unfinished = new Set(['enqueued', 'running']);
 
-export async function startProject(content: NewCommit = {}, settings: NodeJS.ProcessEnv = {}): Promise<BenchProject> {
+/** With cores, each server gets the next of them for itself and its runner. */
+export async function startProject(
+  content: NewCommit = {},
+  settings: NodeJS.ProcessEnv = {},
+  cores: number[] = [],
+): Promise<BenchProject> {
   const host = await startGitHost();
   const repository = await createRepository(join(host.folder, 'bench.git'));
   const sha = await repository.commit({ message: 'Measure', ...content });
@@ -45,7 +50,7 @@ export async function startProject(content: NewCommit = {}, settings: NodeJS.Pro
     HEADRACE_CONCURRENCY: '2',
     ...settings,
   };
-  const service = await startHeadrace(undefined, env);
+  const service = await startHeadrace(undefined, env, { core: cores[0] });
   const others: Service[] = [];
   const make = async (name: string): Promise<{ path: string; suite: Item }> => {
     const project = await call<Item & { ssh_public_key: string }>(service, '/projects', {
@@ -91,7 +96,11 @@ export async function startProject(content: NewCommit = {}, settings: NodeJS.Pro
     },
     async anotherServer() {
       const keyFile = join(service.dataDir, 'master.key');
-      const other = await startHeadrace(undefined, { ...env, HEADRACE_MASTER_KEY_FILE: keyFile });
+      const other = await startHeadrace(
+        undefined,
+        { ...env, HEADRACE_MASTER_KEY_FILE: keyFile },
+        { core: cores[others.length + 1] },
+      );
       others.push(other);
       return { ...other, authorization: service.authorization };
     },

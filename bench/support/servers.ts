@@ -51,14 +51,31 @@ export interface Service extends Running {
   databaseUrl: string;
 }
 
+/** The cores that this process may use, by number. */
+export function usableCores(): number[] {
+  const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
+  return list.split(',').flatMap((range) => {
+    const [first = 0, last = first] = range.split('-').map(Number);
+    return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+  });
+}
+
+interface HeadraceOptions {
+  flags?: string[];
+  /** Server, runner and builds get this core alone, as if the machine had no other. */
+  core?: number | undefined;
+}
+
 /** A Headrace of its own, in a folder that goes away with it. */
 export async function startHeadrace(
   dataDir = mkdtempSync(join(tmpdir(), 'headrace-bench-')),
   env: NodeJS.ProcessEnv = {},
-  flags: string[] = [],
+  { flags = [], core }: HeadraceOptions = {},
 ): Promise<Service> {
-  const args = ['serve', '--port', '0', '--data-dir', dataDir, ...flags];
-  const running = await start(join(root, 'bin', 'headrace'), args, env);
+  const program = [join(root, 'bin', 'headrace'), 'serve', '--port', '0', '--data-dir', dataDir, ...flags];
+  const pinned = core === undefined ? [] : ['taskset', '--cpu-list', String(core)];
+  const [first = '', ...args] = [...pinned, ...program];
+  const running = await start(first, args, env);
   const key = /API key\s+(\S+)/.exec(running.output)?.[1] ?? '';
   return {
     ...running,
