@@ -1,4 +1,10 @@
-import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
+import {
+  admitToAccount,
+  admitToProject,
+  seekProject,
+  type SoughtProject,
+  type VisibleProject,
+} from '../auth/projects.ts';
 import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
@@ -20,9 +26,15 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
   return { ...anybody, params: readParams(params) };
 }
 
-/** Authenticates the caller and checks its access. */
+/**
+ * Authenticates the caller and checks its access. The project is looked for meanwhile: where the database is another
+ * process, each answer is waited for.
+ */
 export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
-  return admitCaller(route, db, await authenticate(request, db), request.params);
+  const { params } = request;
+  const projectId = route.concerns === 'project' ? parseId(params.project_id ?? '') : undefined;
+  const sought = projectId === undefined ? undefined : seekProject(db.read, projectId);
+  return admitCaller(route, db, await authenticate(request, db), params, sought);
 }
 
 /** Checks the access of a caller that is authenticated already. */
@@ -31,6 +43,7 @@ export async function admitCaller(
   db: Database,
   caller: Caller,
   rawParams: Readonly<Record<string, string>>,
+  sought?: SoughtProject,
 ): Promise<Admitted> {
   requireScope(caller, route.scope);
   const params = readParams(rawParams);
@@ -41,7 +54,8 @@ export async function admitCaller(
   }
   const { project_id: projectId } = params;
   if (projectId === undefined) throw new Error(`${route.path} names no project`);
-  return { params, caller, project: await admitToProject(db.read, caller, projectId, route) };
+  const project = await admitToProject(db.read, caller, sought ?? seekProject(db.read, projectId), route);
+  return { params, caller, project };
 }
 
 function readParams(raw: Readonly<Record<string, string>>): Record<string, bigint> {

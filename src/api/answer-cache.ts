@@ -62,8 +62,9 @@ export function createAnswerCache(db: Database): AnswerCache {
     admitted(route, request, judge) {
       const name = nameOf(route, request);
       const together = (): Promise<Admitted> => judgements.do(name, judge);
-      // A write is followed by a commit, so its admission is not worth caching.
-      if (!db.inTurns && route.method !== 'GET') return together();
+      // A write is followed by a commit, and a stream is mostly asked for right after one: the look for commits would be
+      // a round trip for nothing.
+      if (!db.inTurns && (route.method !== 'GET' || route.streams)) return together();
       const cache = db.cache();
       return cache instanceof Promise
         ? cache.then((current) => recall(name, current, together))

@@ -13,20 +13,35 @@ export interface VisibleProject extends Omit<
   owned: boolean;
 }
 
-type Found = Omit<VisibleProject, 'owned'> & { collaborating: bigint | null } & Pick<UserRow, 'billing' | 'suspended'>;
+type Found = Omit<VisibleProject, 'owned'> & Pick<UserRow, 'billing' | 'suspended'>;
 
-const projectAndMembership = prepared<{ id: bigint; caller: bigint }, Found>((db, value) =>
+const projectAndOwner = prepared<{ id: bigint }, Found>((db, value) =>
   db
     .selectFrom('projects as p')
-    .leftJoin('collaborators as c', (join) =>
-      join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', value('caller')),
-    )
     .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
     .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')
-    .select(['p.ssh_public_key', 'c.id as collaborating', 'o.billing', 'o.suspended'])
+    .select(['p.ssh_public_key', 'o.billing', 'o.suspended'])
     .where('p.id', '=', value('id')),
 );
+
+const membership = prepared<{ project: bigint; user: bigint }, { id: bigint }>((db, value) =>
+  db
+    .selectFrom('collaborators')
+    .select('id')
+    .where('project_id', '=', value('project'))
+    .where('user_id', '=', value('user')),
+);
+
+/** A project that is being looked for. Nobody gets it without being admitted to it. */
+export type SoughtProject = Promise<Readonly<Found> | undefined>;
+
+/** Looks for a project, also before it is known who asks for it. */
+export function seekProject(db: Queries, id: bigint): SoughtProject {
+  const sought = projectAndOwner(db, { id }).then(([found]) => found);
+  sought.catch(() => {}); // a caller who is refused before does not wait for it
+  return sought;
+}
 
 /** What a route does with a project. */
 interface Wanted {
@@ -42,18 +57,22 @@ interface Wanted {
 export async function admitToProject(
   db: Queries,
   caller: Caller,
-  id: bigint,
+  sought: SoughtProject,
   { access, startsWork = false }: Wanted,
 ): Promise<VisibleProject> {
-  const [found] = await projectAndMembership(db, { id, caller: caller.id });
+  const found = await sought;
   if (!found) throw new ApiError('not_found');
-  const { billing, suspended, collaborating, ...project } = found;
+  const { billing, suspended, ...project } = found;
   const owned = project.owner_id === caller.id;
-  if (!owned && collaborating === null) throw new ApiError('not_found');
+  if (!owned && !(await isMember(db, project.id, caller.id))) throw new ApiError('not_found');
   if (!owned && access === 'users') throw new ApiError('unauthorized');
   const isPaid = isPaying({ billing }) && !suspended;
   if (!isPaid && (owned || startsWork)) throw new ApiError('payment_required');
   return { ...project, owned };
+}
+
+async function isMember(db: Queries, project: bigint, user: bigint): Promise<boolean> {
+  return (await membership(db, { project, user })).length > 0;
 }
 
 /**

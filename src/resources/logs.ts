@@ -2,6 +2,7 @@ import type { Call, WithProject } from '../api/call.ts';
 import { projectRoute, type Route } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
 import { ApiError } from '../errors.ts';
 import { worthPacking } from '../http/compression.ts';
 import { wholeNumber } from '../http/fields.ts';
@@ -104,13 +105,20 @@ export async function loggedId(
   { table, param }: Logged,
 ): Promise<bigint> {
   const named = (params as Record<string, bigint>)[param];
-  const records = db
-    .selectFrom(table)
-    .select('id')
-    .where('project_id', '=', project.id)
-    .where('id', '=', named ?? 0n);
-  return orNotFound(await records.executeTakeFirst()).id;
+  const [record] = await recordsOf[table](db, { project: project.id, id: named ?? 0n });
+  return orNotFound(record).id;
 }
+
+const recordsIn = (table: Logged['table']) =>
+  prepared<{ project: bigint; id: bigint }, { id: bigint }>((db, value) =>
+    db.selectFrom(table).select('id').where('project_id', '=', value('project')).where('id', '=', value('id')),
+  );
+
+const recordsOf = {
+  builds: recordsIn('builds'),
+  build_requests: recordsIn('build_requests'),
+  deploys: recordsIn('deploys'),
+};
 
 interface Storage {
   db: Queries;
