@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/open.ts';
 import { cleanUpAfterwards, folderFor, quickFolder, temporaryFolder, type CleanUp } from './folders.ts';
-import { newDatabase } from './postgres.ts';
+import { dropDatabase, newDatabase } from './postgres.ts';
 import { templates } from './templates.ts';
 
 export { temporaryFolder };
@@ -29,9 +29,14 @@ export function onEveryDatabase(define: (database: TestDatabase) => void): void 
     describe(`on ${kind}`, () => {
       const afterwards = cleanUpAfterwards();
       const emptyFile = (): string => join(folderFor(afterwards, quickFolder()), 'test.db');
-      const emptyUrl = async (): Promise<string> => (kind === 'sqlite' ? emptyFile() : newDatabase(postgresServer()));
+      const newUrl = async (original?: string): Promise<string> => {
+        const url = await newDatabase(postgresServer(), original);
+        afterwards(() => dropDatabase(postgresServer(), url));
+        return url;
+      };
+      const emptyUrl = async (): Promise<string> => (kind === 'sqlite' ? emptyFile() : newUrl());
       const migratedUrl = async (): Promise<string> => {
-        if (kind === 'postgres') return newDatabase(postgresServer(), templates().postgres);
+        if (kind === 'postgres') return newUrl(templates().postgres);
         const file = emptyFile();
         copyTables(file);
         return file;

@@ -22,8 +22,8 @@ export function temporaryFolder(): string {
  * A folder in memory, where the machine has room for that: a disk takes milliseconds to confirm each transaction, which
  * only matters where a machine may lose its power.
  */
-export function quickFolder(): string {
-  return mkdtempSync(join(hasRoom(memory) ? memory : tmpdir(), 'headrace-test-'));
+export function quickFolder(prefix = 'headrace-test-'): string {
+  return mkdtempSync(join(hasRoom(memory) ? memory : tmpdir(), prefix));
 }
 
 const memory = '/dev/shm';

@@ -8,7 +8,7 @@ import { makeTemplates } from './templates.ts';
 let postgres: Postgres | undefined;
 
 export async function globalSetup(): Promise<void> {
-  postgres = await startPostgres(hasty);
+  postgres = await startPostgres(hasty, { inMemory: true });
   process.env.TEST_POSTGRES_URL = postgres.url;
   await makeTemplates(postgres);
 }

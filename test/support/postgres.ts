@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { run } from '../../src/lib/processes.ts';
+import { quickFolder } from './folders.ts';
 
 /** A real PostgreSQL with a socket in its own folder. It ends with the process that started it. */
 export interface Postgres {
@@ -38,21 +39,23 @@ export interface PostgresPlace {
   within?: readonly string[];
   /** The address of another one there, which it follows as its standby. */
   standbyOf?: string;
+  /** Keeps its data in memory, where the machine has room for that. */
+  inMemory?: boolean;
 }
 
 export async function startPostgres(
   settings: readonly string[] = [],
-  { within, standbyOf }: PostgresPlace = {},
+  { within, standbyOf, inMemory = false }: PostgresPlace = {},
 ): Promise<Postgres> {
   const programs = postgresPrograms();
   const user = await serverUser();
   // The path of a socket must be short.
-  const folder = mkdtempSync(join(tmpdir(), 'pg-'));
+  const folder = inMemory ? quickFolder('pg-') : mkdtempSync(join(tmpdir(), 'pg-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
   const initdb = ['initdb', '-D', data, '-U', 'tests', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
   const copy = ['pg_basebackup', '-D', data, '-U', 'tests', '-h', standbyOf ?? '', '-R', '-c', 'fast', '--no-sync'];
-  const command = (name: string, args: readonly string[]): [string, string[]] => {
+  const commandFor = (name: string, args: readonly string[]): [string, string[]] => {
     const asUser = [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'];
     const [first = '', ...words] = [
       ...(within ? [...within, 'setpriv', ...asUser] : []),
@@ -64,7 +67,7 @@ export async function startPostgres(
   // Who enters a namespace is root, and becomes the other user there.
   const owner = within ? {} : user;
   const [maker = '', ...making] = standbyOf === undefined ? initdb : copy;
-  const { status, stderr } = await run(...command(maker, making), { ...owner, cwd: folder });
+  const { status, stderr } = await run(...commandFor(maker, making), { ...owner, cwd: folder });
   if (status !== 0) throw new Error(`${maker} failed: ${stderr.toString()}`);
   const neighbours = 'host all all samenet trust\nhost replication all samenet trust\n';
   if (within && standbyOf === undefined) appendFileSync(join(data, 'pg_hba.conf'), neighbours);
@@ -85,7 +88,7 @@ export async function startPostgres(
     // After the postmaster was killed, its processes may still be ending. Until then a new postmaster refuses to start.
     for (let tries = 1; !server; tries += 1) {
       const stdio = ['ignore' as const, 'ignore' as const, 'pipe' as const];
-      const [first, words] = command('postgres', ['-D', data, '-k', folder, ...given]);
+      const [first, words] = commandFor('postgres', ['-D', data, '-k', folder, ...given]);
       const child = spawn(first, words, { ...options, ...(within && { uid: 0, gid: 0 }), stdio });
       const said = await ready(child);
       if (said === undefined) server = child;
@@ -119,20 +122,29 @@ export async function startPostgres(
   };
 }
 
-/** The address of a new database, or of a copy of one. It is removed with the server. */
+/** The address of a new database, or of a copy of one. It is removed with the server, if not before. */
 export async function newDatabase(server: string, original = 'template1'): Promise<string> {
   // A random name and not this process's id: a whole run starts so many processes that ids are reused.
   const name = `test_${randomBytes(8).toString('hex')}`;
-  const client = new Client(server);
-  await client.connect();
-  try {
-    await client.query(`create database ${name} template ${original}`);
-  } finally {
-    await client.end(); // an open connection would keep the test file from ending
-  }
+  await command(server, `create database ${name} template ${original}`);
   const url = new URL(server);
   url.pathname = `/${name}`;
   return url.href;
+}
+
+/** Removes a database, whoever is connected to it. */
+export async function dropDatabase(server: string, url: string): Promise<void> {
+  await command(server, `drop database if exists ${new URL(url).pathname.slice(1)} with (force)`);
+}
+
+async function command(server: string, statement: string): Promise<void> {
+  const client = new Client(server);
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end(); // an open connection would keep the test file from ending
+  }
 }
 
 /** Undefined when it takes connections; its output when it ended instead. */

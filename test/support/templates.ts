@@ -1,4 +1,4 @@
-import { cpSync } from 'node:fs';
+import { chownSync, cpSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase } from '../../src/db/open.ts';
@@ -29,6 +29,10 @@ export async function makeTemplates(server: Postgres): Promise<void> {
   }
   const certificate = join(server.folder, 'template');
   await ownCertificate(certificate);
+  // The folder is removed by the user that PostgreSQL runs as.
+  const { uid, gid } = statSync(server.folder);
+  for (const name of ['', ...readdirSync(certificate, { recursive: true, encoding: 'utf8' })])
+    chownSync(join(certificate, name), uid, gid);
   const made: Templates = { sqlite: file, postgres: new URL(url).pathname.slice(1), certificate };
   process.env.TEST_TEMPLATES = JSON.stringify(made);
 }
