@@ -120,7 +120,7 @@ function inWords(error: unknown, { id_str: id, build_state: state }: Build): unk
   if (error.kind === 'unavailable' && error.fields.includes('shells'))
     return new Failure(
       'unavailable',
-      'Two shells in builds of this account are open at that runner already, which is as many as it may have. Close one, and try again.',
+      'That runner has as many shells open as it may: four in all, and two in builds of one account. Close one, or try again later.',
       error.more,
     );
   if (error.kind === 'unavailable')

@@ -1,5 +1,6 @@
 import { ApiError } from '../errors.ts';
 import { longestListing } from '../lib/ref-listings.ts';
+import { mostShells } from '../lib/shell-limits.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
 import {
   idleHoldSeconds,
@@ -8,7 +9,6 @@ import {
   mostOfConfigFile,
   mostProjects,
   mostShellBytes,
-  mostShells,
   mostSteps,
   shellEnds,
   type CacheLayer,

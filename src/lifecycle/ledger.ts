@@ -22,8 +22,8 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  2. jobs, except delivery jobs
  *  3. the build, deploy or dependency of a job, and its log
  *  4. the lane of a deploy, with its place in the queue; build requests
- *  5. rights that a number stands for (`holdNumber`): to record a fetched commit of a project, to open a shell of an
- *     account
+ *  5. rights that a number stands for (`holdNumber`): to record a fetched commit of a project, to open a shell at a
+ *     runner
  *  6. commits
  *  7. projects
  *  8. notifications

@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import { sealedPlace, type KeptBuildRow, type ProjectRow, type ShellRow } from '../db/schema.ts';
+import { mostShells, mostShellsOfAccount } from '../lib/shell-limits.ts';
 import type { Vault } from '../lib/vault.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
@@ -15,12 +17,6 @@ const hour = 60 * 60 * 1000;
 export const graceMs = 45_000;
 /** How often it is written down that a side is there. */
 export const noteEveryMs = 10_000;
-
-/**
- * Of the shells that a runner has open at a time (`mostShells`), so many may be of one account, whoever opened them in
- * its projects: others find room beside it.
- */
-export const mostOfAccount = 2;
 
 /** So many kept builds are forgotten in one transaction. */
 const mostAtOnce = 1000;
@@ -62,16 +58,17 @@ export async function findKept(db: Queries, buildId: bigint, now = Date.now()): 
   return kept.where('expires_at', '>', BigInt(now)).executeTakeFirst();
 }
 
-/** A shell in the kept files of a build; undefined when its account has as many open at that runner as it may. */
+/** A shell in the kept files of a build; undefined when that runner, or the account there, has as many open as it may. */
 export async function insertShell(
   { db, trx, ids }: WriteContext,
   project: Pick<ProjectRow, 'id' | 'owner_id'>,
   kept: KeptBuildRow,
   by: { id: bigint; via: string },
 ): Promise<ShellRow | undefined> {
-  await db.holdNumber(trx, project.owner_id); // of two who come at the same time, the second counts the first
-  const open = await openShells(trx, kept.keeper, project.owner_id);
-  if (open.filter((shell) => whyOver(shell) === undefined).length >= mostOfAccount) return undefined;
+  await db.holdNumber(trx, numberOf(kept.keeper)); // of two who come at the same time, the second counts the first
+  const open = (await openShells(trx, kept.keeper)).filter((shell) => whyOver(shell) === undefined);
+  const ofAccount = open.filter(({ owner_id: owner }) => owner === project.owner_id);
+  if (open.length >= mostShells || ofAccount.length >= mostShellsOfAccount) return undefined;
   const now = BigInt(Date.now());
   const row: ShellRow = {
     id: ids.next(),
@@ -92,15 +89,20 @@ export async function insertShell(
   return row;
 }
 
-/** The shells of an account at a keeper that nobody has ended; some may be over. */
-async function openShells(trx: Transaction, keeper: string, accountId: bigint): Promise<ShellRow[]> {
+/** A number that stands for a keeper. That two share one only means that they wait for each other. */
+function numberOf(keeper: string): bigint {
+  return createHash('sha256').update(keeper).digest().readBigInt64BE();
+}
+
+/** The shells at a keeper that nobody has ended, with the accounts of their builds; some may be over. */
+async function openShells(trx: Transaction, keeper: string): Promise<(ShellRow & Pick<ProjectRow, 'owner_id'>)[]> {
   return trx
     .selectFrom('shells')
     .innerJoin('projects', 'projects.id', 'shells.project_id')
     .selectAll('shells')
+    .select('projects.owner_id')
     .where('shells.keeper', '=', keeper)
     .where('shells.state', '!=', 'ended')
-    .where('projects.owner_id', '=', accountId)
     .execute();
 }
 

@@ -12,9 +12,6 @@ export interface ShellOrder {
   lastsMs: number;
 }
 
-/** A runner runs at most this many shells at a time, beside its jobs. */
-export const mostShells = 4;
-
 /** So long a request for the input, or with the output, is held. */
 export const shellHoldSeconds = 10;
 

@@ -1,5 +1,6 @@
 import { orAborted } from '../lib/or-aborted.ts';
-import { mostShells, type Link, type ShellOrder } from '../protocol/index.ts';
+import { mostShells } from '../lib/shell-limits.ts';
+import type { Link, ShellOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { untilAnswered } from './retry.ts';
 import { openShellIo } from './shell-io.ts';

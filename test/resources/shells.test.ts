@@ -200,6 +200,10 @@ describeWithRunner(
       const theirs = await failed(other);
       for (let count = 0; count < 2; count += 1) opened.push({ user: other, path: await open(other, theirs) });
       assertRefused(await other.post(`${theirs.path}/shell`), 403, { shells: ['resource_temporary_unavailable'] });
+      // A runner that has no room says so at once, to whoever comes next.
+      const late = await service.user();
+      const another = await failed(late);
+      assertRefused(await late.post(`${another.path}/shell`), 403, { shells: ['resource_temporary_unavailable'] });
       // At another runner there is room, and so there is when one is over, or when nobody is at it any more.
       const elsewhere = await failed(owner, { keeper: 'another-keeper' });
       opened.push({ user: owner, path: await open(owner, elsewhere) });
