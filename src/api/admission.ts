@@ -5,7 +5,7 @@ import {
   type SoughtProject,
   type VisibleProject,
 } from '../auth/projects.ts';
-import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
+import { authenticate, requireScope, sendsCredentials, type Caller } from '../auth/callers.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import type { Incoming } from '../http/route.ts';
@@ -26,15 +26,21 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
   return { ...anybody, params: readParams(params) };
 }
 
-/**
- * Authenticates the caller and checks its access. The project is looked for meanwhile: where the database is another
- * process, each answer is waited for.
- */
+/** Authenticates the caller and checks its access. */
 export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
-  const { params } = request;
-  const projectId = route.concerns === 'project' ? parseId(params.project_id ?? '') : undefined;
-  const sought = projectId === undefined ? undefined : seekProject(db.read, projectId);
-  return admitCaller(route, db, await authenticate(request, db), params, sought);
+  const calling = authenticate(request, db);
+  const sought = soughtMeanwhile(route, db, request);
+  return admitCaller(route, db, await calling, request.params, sought);
+}
+
+/**
+ * The project, looked for while it is not known yet who asks: where the database is another process, each answer has to
+ * be waited for. Who sends no credentials costs the database nothing.
+ */
+function soughtMeanwhile(route: Route, db: Database, request: Incoming): SoughtProject | undefined {
+  const isWorthIt = !db.inTurns && route.concerns === 'project' && sendsCredentials(request);
+  const projectId = isWorthIt ? parseId(request.params.project_id ?? '') : undefined;
+  return projectId === undefined ? undefined : seekProject(db.read, projectId);
 }
 
 /** Checks the access of a caller that is authenticated already. */

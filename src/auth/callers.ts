@@ -29,6 +29,11 @@ export async function authenticate(request: Incoming, db: Database): Promise<Cal
   return token === undefined ? byApiKey(request, db) : byToken(token, db);
 }
 
+/** Whether a request has credentials at all, valid or not. */
+export function sendsCredentials(request: Incoming): boolean {
+  return authorizationOf(request) !== undefined || sentToken(request) !== undefined;
+}
+
 async function byApiKey(request: Incoming, db: Database): Promise<Caller> {
   const basic = readBasic(authorizationOf(request));
   const email = basic && normalizeEmail(basic.username);
