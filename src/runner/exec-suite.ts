@@ -3,6 +3,7 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { keepReserve } from '../lib/disk-reserve.ts';
 import { tryLockFile } from '../lib/file-lock.ts';
+import { parseImageReference } from '../lib/image-reference.ts';
 import { createMask } from '../lib/masking.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link, Software } from '../protocol/index.ts';
@@ -145,7 +146,7 @@ async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions):
       folder: join(lock ? folder : run, 'images'),
       sockets: join(run, 'sockets'),
       // The server keeps its credentials to itself.
-      link: { registry: async () => ({ host: '' }) },
+      link: { registry: async () => ({ host: parseImageReference(image.reference)?.host ?? '' }) },
       sandboxes,
       toolSandboxes,
       // What somebody else wrote into the suite does not reach into the developer's own network.
