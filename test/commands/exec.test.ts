@@ -16,6 +16,7 @@ import { compiling } from '../support/compiling.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
 import { Developer } from '../support/developer.ts';
+import { imageOf, shellLayer, startRegistry } from '../support/registry.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
@@ -99,6 +100,25 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     assert.match(unknown.err, /^headrace: Sluice has no suite nothing\. It has: .*passes\n$/);
     assert.match((await exec('passes', '--variant', 'CC=tcc')).err, /no variant CC=tcc: CC=gcc; CC=clang/);
     if (isRoot) assert.match((await exec('passes', '--write')).err, /--write is not for root/);
+  });
+
+  test('runs a suite in an image; one that its server names is not fetched from this network [promise: registry-addresses]', async (t) => {
+    const registry = await startRegistry({ isOpen: true });
+    t.after(() => registry.close());
+    const layer = [{ name: 'tools/greet', content: '#!/bin/sh\necho greetings\n' }];
+    const env = ['PATH=/tools:/bin', 'COLOUR=green', 'HEADRACE_SUITE=none'];
+    await registry.push('team/app', '1', imageOf([shellLayer(), layer], { env }));
+    const image = `${registry.host}/team/app:1`;
+    await suite('in an image', 'greet; echo "$COLOUR $HEADRACE_SUITE"; cat source; ls /usr', { image });
+    const refused = await exec('in an image');
+    assert.deepEqual([refused.status, refused.out], [3, '']);
+    assert.match(refused.err, /has, or leads to, an address that is not public/);
+    const ran = await exec('in an image', '--image', image);
+    const [first, ...rest] = ran.out.split('\n');
+    assert.match(first ?? ran.err, new RegExp(`^Image ${image} \\(sha256:[0-9a-f]{64}\\)$`));
+    assert.deepEqual(rest, ['greetings', 'green in an image', 'as it is', 'ls: /usr: No such file or directory', '']);
+    assert.equal(ran.status, 1);
+    assert.deepEqual(left(), []);
   });
 
   test('says in one line what is missing', async () => {

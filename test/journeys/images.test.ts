@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { onEveryDatabase } from '../support/databases.ts';
+import { Developer } from '../support/developer.ts';
 import { startFakeRegistry } from '../support/fake-registry.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
 import { imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
@@ -73,6 +74,25 @@ onEveryDatabase((database) => {
     const { build, log } = await buildOf(suite, 'Use it');
     assert.equal(build?.build_state, 'passed', log);
     assert.match(log, /\ngreetings\n\/opt\/tool\/bin:\/tools:\/bin\n$/);
+  });
+
+  test('a shell in a failed build is in its image, with what the build changed there', async (t) => {
+    const suite = await inImage(t, 'to be opened', 'echo made >made; echo changed >/tools/changed; exit 5');
+    const { build } = await buildOf(suite, 'Fail');
+    const developer = await Developer.at(installation, installation.admin.email);
+    developer.clone(installation.host.url('app.git'));
+    const look = 'greet; cat file made /tools/changed; echo "$COLOUR"; ls /usr';
+    const shell = await developer.run(['shell', build?.id_str ?? ''], `${look}; exit 4`);
+    assert.deepEqual(shell.out.split('\n'), [
+      'greetings',
+      'Fail',
+      'made',
+      'changed',
+      'green',
+      'ls: /usr: No such file or directory',
+      '',
+    ]);
+    assert.equal(shell.status, 4, shell.err);
   });
 
   test('another account does not get it, and a registry that is away is told in the log', async (t) => {

@@ -13,7 +13,10 @@ import { run } from '../../src/lib/processes.ts';
 import { freePort } from './ports.ts';
 import { tarOf, type TarEntry } from './tar.ts';
 
-/** A registry of images: Debian's docker-registry over TLS, which the machine trusts, with a user and a password. */
+/**
+ * A registry of images: Debian's docker-registry over TLS, which the machine trusts, with a user and a password, or open
+ * to everybody.
+ */
 export interface TestRegistry {
   /** As references name it. */
   host: string;
@@ -87,7 +90,7 @@ export function shellLayer(): TarEntry[] {
   ];
 }
 
-export async function startRegistry(): Promise<TestRegistry> {
+export async function startRegistry({ isOpen = false } = {}): Promise<TestRegistry> {
   const home = await mkdtemp(join(tmpdir(), 'registry-'));
   const port = await freePort();
   const host = `127.0.0.1:${port}`;
@@ -103,7 +106,7 @@ export async function startRegistry(): Promise<TestRegistry> {
     log: { level: 'error', accesslog: { disabled: true } },
     storage: { filesystem: { rootdirectory: join(home, 'blobs') } },
     http: { addr: host, tls: { certificate: join(home, 'tls/cert.pem'), key: join(home, 'tls/key.pem') } },
-    auth: { htpasswd: { realm: 'test', path: join(home, 'htpasswd') } },
+    ...(!isOpen && { auth: { htpasswd: { realm: 'test', path: join(home, 'htpasswd') } } }),
   };
   await writeFile(join(home, 'config.yml'), JSON.stringify(config));
   let child: ChildProcess | undefined;
