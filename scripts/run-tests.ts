@@ -10,7 +10,16 @@ import { globalSetup, globalTeardown } from '../test/support/global.ts';
 const root = join(import.meta.dirname, '..');
 
 /** These take longest. They begin first, so that no process is busy with one when the others have nothing left. */
-const longest = ['test/cli/', 'test/journeys/', 'test/faults/', 'test/ui/', 'test/deploy/'];
+const longest = [
+  'test/cli/',
+  'test/deploy/',
+  'test/faults/',
+  'test/journeys/',
+  'test/runner/git/',
+  'test/s3/',
+  'test/ui/',
+  'test/upkeep/',
+];
 
 const given = process.argv.slice(2);
 const files = (given.length > 0 ? given : globSync('test/**/*.test.ts', { cwd: root })).toSorted();
