@@ -51,7 +51,7 @@ require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner 
 our ( $machine, $call, $run_directory, $root, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
-my ( $EPERM, $ESRCH ) = ( 1, 3 );
+my ( $EPERM, $ESRCH, $EPIPE, $ECONNRESET ) = ( 1, 3, 32, 104 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
 my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
 my $PR_SET_CHILD_SUBREAPER = 36;
@@ -173,8 +173,11 @@ sub let_go {
     return kill KILL => $run->{pid} if $run->{pid};    # the end of the process closes the run
     delete $runs{$name};
     send_answers();    # its end is told before
-    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net id_map)} ) or die "the cleaner: $!\n";
+    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net id_map)} ) or die_without_cleaner();
 }
+
+# Its end may be noticed by a message that it does not take before this process is told of it.
+sub die_without_cleaner { die $! == $EPIPE || $! == $ECONNRESET ? "the cleaner ended\n" : "the cleaner: $!\n" }
 
 # A child that was not forked here belonged to a bubblewrap that died early. It would wait for that for ever.
 sub end_strangers {
@@ -241,7 +244,7 @@ sub serve {
     my ( $name, $what, @fields ) = @_;
     return let_go($name) if $what eq 'close';
     if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
-    if ( $what eq 'remove' ) { ask_to_remove(@fields) or die "the cleaner: $!\n"; return }
+    if ( $what eq 'remove' ) { ask_to_remove(@fields) or die_without_cleaner(); return }
     my $done =
         $what eq 'base' ? enter('-') && make_base(@fields)
       : $what eq 'open' ? open_run( $name, @fields )
