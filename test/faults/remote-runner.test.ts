@@ -6,6 +6,7 @@ import type { AddressInfo, Server } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { Developer } from '../support/developer.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { command } from '../support/command.ts';
 import { freePort } from '../support/ports.ts';
@@ -117,6 +118,26 @@ onEveryDatabase((database) => {
     assert.deepEqual([build?.attempt, others], [1, []]);
     const counted = Array.from({ length: 200_000 }, (_, number) => `${number + 1}\n`).join('');
     assert.ok((await project.log(build)) === `begun\n${counted}done\n`);
+    await stop(started);
+  });
+
+  test('a shell opens in the files of a build that failed there', async (t) => {
+    await project.suite(t, 'to be opened', 'echo made > made.txt; exit 5');
+    await project.repository.commit({ message: 'Fail elsewhere' });
+    const started = runner(await create('keeper'));
+    assert.equal((await project.end(await project.ask('main'))).build_state, 'failed', started.said());
+    const [{ id_str: id } = assert.fail()] = await newest();
+    const developer = await Developer.at(installation, installation.admin.email);
+    developer.clone(installation.host.url('app.git'));
+    const script = await developer.run(['shell', id], 'cat made.txt; echo "$HEADRACE_SUITE"; seq 50000; exit 6');
+    const counted = Array.from({ length: 50_000 }, (_, number) => `${number + 1}\n`).join('');
+    assert.ok(script.out === `made\nto be opened\n${counted}`, script.out.slice(0, 1000));
+    assert.equal(script.status, 6, script.err);
+    const terminal = developer.sit(['shell', id]);
+    await terminal.until(/[$#] $/m);
+    terminal.type('cat made.txt; exit 7\r');
+    assert.equal(await terminal.end(), 7);
+    assert.match(terminal.text, /^made$/m);
     await stop(started);
   });
 
