@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { before, test, type TestContext } from 'node:test';
 import { run } from '../../src/lib/processes.ts';
 import { compiling } from '../support/compiling.ts';
 import { temporaryFolder } from '../support/databases.ts';
@@ -23,6 +23,16 @@ import type { User } from '../support/user.ts';
 
 const isRoot = process.getuid?.() === 0;
 const user = 60_914;
+
+/** The reference of an image with a shell, at a registry of this machine that is open to everybody. */
+async function greetingImage(t: TestContext): Promise<string> {
+  const registry = await startRegistry({ isOpen: true });
+  t.after(() => registry.close());
+  const layer = [{ name: 'tools/greet', content: '#!/bin/sh\necho greetings\n' }];
+  const env = ['PATH=/tools:/bin', 'COLOUR=green', 'HEADRACE_SUITE=none'];
+  await registry.push('team/app', '1', imageOf([shellLayer(), layer], { env }));
+  return `${registry.host}/team/app:1`;
+}
 
 describeWithRunner('headrace exec', (service, runner, { kind }) => {
   // What it does on this machine is the same on each database; test/resources/software.test.ts has its routes.
@@ -103,12 +113,7 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
   });
 
   test('runs a suite in an image; one that its server names is not fetched from this network [promise: registry-addresses]', async (t) => {
-    const registry = await startRegistry({ isOpen: true });
-    t.after(() => registry.close());
-    const layer = [{ name: 'tools/greet', content: '#!/bin/sh\necho greetings\n' }];
-    const env = ['PATH=/tools:/bin', 'COLOUR=green', 'HEADRACE_SUITE=none'];
-    await registry.push('team/app', '1', imageOf([shellLayer(), layer], { env }));
-    const image = `${registry.host}/team/app:1`;
+    const image = await greetingImage(t);
     await suite('in an image', 'greet; echo "$COLOUR $HEADRACE_SUITE"; cat source; ls /usr', { image });
     const refused = await exec('in an image');
     assert.deepEqual([refused.status, refused.out], [3, '']);
@@ -159,7 +164,7 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     assert.equal(stdout.toString(), '');
   });
 
-  test('is for ordinary users too, who can let it write', { skip: !isRoot && 'the others show it' }, async () => {
+  test('is for ordinary users too, who can let it write', { skip: !isRoot && 'the others show it' }, async (t) => {
     await suite('writes', 'id -u; cat source; echo written > source; echo new > made');
     const home = temporaryFolder();
     const work = join(home, 'work');
@@ -181,13 +186,15 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     const asUser = async (...args: string[]) => {
       const all = [...as, program, 'exec', 'writes', '--project', 'Sluice', '--offline', ...args];
       const ran = await run('setpriv', all, { env, cwd: work });
-      assert.deepEqual([ran.status, ran.stdout.toString()], [0, '1000\nmine\n'], ran.stderr.toString());
+      const said = ran.stdout.toString().replace(/^Image .*\n/, '');
+      assert.deepEqual([ran.status, said], [0, '1000\nmine\n'], ran.stderr.toString());
     };
     await asUser();
+    await asUser('--image', await greetingImage(t));
     assert.deepEqual([readFileSync(join(work, 'source'), 'utf8'), readdirSync(work)], ['mine\n', ['source']]);
     await asUser('--write');
     assert.equal(readFileSync(join(work, 'source'), 'utf8'), 'written\n');
     assert.deepEqual(readdirSync(work).toSorted(), ['made', 'source']);
-    assert.deepEqual(readdirSync(join(home, '.cache/headrace')), []);
+    assert.deepEqual(readdirSync(join(home, '.cache/headrace')).toSorted(), ['images', 'images.lock']);
   });
 });
