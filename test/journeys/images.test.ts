@@ -93,6 +93,12 @@ onEveryDatabase((database) => {
       '',
     ]);
     assert.equal(shell.status, 4, shell.err);
+    const terminal = developer.sit(['shell', build?.id_str ?? '']);
+    await terminal.until(/[$#] ?$/m);
+    terminal.type('greet; exit 7\r');
+    assert.equal(await terminal.end(), 7);
+    assert.match(terminal.text, /^greetings$/m);
+    assert.doesNotMatch(terminal.text, /job control/);
   });
 
   test('another account does not get it, and a registry that is away is told in the log', async (t) => {

@@ -65,8 +65,9 @@ export class Emulator {
 
   #obey(sequence: string): void {
     const [, count = '', final = ''] = /^\u001b\[([\d;?]*)([A-Za-z])$/.exec(sequence) ?? [];
-    // Colours, output in one piece, and that what is pasted is marked: nothing of it is to be seen.
-    if (final === 'm' || /^\u001b\[\?(2026|2004)[hl]$/.test(sequence)) return;
+    // Colours, output in one piece, and that what is pasted is marked: nothing of it is to be seen. Nor of the question
+    // where the cursor is, which a shell asks that does without the answer.
+    if (final === 'm' || /^\u001b\[(\?(2026|2004)[hl]|6n)$/.test(sequence)) return;
     if (final === 'A') {
       const top = Math.max(0, this.#lines.length - this.#rows);
       if (this.#row - Number(count) < top) throw new Error('the cursor was sent above the screen');
