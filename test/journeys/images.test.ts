@@ -95,9 +95,12 @@ onEveryDatabase((database) => {
     assert.equal(shell.status, 4, shell.err);
     const terminal = developer.sit(['shell', build?.id_str ?? '']);
     await terminal.until(/[$#] ?$/m);
-    terminal.type('greet; exit 7\r');
+    terminal.type('sh -c "echo now; exec sleep 1000"\r');
+    await terminal.until(/^now/m);
+    terminal.type('\u0003');
+    terminal.type('echo status $?; greet; exit 7\r');
     assert.equal(await terminal.end(), 7);
-    assert.match(terminal.text, /^greetings$/m);
+    assert.match(terminal.text, /^status 130\s+greetings$/m);
     assert.doesNotMatch(terminal.text, /job control/);
   });
 

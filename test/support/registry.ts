@@ -79,22 +79,7 @@ export function imageOfTars(
   return { layers: packed, config: description, manifest: Buffer.from(JSON.stringify(manifest)) };
 }
 
-const programs = [
-  'sh',
-  'ls',
-  'cat',
-  'id',
-  'touch',
-  'mkdir',
-  'env',
-  'readlink',
-  'stat',
-  'sleep',
-  'rm',
-  'head',
-  'mount',
-  'setsid',
-];
+const programs = ['sh', 'ls', 'cat', 'id', 'touch', 'mkdir', 'env', 'readlink', 'stat', 'sleep', 'rm', 'head', 'mount'];
 
 /** A layer with a shell and a few programs. */
 export function shellLayer(): TarEntry[] {

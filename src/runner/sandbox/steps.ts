@@ -53,6 +53,9 @@ export function script(steps: readonly Step[], options: ScriptOptions = {}): str
   const lines = [
     ...(options.preamble ?? []),
     'exec 2>&1 </dev/null',
+    // The first process of a sandbox leads its session, and the terminal that it opens is the session's: a Ctrl-C typed
+    // there interrupts what runs. The first process itself is not interrupted: it handles no such signal.
+    ...(options.terminal === undefined ? [] : [`: <>${options.terminal}`]),
     'HEADRACE_STOPPED=', // names that no variable of a run can have
     "trap 'HEADRACE_STOPPED=1' TERM",
   ];
@@ -70,14 +73,8 @@ export function script(steps: readonly Step[], options: ScriptOptions = {}): str
   return ['{', ...lines, 'exit 0', '}', ''].join('\n');
 }
 
-/**
- * A step in a terminal has a session of its own: the terminal that its first process opens is the session's, so that a
- * Ctrl-C typed there interrupts what runs. Where an image has no `setsid`, it does without.
- */
 function runStep(command: string, terminal: string | undefined): string {
-  if (terminal === undefined) return `/bin/sh -c ${quote(command)}`;
-  const inTerminal = `exec <>${terminal} >&0 2>&0 && exec /bin/sh -c ${quote(command)}`;
-  return `$(command -v setsid) /bin/sh -c ${quote(inTerminal)}`;
+  return `/bin/sh -c ${quote(command)}${terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`}`;
 }
 
 /** Variables that only Bash itself may set: an attempt ends it. */
