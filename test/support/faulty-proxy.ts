@@ -39,6 +39,7 @@ export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
     else if (fault && 'status' in fault) answer(request, response, fault);
     else pass(request, response, { hostname, port }, fault);
   });
+  proxy.keepAliveTimeout = 0; // to close what is idle is none of the faults asked for
   proxy.listen(0, '127.0.0.1');
   await once(proxy, 'listening');
   return {
