@@ -187,17 +187,23 @@ onEveryDatabase((database) => {
     const trust = ['--ca-file', join(installation.folder, 'tls', 'cert.pem')];
     const kills: (() => unknown)[] = [];
     const tagged = ['--tag', 'other', '--data-dir', folder];
-    startProgram({ afterwards: (kill) => void kills.push(kill) }, ['runner', ...server, ...trust, ...tagged], {
-      HEADRACE_SSH_CONFIG: installation.host.sshConfig,
-      HEADRACE_BUILD_NETWORK: 'none',
-      HEADRACE_CONCURRENCY: '1',
-    });
+    const other = startProgram(
+      { afterwards: (kill) => void kills.push(kill) },
+      ['runner', ...server, ...trust, ...tagged],
+      {
+        HEADRACE_SSH_CONFIG: installation.host.sshConfig,
+        HEADRACE_BUILD_NETWORK: 'none',
+        HEADRACE_CONCURRENCY: '1',
+      },
+    );
     t.after(async () => {
       for (const kill of kills) await kill();
     });
     await project.api().put(`${project.path}/suites/${suite}`, { 'tags[]': 'other' });
     assert.match((await built(suite)).log, /^Fetching the cache of main .*\nRestored the cache of main .*\n2\nSaved/);
     assert.match((await built(suite)).log, /^Restored the cache of main .*\n3\nSaved/);
+    other.process.kill('SIGTERM'); // it would also take work without a tag
+    assert.equal(await other.exited, 0, other.said());
     await project.api().put(`${project.path}/suites/${suite}`, { 'tags[]': '' });
     assert.match((await built(suite)).log, /^Fetching the cache of main .*\nRestored the cache of main .*\n4\nSaved/);
   });
