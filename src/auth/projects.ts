@@ -34,13 +34,16 @@ const membership = prepared<{ project: bigint; user: bigint }, { id: bigint }>((
 );
 
 /** A project that is being looked for. Nobody gets it without being admitted to it. */
-export type SoughtProject = Promise<Readonly<Found> | undefined>;
+export interface SoughtProject {
+  id: bigint;
+  found: Promise<Readonly<Found> | undefined>;
+}
 
 /** Looks for a project, also before it is known who asks for it. */
 export function seekProject(db: Queries, id: bigint): SoughtProject {
-  const sought = projectAndOwner(db, { id }).then(([found]) => found);
-  sought.catch(() => {}); // a caller who is refused before does not wait for it
-  return sought;
+  const found = projectAndOwner(db, { id }).then(([project]) => project);
+  found.catch(() => {}); // a caller who is refused before does not wait for it
+  return { id, found };
 }
 
 /** What a route does with a project. */
@@ -60,11 +63,12 @@ export async function admitToProject(
   sought: SoughtProject,
   { access, startsWork = false }: Wanted,
 ): Promise<VisibleProject> {
-  const found = await sought;
-  if (!found) throw new ApiError('not_found');
+  const found = await sought.found;
+  const owned = found?.owner_id === caller.id;
+  // Also where there is no project: how long the answer takes does not tell that there is one.
+  const isAdmitted = owned || (await isMember(db, sought.id, caller.id));
+  if (!found || !isAdmitted) throw new ApiError('not_found');
   const { billing, suspended, ...project } = found;
-  const owned = project.owner_id === caller.id;
-  if (!owned && !(await isMember(db, project.id, caller.id))) throw new ApiError('not_found');
   if (!owned && access === 'users') throw new ApiError('unauthorized');
   const isPaid = isPaying({ billing }) && !suspended;
   if (!isPaid && (owned || startsWork)) throw new ApiError('payment_required');
