@@ -73,10 +73,17 @@ function pass(
   const headers = { ...request.headers, connection: 'close' };
   const there = forward({ ...target, agent: false, method: request.method, path: request.url, headers });
   const cut = (): void => void (there.destroy(), request.socket.destroy());
-  there.on('error', cut);
+  // Swift adds a body to what it answers to HEAD where there is no such object, which is an error after the answer.
+  const isHead = request.method === 'HEAD';
+  there.on('error', () => void (isHead && response.headersSent ? there.destroy() : cut()));
   there.on('response', (answered) => {
     const { connection: _, ...others } = answered.headers;
     response.writeHead(answered.statusCode ?? 500, others);
+    if (isHead) {
+      answered.on('error', () => {}).resume();
+      response.end();
+      return;
+    }
     const most = fault && 'cutAnswerAfter' in fault ? fault.cutAnswerAfter : Infinity;
     pipeline(answered, cutAfter(most, cut), response, () => {});
   });
