@@ -4,6 +4,7 @@ import { isUniqueViolation, type Database, type Transaction } from '../db/open.t
 import { isUnavailable } from '../db/unavailable.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { hasTags } from '../lib/tags.ts';
 import { beginAtOnce } from '../lifecycle/ledger.ts';
 import * as protocol from '../protocol/index.ts';
 import type { Order, WorkKind } from '../protocol/index.ts';
@@ -97,9 +98,7 @@ export function createOrdering(parts: OrderingParts): Ordering {
   /** The claim of a new job, what its order is made of, and its log are asked for together. */
   const ofNew: Ordering['ofNew'] = async (trx, { runner, name }, jobs) => {
     const { holder, tags = '' } = runner;
-    const own = new Set(tags.split(','));
-    const fits = (job: JobRow): boolean => job.tags === '' || job.tags.split(',').every((tag) => own.has(tag));
-    const job = jobs.find((one) => one.kind === 'run_suite' && fits(one));
+    const job = jobs.find(({ kind, tags: needed }) => kind === 'run_suite' && hasTags(tags, needed));
     if (!job) return undefined;
     beginAtOnce(context(trx));
     const taking = { kinds: kindsFor(runner), tags, name, holder, seconds: protocol.claimSeconds, turn: ids.next() };

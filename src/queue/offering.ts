@@ -55,11 +55,9 @@ export async function offer(db: Database, trx: Transaction, jobs: readonly JobRo
   const offered = [...jobs];
   state.offered = offered;
   const offerThem = async (): Promise<void> => {
-    let taken = 0;
-    for (const take of state.hasClaimed ? [] : all) {
-      if (taken === 0 && (await take(trx, offered))) taken = 1;
-    }
-    if (taken < offered.length) await announce();
+    let isTaken = false;
+    for (const take of state.hasClaimed ? [] : all) isTaken ||= await take(trx, offered);
+    if (!isTaken || offered.length > 1) await announce();
   };
   db.addAtEnd(trx, offerThem, announce);
   return undefined;

@@ -31,6 +31,13 @@ onEveryDatabase((database) => {
     const { sha } = first.order.work;
     await first.exit(0);
 
+    wire.flights.length = 0;
+    assert.equal((await service.api.ask('GET', `/projects/${project.id}/build_requests`, {})).status, 401);
+    // The answer does not wait for what is asked in vain: a later question does.
+    for (let again = 0; again < 3; again += 1) await service.store.db.read.selectFrom('users').select('id').execute();
+    const ofProject = wire.flights.flat().filter((text) => text.includes('from "projects"'));
+    assert.deepEqual(ofProject, [], 'who sends no credentials costs the database nothing');
+
     const counted = [];
     for (let build = 0; build < 8; build += 1) {
       wire.flights.length = 0;
