@@ -36,7 +36,7 @@ function upperOf({ folder }: Sandbox, root: 'workspace' | 'home'): string {
 
 async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {
   const machineWithout = { ...machine, paths: [], connect: undefined, arguments: commonArguments('none') };
-  const own = await openSandbox(machineWithout, randomName(), { limits: inspection.limits, hasImage: false });
+  const own = await openSandbox(machineWithout, randomName(), { limits: inspection.limits });
   try {
     const home: Mount[] = inspection.home
       ? [{ at: places.home, layers: [...(job.home ?? []), join(folder, 'home')] }]

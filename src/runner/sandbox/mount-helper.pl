@@ -33,6 +33,7 @@
 #                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
+#   unmount TARGET                 if something is mounted there
 #   image DIRECTORY TREE OVER      the entries of this directory replace all of the root but the sandbox's own places. It is
 #                                  an overlay of TREE, the unpacked files of an image, and OVER, a list of further
 #                                  directories at its top, with \x01 as separator. The sandbox must be open and wait.
@@ -51,7 +52,7 @@ require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner 
 our ( $machine, $call, $run_directory, $root, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
 
-my ( $EPERM, $ESRCH, $EPIPE, $ECONNRESET ) = ( 1, 3, 32, 104 );
+my ( $EPERM, $ENOENT, $ESRCH, $EINVAL, $EPIPE, $ECONNRESET ) = ( 1, 2, 3, 22, 32, 104 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
 my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
 my $PR_SET_CHILD_SUBREAPER = 36;
@@ -206,15 +207,15 @@ my %for_run = (
     furnish   => \&furnish,
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
+    unmount   => sub { my ($target) = @_; syscall( $call->{umount2}, $target, $MNT_DETACH ) == 0 || $! == $ENOENT || $! == $EINVAL },
     bind      => \&bind_at,
     image     => sub {
         my ( $image, $tree, $over ) = @_;
         my $run     = $inside;
-        my $seen    = look_through($tree) or return 0;
-        my $entries = { %$seen, directories_at( split /\x01/, $over ) };
-        opendir my $place, $root or return 0;
-        my %stays = covered_by($entries);
-        return enter('-') && clear_root( $place, \%stays ) && enter($run) && show_image( $image, $entries, \%stays );
+        my $entries = look_through( $tree, $over ) or return 0;
+        opendir( my $place, $root ) && enter('-') or return 0;
+        my $stays = clear_root( $place, $entries ) or return 0;
+        return enter($run) && show_image( $image, $entries, $stays );
     },
     keep      => \&keep,
     start     => sub { syswrite $runs{$inside}{go}, '.' },

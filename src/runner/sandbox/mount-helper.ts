@@ -48,6 +48,8 @@ export interface RunNamespaces {
   /** Makes the root of the sandbox, and in a folder the run's own directories. */
   furnish(folder: string, owner: Identity): Promise<void>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
+  /** Does nothing if nothing is mounted there. */
+  unmount(target: string): Promise<void>;
   /**
    * Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. It is an overlay of the
    * unpacked files of an image, `tree`, and of further directories at its top.
@@ -100,8 +102,6 @@ export interface Started {
 export const helperDirectory = '/sys/run';
 export const sandboxRoot = join(helperDirectory, 'root');
 export const ownDirectories = join(helperDirectory, 'own');
-/** Where the files of an image are put together. */
-export const imagePlace = join(helperDirectory, 'image');
 
 /** An option string must fit into one page. */
 const longestOptions = 4000;
@@ -181,6 +181,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       paths,
       directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
+      unmount: (target) => tell('unmount', target),
       furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
       image: (directory, tree, over) => tell('image', directory, tree, over.join('\x01')),
       bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),

@@ -191,54 +191,51 @@ sub furnish {
 my %own_place    = map { $_ => 1 } qw(build dev proc run tmp);
 my $most_entries = 200;
 
-# The other entries of a directory: an image's or a root's.
+# The other entries of an open directory: an image's or a root's.
 sub entries_of {
-    my ($directory) = @_;
-    opendir my $place, $directory or return;
+    my ($place) = @_;
     my @names = grep { !/^\.\.?$/ && !$own_place{$_} } readdir $place;
     if ( @names > $most_entries ) { $! = $ENOTEMPTY; return }
     return @names;
 }
 
-# What images have at their top: the target of a link, and nothing for a directory or a file. Every look through an overlay
-# costs a run some time, and the unpacked files of an image never change: so they are looked through once.
+# What a run in an image has at its top: the target of a link, and nothing for a directory or a file. Every look through an
+# overlay costs a run some time, and the unpacked files of an image never change: so they are looked through once.
 my $most_seen = 100;
 my %seen;
 
 sub look_through {
-    my ($tree) = @_;
-    return $seen{$tree} if $seen{$tree};
-    my @names = entries_of($tree) or return;
+    my ( $tree, $over ) = @_;
+    my $known = "$over\0$tree";
+    return $seen{$known} if $seen{$known};
+    opendir my $place, $tree or return;
+    my @names = entries_of($place) or return;
     my %entries;
     for my $name (@names) {
         if    ( -l "$tree/$name" ) { $entries{$name} = [ 'link', readlink "$tree/$name" ] }
         elsif ( -d _ )             { $entries{$name} = ['directory'] }
         elsif ( -f _ )             { $entries{$name} = ['file'] }       # pipes, sockets and devices do not show
     }
+    $entries{$_} = ['directory'] for grep { !$own_place{$_} } split /\x01/, $over;
     %seen = () if keys %seen >= $most_seen;
-    return $seen{$tree} = \%entries;
+    return $seen{$known} = \%entries;
 }
 
-sub directories_at { return map { $_ => ['directory'] } grep { !$own_place{$_} } @_ }
-
-# Of the root's directories, those that the image has too: they are covered.
-sub covered_by {
-    my ($entries) = @_;
-    return map { $_ => 1 } grep { $entries->{$_} && $entries->{$_}[0] eq 'directory' && !-l "$root/$_" && -d _ } entries_of($root);
-}
-
-# Removes what does not stay from a root, given as an open directory. A waiting sandbox has bound the machine's programs,
-# and the kernel lets nobody unmount them there. But who removes a directory on which only other namespaces have mounts
-# takes these mounts away with it, everywhere. So this is to be called from outside the run's namespaces.
+# Removes everything from a root, given as an open directory, but the directories that the image has too, which will be
+# covered. Returns their names. A waiting sandbox has bound the machine's programs, and the kernel lets nobody unmount
+# them there. But who removes a directory on which only other namespaces have mounts takes these mounts away with it,
+# everywhere. So this is to be called from outside the run's namespaces.
 sub clear_root {
-    my ( $place, $stays ) = @_;
+    my ( $place, $entries ) = @_;
     my ( $path, $budget ) = ( '/proc/self/fd/' . fileno $place, $most_entries );
-    my @names = entries_of($path) or return 0;
-    for my $name ( grep { !$stays->{$_} } @names ) {
-        next if syscall( $call->{unlinkat}, fileno $place, $name, 0 ) == 0;
-        remove_small( "$path/$name", \$budget ) or return 0;
+    my @names = entries_of($place) or return;
+    my %stays;
+    for my $name (@names) {
+        next if syscall( $call->{unlinkat}, fileno $place, $name, 0 ) == 0;    # no directory, then
+        if ( $entries->{$name} && $entries->{$name}[0] eq 'directory' ) { $stays{$name} = 1 }
+        else                                                            { remove_small( "$path/$name", \$budget ) or return }
     }
-    return 1;
+    return \%stays;
 }
 
 # The entries of an image take their places, and over them the directories that the run owns. Each shows with the flags

@@ -43,7 +43,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
   return {
     use: async ({ limits, image }, work) => {
-      usual = { limits, hasImage: image !== undefined };
+      usual = { limits, image };
       const sandbox = await take();
       try {
         return await work(sandbox);

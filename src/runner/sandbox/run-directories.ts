@@ -24,7 +24,14 @@ export const directoriesAhead = {
 };
 const laterMode = 0o755;
 export type RunDirectory =
-  keyof typeof directoriesAhead | 'workspace' | 'layers' | 'homeWork' | 'tmpWork' | 'image-changes' | 'image-work';
+  | keyof typeof directoriesAhead
+  | 'workspace'
+  | 'layers'
+  | 'homeWork'
+  | 'tmpWork'
+  | 'image-changes'
+  | 'image-work'
+  | 'image-work-again';
 
 interface Options {
   folder: string;

@@ -6,7 +6,7 @@ import type { Cgroup } from './cgroups.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
-import { makeImageParts, type ImageParts } from './image-parts.ts';
+import { openImageOverlay, type ImageOverlay } from './image-overlay.ts';
 import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
 import type { Identity, Limits } from './types.ts';
 
@@ -27,8 +27,7 @@ export interface Sandbox {
   readonly root: SandboxRoot;
   readonly directories: RunDirectories;
   readonly cgroup: Cgroup | null;
-  /** What a run in an image needs, whatever the image; made when it is asked for first. */
-  imageParts(): ImageParts;
+  readonly image: ImageOverlay;
   /** The user of the run on this machine. */
   readonly user: Identity;
   /** A shell that waits for the script of the run. */
@@ -39,7 +38,7 @@ export interface Sandbox {
 /** What the run will probably be like: made ahead, it costs the run no time. */
 export interface Probably {
   limits: Limits;
-  hasImage: boolean;
+  image?: string | undefined;
 }
 
 export async function openSandbox(machine: Machine, name: string, probably?: Probably): Promise<Sandbox> {
@@ -79,11 +78,15 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
       await process?.finish();
       process?.output.destroy(); // the output of an unused sandbox is not read
     });
-    let parts: ImageParts | undefined;
-    const imageParts = (): ImageParts => (parts ??= makeImageParts(namespaces, directories, machine.overImages));
-    if (probably?.hasImage) imageParts();
+    const image = openImageOverlay({
+      namespaces,
+      directories,
+      overImages: machine.overImages,
+      owner: machine.users.files,
+    });
+    if (probably?.image !== undefined) image.prepare(probably.image);
     await Promise.all([directories.settled(), root.made, outside]);
-    const run = { folder, namespaces, root, directories, cgroup, imageParts, user: user.run };
+    const run = { folder, namespaces, root, directories, cgroup, image, user: user.run };
     return { ...run, process: await started, close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to report

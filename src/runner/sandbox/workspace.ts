@@ -1,10 +1,9 @@
-import { chownSync, existsSync, mkdirSync } from 'node:fs';
+import { chownSync, mkdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
-import { topsOverImages } from './etc.ts';
 import type { Machine } from './machine.ts';
-import { helperDirectory, imagePlace } from './mount-helper.ts';
+import { helperDirectory } from './mount-helper.ts';
 import type { RunDirectory } from './run-directories.ts';
 import type { Sandbox } from './sandbox.ts';
 import { CannotMountError, places, type Job, type Mount } from './types.ts';
@@ -39,26 +38,10 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   }
   await Promise.all(requests);
 
-  /** The places of mounts are directories over the image's files: a link that it has there leads nowhere. */
   async function image(tree: string): Promise<void> {
-    const parts = sandbox.imageParts();
-    if (mounts.length > 0) await directories.settled();
-    for (const { at } of mounts) makeWay(parts.changes, at);
     await sandbox.process.settled();
-    const lower = [layer(tree), parts.over, ...(job.overImage ?? []).map((path) => layer(path))];
-    mounting(namespaces.overlay(imagePlace, { lower, upper: parts.upper }));
-    const tops = mounts.map(({ at }) => at.split('/')[1] ?? '');
-    mounting(namespaces.image(imagePlace, tree, [...topsOverImages, ...tops]));
-  }
-
-  function makeWay(folder: string, place: string): void {
-    let path = folder;
-    for (const part of place.split('/').slice(1)) {
-      path = join(path, part);
-      if (existsSync(path)) continue;
-      mkdirSync(path, { mode: 0o755 });
-      chownSync(path, owner.uid, owner.gid);
-    }
+    const layers = (job.overImage ?? []).map((path) => layer(path));
+    (await sandbox.image.show({ tree, layers, directories: mounts.map(({ at }) => at) })).forEach(mounting);
   }
 
   async function workspace(target: string): Promise<void> {

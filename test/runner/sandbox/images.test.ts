@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict';
-import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../../src/lib/processes.ts';
 import { isRoot, open } from './support.ts';
 
 /** The unpacked files of an image, with a shell and a few programs. */
-async function imageIn(folder: string, places: string[] = []): Promise<string> {
+async function imageIn(folder: string, places: string[] = [], mark = ''): Promise<string> {
   const image = join(folder, 'image');
+  await mkdir(image, { recursive: true });
+  await writeFile(join(image, 'mark'), mark);
   for (const place of ['bin', ...places]) await mkdir(join(image, place), { recursive: true });
   await cp('/bin/busybox', join(image, 'bin/busybox'));
   for (const name of ['sh', 'ls', 'cat', 'id', 'touch']) await symlink('busybox', join(image, 'bin', name));
@@ -20,6 +24,14 @@ async function folderFor(t: TestContext): Promise<string> {
   t.after(() => rm(folder, { recursive: true, force: true }));
   await chmod(folder, 0o755);
   return folder;
+}
+
+/** Returns when the only sandbox is one that was made ready: an overlay that is mounted has a folder in its work directory. */
+async function untilReadyForImage(stateDir: string): Promise<void> {
+  for (; ; await pause(2)) {
+    const [first, ...others] = await readdir(join(stateDir, 'runs'));
+    if (others.length === 0 && existsSync(join(stateDir, 'runs', first ?? '', 'image-work/work'))) return;
+  }
 }
 
 test('an image has its own programs and none of the machine, but for listed directories', async (t) => {
@@ -35,34 +47,76 @@ test('an image has its own programs and none of the machine, but for listed dire
     const image = await imageIn(join(folder, places.join('')), places);
     await sandboxes.adopt(image);
     const { text } = await sh(seen, { image });
-    const top = `bin\nbuild\ndev\netc\nhome\nproc\nrun\ntmp\n${places.length > 0 ? 'usr\n' : ''}var\n`;
+    const top = `bin\nbuild\ndev\netc\nhome\nmark\nproc\nrun\ntmp\n${places.length > 0 ? 'usr\n' : ''}var\n`;
     const usr = places.length > 0 ? 'share\n' : 'ls: /usr: No such file or directory\n';
     assert.equal(text, `${top}${usr}ls: /lib: No such file or directory\nof the machine\n${refused}`);
   }
   assert.match((await sh('ls /usr/bin/env')).text, /env/, 'the next run has the programs of the machine');
 });
 
+test('a sandbox that was made ready for one image serves every other run', async (t) => {
+  const folder = await folderFor(t);
+  const { sandboxes, sh, stateDir } = await open(t, { prepare: 1 });
+  const [one, other] = [join(folder, 'one'), join(folder, 'other')];
+  const remake = async (at: string, mark: string): Promise<string> => {
+    await rm(at, { recursive: true, force: true });
+    const image = await imageIn(at, ['go'], mark);
+    await symlink('/tmp', join(image, 'opt'));
+    await sandboxes.adopt(image);
+    return image;
+  };
+  const [first, second] = [await remake(one, 'first'), await remake(other, 'second')];
+  const software = join(folder, 'software');
+  await mkdir(software);
+  await writeFile(join(software, 'tool'), 'tool');
+  await sandboxes.adopt(software);
+  const look = 'cat /mark; ls /go /opt; touch /go/changed';
+  const seen = async (changes: Parameters<typeof sh>[1]): Promise<string> => (await sh(look, changes)).text;
+  const plain = '/go:\n\n/opt:\n';
+
+  assert.equal(await seen({ image: first }), `first${plain}`);
+  assert.equal(await seen({ image: first }), `first${plain}`, 'the image for which it was made, without the changes');
+  assert.equal(await seen({ image: second }), `second${plain}`, 'another image');
+  const mounts = [{ at: '/opt/software', layers: [software] }];
+  assert.equal(await seen({ image: second, mounts }), 'second/go:\n\n/opt:\nsoftware\n', 'with software in the image');
+  await seen({ image: first });
+  await untilReadyForImage(stateDir);
+  assert.match(await seen({}), /^cat: \/mark: No such file/, 'none');
+  await seen({ image: first });
+  await untilReadyForImage(stateDir);
+  await remake(one, 'made again');
+  assert.equal(await seen({ image: first }), `made again${plain}`, 'the same image, unpacked again');
+  await untilReadyForImage(stateDir);
+  await rm(one, { recursive: true });
+  assert.equal(await seen({ image: second }), `second${plain}`, 'after its image was removed');
+  await assert.rejects(seen({ image: first }), /could not/);
+  assert.equal(await seen({ image: second }), `second${plain}`, 'after one that did not exist');
+});
+
 test('an ordinary user has images too', { skip: !isRoot && 'the other tests show it' }, async (t) => {
   const user = 60_914;
   const folder = await folderFor(t);
   const image = await imageIn(folder, ['go', 'usr']);
+  const another = await imageIn(join(folder, 'another'), ['go', 'usr']);
   await run('chown', ['-R', `${user}:${user}`, folder]);
   const program = `
     const { openSandboxes } = await import(${JSON.stringify(new URL('../../../src/runner/sandbox/index.ts', import.meta.url).href)});
     const sandboxes = await openSandboxes({ stateDir: '${folder}/state', network: 'none', isolation: 'required', log: () => {} });
-    const ended = await sandboxes.run({
+    const run = (image) => sandboxes.run({
       id: 'a', steps: [{ name: 'suite', command: 'id -un; touch /go/x /home/build/y && ls /go /usr /home/build; cat /etc/hostname' }],
-      environment: {}, workspace: { empty: true }, image: '${image}', mounts: [],
+      environment: {}, workspace: { empty: true }, image, mounts: [],
       limits: { memoryBytes: 1e9, processes: 1000, timeoutMs: 60000 }, output: (chunk) => void process.stdout.write(chunk), signal: new AbortController().signal,
     });
-    await sandboxes.close();
-    console.log(sandboxes.whyNoImages, JSON.stringify(ended));`;
+    // The second has a sandbox that was made ready for its image, the third one that was made ready for another.
+    for (const image of ['${image}', '${image}', '${another}'])
+      console.log(sandboxes.whyNoImages, JSON.stringify(await run(image)));
+    await sandboxes.close();`;
   const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program];
   const as = ['--reuid', String(user), '--regid', String(user), '--clear-groups', '--', ...node];
   const ran = await run('setpriv', as, { env: { PATH: process.env.PATH ?? '' } });
   const expected =
     'build\n/go:\nx\n\n/home/build:\ny\n\n/usr:\nbuild\nnull {"exitStatus":0,"step":"suite","reason":null}\n';
-  assert.equal(ran.stdout.toString(), expected, ran.stderr.toString());
+  assert.equal(ran.stdout.toString(), expected.repeat(3), ran.stderr.toString());
 });
 
 test('without isolation there are no images', async (t) => {
