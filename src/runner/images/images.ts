@@ -138,8 +138,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const parsed = parseImageReference(order.reference);
       if (!parsed) throw new ImageError('image_invalid', `${order.reference} is no reference to an image.`);
       const reference = parsed;
-      const why = options.sandboxes.whyNoImages ?? (await missingPrograms());
-      if (why !== null) throw new ImageError('images_not_possible', `This runner cannot use images: ${why}.`);
+      refuseIf(options.sandboxes.whyNoImages);
       const { accountId: account } = order;
       const { host } = reference;
       const last = store.lastOf(account, order.reference);
@@ -154,6 +153,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
         const image = store.holdIfHere(host, last);
         if (image) return told(image);
       }
+      refuseIf(await missingPrograms());
       try {
         const described = await tools.lookUp(source, signal);
         const digest = digestOf(described);
@@ -188,6 +188,10 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       }
     },
   };
+}
+
+function refuseIf(why: string | null): void {
+  if (why !== null) throw new ImageError('images_not_possible', `This runner cannot use images: ${why}.`);
 }
 
 const programs = ['skopeo', 'umoci'];
