@@ -1,4 +1,5 @@
 import { median, round, type Figure } from './support/report.ts';
+import type { DatabaseName, Databases } from './support/databases.ts';
 import { startProject } from './support/project.ts';
 import { call, residentMegabytes, startBareUpload } from './support/servers.ts';
 import { send, settleDisk } from './uploads.ts';
@@ -9,8 +10,8 @@ const rounds = 5;
 const make = `perl -e 'open R, "<", "/dev/urandom"; read R, $n, 1 << 20; open F, ">", "large"; print F $n for 1..${size}'`;
 
 /** How quickly files of a build are kept, and in how much memory, against a bare server that writes to a file. */
-export async function artifacts(): Promise<Figure[]> {
-  const project = await startProject({}, {});
+export async function artifacts(databases: Databases, database: DatabaseName): Promise<Figure[]> {
+  const project = await startProject({}, await databases.settingsFor(database));
   const { service } = project;
   const bare = await startBareUpload(service);
   const keep = (globs: string): Promise<unknown> => call(service, project.suite, { 'artifacts[]': globs }, 'PUT');
@@ -43,14 +44,14 @@ export async function artifacts(): Promise<Figure[]> {
     const [taken, limit] = [median(kept) - median(without), median(theirs)];
     const speed = (milliseconds: number): string => round(size / (milliseconds / 1000));
     const grown = (one: 'server' | 'runner'): Figure => ({
-      what: `memory that artifacts of ${size} MB add to the ${one}, MB`,
+      what: `memory that artifacts of ${size} MB add to the ${one}, MB (${database})`,
       value: most[one] - before[one],
       limit: { atMost: 50 },
       from: `${round(most[one])} MB at most, ${round(before[one])} MB before`,
     });
     return [
       {
-        what: `artifacts of ${size} MB, share of the speed of an upload to a bare server that writes to a file`,
+        what: `artifacts of ${size} MB, share of the speed of an upload to a bare server that writes to a file (${database})`,
         value: limit / taken,
         limit: { atLeast: 0.7 },
         from: `${speed(taken)} MB/s (a build that keeps them takes ${round(median(kept))} ms, one that does not ${round(median(without))} ms) against ${speed(limit)} MB/s`,
