@@ -2,6 +2,7 @@ import sax from 'sax';
 import type { Mask } from '../../lib/masking.ts';
 import { longestTestText, type TestReport } from '../../protocol/index.ts';
 import { millisecondsIn } from './durations.ts';
+import { feed } from './feed.ts';
 import { asMessage, asName, ReportText } from './texts.ts';
 import { UnreadableReportError } from './unreadable.ts';
 
@@ -115,9 +116,14 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
     }
   };
 
-  const say = (text: string): void => {
+  /** Whether what is being read is a text that says what became of the test. Outside of the root there may be none. */
+  const isTextWanted = (): boolean => {
+    if (path.length === 0) return true;
     const isItsOwn = path.length === told?.depth || path.at(-1) === 'stackTrace';
-    if (told && isItsOwn) told.text.add(text);
+    return told !== undefined && isItsOwn && !told.text.isFull;
+  };
+  const say = (text: string): void => {
+    if (isTextWanted()) told?.text.add(text);
   };
 
   Object.assign(parser, {
@@ -137,7 +143,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
   } satisfies Partial<sax.SAXParser>);
 
   return {
-    write: (text) => void parser.write(text),
+    write: (text) => feed(parser, text, isTextWanted),
     end() {
       parser.close();
       if (!hasRoot) throw new UnreadableReportError('it is empty');

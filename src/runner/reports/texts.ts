@@ -17,12 +17,12 @@ export class ReportText {
   }
 
   add(piece: string): void {
-    if (!this.#isFull) this.#keep(this.#mask.push(Buffer.from(piece.toWellFormed())));
+    if (!this.isFull) this.#keep(this.#mask.push(Buffer.from(piece.toWellFormed())));
   }
 
   /** The text, cleaned; afterwards it is empty again. */
   end(clean: (text: string) => string): string {
-    const wasFull = this.#isFull;
+    const wasFull = this.isFull;
     const held = this.#mask.flush();
     if (!wasFull) this.#keep(held);
     const text = clean(cutBytes(Buffer.concat(this.#kept), this.#most));
@@ -31,7 +31,8 @@ export class ReportText {
     return cutBytes(Buffer.from(text), this.#most); // U+FFFD is longer than what it stands for
   }
 
-  get #isFull(): boolean {
+  /** Nothing that is added is kept any more. */
+  get isFull(): boolean {
     return this.#size > this.#most;
   }
 

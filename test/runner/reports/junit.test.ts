@@ -170,6 +170,26 @@ describe('hostile and broken reports', () => {
     }
   });
 
+  test('passes over what tests have printed, in whatever pieces it comes', () => {
+    const printed = 'a > b ] ]] &amp; [x]\n\n';
+    const report = `<testsuite>
+<testcase name="one"><system-out>${printed}</system-out><failure>first &lt;line>
+<![CDATA[second ]] > <b>]]></failure></testcase>
+<!-- > ] --><testcase name="two [x]"><system-err><![CDATA[${printed}<testcase name="none"/>]]]]></system-err></testcase>
+</wrong>`;
+    const place = `at line ${report.split('\n').length}, column 9`;
+    for (let piece = 1; piece <= report.length; piece += 1) {
+      const { tests, trouble } = read(report, { piece });
+      const seen = tests.map(({ name, state, message }) => [name, state, message]);
+      const expected = [
+        ['one', 'failed', 'first <line>\nsecond ]] > <b>'],
+        ['two [x]', 'passed', ''],
+      ];
+      assert.deepEqual(seen, expected, `in pieces of ${piece}`);
+      assert.match(trouble ?? '', new RegExp(place), `in pieces of ${piece}`);
+    }
+  });
+
   test('keeps texts as text, within bounds', () => {
     const name = `<img src=x onerror=alert(1)> \u202Eesrever \u0000\u0001 ${'ä'.repeat(2000)}`;
     const escaped = name.replaceAll('<', '&lt;').replaceAll('>', '&gt;');
