@@ -1,7 +1,8 @@
 import { median, round, type Figure } from './support/report.ts';
 import type { DatabaseName, Databases } from './support/databases.ts';
+import { watchGrowth } from './support/growth.ts';
 import { startProject } from './support/project.ts';
-import { call, residentMegabytes, startBareUpload } from './support/servers.ts';
+import { call, startBareUpload } from './support/servers.ts';
 import { send, settleDisk } from './uploads.ts';
 
 const size = 500;
@@ -25,12 +26,7 @@ export async function artifacts(databases: Databases, database: DatabaseName): P
     await project.command(make);
     await keep('large');
     for (const warmUp of [build, () => send(`${bare.url}/bare`, {})]) await warmUp(); // until the code is compiled
-    const pids = { server: service.pid, runner: project.runnerPid() };
-    const before = { server: residentMegabytes(pids.server), runner: residentMegabytes(pids.runner) };
-    const most = { ...before };
-    const watching = setInterval(() => {
-      for (const one of ['server', 'runner'] as const) most[one] = Math.max(most[one], residentMegabytes(pids[one]));
-    }, 20);
+    using growth = watchGrowth(service, project.runnerPid());
     const [kept, without, theirs]: [number[], number[], number[]] = [[], [], []];
     for (let turn = 0; turn < rounds; turn += 1) {
       await settleDisk();
@@ -40,15 +36,8 @@ export async function artifacts(databases: Databases, database: DatabaseName): P
       await keep('large');
       kept.push(await build());
     }
-    clearInterval(watching);
     const [taken, limit] = [median(kept) - median(without), median(theirs)];
     const speed = (milliseconds: number): string => round(size / (milliseconds / 1000));
-    const grown = (one: 'server' | 'runner'): Figure => ({
-      what: `memory that artifacts of ${size} MB add to the ${one}, MB (${database})`,
-      value: most[one] - before[one],
-      limit: { atMost: 50 },
-      from: `${round(most[one])} MB at most, ${round(before[one])} MB before`,
-    });
     return [
       {
         what: `artifacts of ${size} MB, share of the speed of an upload to a bare server that writes to a file (${database})`,
@@ -56,8 +45,7 @@ export async function artifacts(databases: Databases, database: DatabaseName): P
         limit: { atLeast: 0.7 },
         from: `${speed(taken)} MB/s (a build that keeps them takes ${round(median(kept))} ms, one that does not ${round(median(without))} ms) against ${speed(limit)} MB/s`,
       },
-      grown('server'),
-      grown('runner'),
+      ...growth.figures(`artifacts of ${size} MB`, database),
     ];
   } finally {
     await bare.stop();

@@ -1,6 +1,7 @@
 import { artifacts } from './outputs-artifacts.ts';
 import { caches } from './outputs-caches.ts';
 import { buildsInImage, startInImage } from './outputs-images.ts';
+import { reports } from './outputs-reports.ts';
 import type { Benchmark } from './support/report.ts';
 
 /** What builds stand on and leave behind. */
@@ -9,7 +10,7 @@ export const outputs: Benchmark = {
   async run(databases) {
     const figures = [await startInImage(), ...(await caches())];
     for (const database of ['SQLite', 'PostgreSQL'] as const)
-      figures.push(...(await buildsInImage(databases, database)), ...(await artifacts(databases, database)));
+      for (const measure of [buildsInImage, artifacts, reports]) figures.push(...(await measure(databases, database)));
     return figures;
   },
 };
