@@ -8,10 +8,10 @@ import type { Identity } from './types.ts';
 /** The files of an image as one run sees and changes them: an overlay, whose top layer is the run's own. */
 export interface ImageOverlay {
   /**
-   * Makes the overlay of an image that the run will probably want, which costs a run more than all else about an image.
-   * Nothing of it is visible in the sandbox. If the run wants another image, or none, it has not been made for it.
+   * Makes what a run in an image needs, before it comes. With the files of an image, it also makes the overlay, which costs
+   * a run more than all else; a run that turns out to want something else makes its own. Nothing is visible in the sandbox.
    */
-  prepare(tree: string): void;
+  prepare(tree?: string): void;
   /** Shows it in the sandbox, which must be settled. When one of the requests fails, the sandbox is of no use any more. */
   show(image: ShownImage): Promise<Promise<void>[]>;
 }
@@ -37,21 +37,27 @@ const [place, boundTree, over] = ['image', 'tree', 'over'].map((name) => join(he
 type Three = [string, string, string];
 
 export function openImageOverlay({ namespaces, directories, overImages, owner }: Options): ImageOverlay {
+  let hasParts = false;
   let prepared: { tree: string; made: Promise<boolean> } | undefined;
 
-  const mount = (tree: string, layers: readonly string[], work: RunDirectory): Promise<void>[] => {
+  /** What every image needs. A bind that fails is not told here: the overlay that needs it fails. */
+  const makeParts = (): void => {
+    if (hasParts) return;
+    hasParts = true;
     directories.make('image-changes');
+    directories.make('image-work');
+    namespaces.bind(overImages, over, 'ro', 'mapped').catch(() => {});
+  };
+  const mount = (tree: string, layers: readonly string[], work: RunDirectory): Promise<void>[] => {
     directories.make(work);
     const upper = { directory: directories.mapped('image-changes'), work: directories.mapped(work) };
     return [
-      namespaces.bind(overImages, over, 'ro', 'mapped'),
       namespaces.bind(tree, boundTree, 'ro', 'mapped'),
       namespaces.overlay(place, { lower: [boundTree, over, ...layers], upper }),
     ];
   };
-  const unmount = (): Promise<void>[] => [place, boundTree, over].map((path) => namespaces.unmount(path));
-  const makeWay = (folder: string, path: string): void => {
-    let way = folder;
+  const makeWay = (path: string): void => {
+    let way = directories.make('image-changes');
     for (const part of path.split('/').slice(1)) {
       way = join(way, part);
       if (existsSync(way)) continue;
@@ -67,8 +73,9 @@ export function openImageOverlay({ namespaces, directories, overImages, owner }:
 
   return {
     prepare: (tree) => {
-      const identity = identityOf(tree);
-      if (identity === undefined) return;
+      makeParts();
+      const identity = tree === undefined ? undefined : identityOf(tree);
+      if (tree === undefined || identity === undefined) return;
       const made = Promise.all(mount(tree, [], 'image-work')).then(
         () => true,
         () => false,
@@ -79,12 +86,13 @@ export function openImageOverlay({ namespaces, directories, overImages, owner }:
       const tops = [...topsOverImages, ...image.directories.map((path) => path.split('/')[1] ?? '')];
       const shown = (): Promise<void> => namespaces.image(place, image.tree, tops);
       if (await isPrepared(image)) return [shown()];
-      // An overlay takes no work directory in which another one has worked.
-      const unmounted = prepared ? unmount() : [];
-      const changes = directories.make('image-changes');
+      makeParts();
+      const unmounted = prepared ? [place, boundTree].map((path) => namespaces.unmount(path)) : [];
       if (image.directories.length > 0) await Promise.all([directories.settled(), ...unmounted]);
-      for (const path of image.directories) makeWay(changes, path);
-      return [...unmounted, ...mount(image.tree, image.layers, prepared ? 'image-work-again' : 'image-work'), shown()];
+      image.directories.forEach(makeWay);
+      // An overlay takes no work directory in which another one has worked.
+      const work = prepared ? 'image-work-again' : 'image-work';
+      return [...unmounted, ...mount(image.tree, image.layers, work), shown()];
     },
   };
 }

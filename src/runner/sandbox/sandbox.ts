@@ -38,7 +38,8 @@ export interface Sandbox {
 /** What the run will probably be like: made ahead, it costs the run no time. */
 export interface Probably {
   limits: Limits;
-  image?: string | undefined;
+  /** Whether it is in an image, and in which, if nothing else will lie over the image's files. */
+  image?: { tree?: string };
 }
 
 export async function openSandbox(machine: Machine, name: string, probably?: Probably): Promise<Sandbox> {
@@ -84,7 +85,7 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
       overImages: machine.overImages,
       owner: machine.users.files,
     });
-    if (probably?.image !== undefined) image.prepare(probably.image);
+    if (probably?.image) image.prepare(probably.image.tree);
     await Promise.all([directories.settled(), root.made, outside]);
     const run = { folder, namespaces, root, directories, cgroup, image, user: user.run };
     return { ...run, process: await started, close };
