@@ -33,8 +33,9 @@ interface Options {
   owner: Identity;
 }
 
-const [place, boundTree, over] = ['image', 'tree', 'over'].map((name) => join(helperDirectory, name)) as Three;
-type Three = [string, string, string];
+const place = join(helperDirectory, 'image');
+const boundTree = join(helperDirectory, 'tree');
+const over = join(helperDirectory, 'over');
 
 export function openImageOverlay({ namespaces, directories, overImages, owner }: Options): ImageOverlay {
   let hasParts = false;
@@ -74,8 +75,9 @@ export function openImageOverlay({ namespaces, directories, overImages, owner }:
   return {
     prepare: (tree) => {
       makeParts();
-      const identity = tree === undefined ? undefined : identityOf(tree);
-      if (tree === undefined || identity === undefined) return;
+      if (tree === undefined) return;
+      const identity = identityOf(tree);
+      if (identity === undefined) return; // it was removed
       const made = Promise.all(mount(tree, [], 'image-work')).then(
         () => true,
         () => false,

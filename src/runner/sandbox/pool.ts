@@ -67,7 +67,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
 }
 
-/** Two runs in the same image make a third probable. One does not: a wrong guess costs about half of what a right one saves. */
+/** Two runs in the same image make a third probable. One does not: a wrong guess costs most of what a right one saves. */
 function likeThis(
   { limits, image, mounts = [], overImage = [] }: Job,
   { paths }: Machine,
