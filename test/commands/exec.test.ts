@@ -127,27 +127,23 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
   });
 
   test('says in one line what is missing', async () => {
-    const hidden = await run(
-      'unshare',
-      [
-        '--mount',
-        'sh',
-        '-c',
-        'mount --bind /dev/null "$(command -v bwrap)" && exec "$@"',
-        'sh',
-        'bin/headrace',
-        'exec',
-        'passes',
-        '--offline',
-        '--project',
-        'Sluice',
-      ],
-      { env: { PATH: process.env.PATH ?? '', ...developer.env } },
-    );
-    assert.equal(hidden.status, 3);
+    const without = (program: string, ...args: string[]) => {
+      const hide = `mount --bind /dev/null "$(command -v ${program})" && exec "$@"`;
+      const exec = ['bin/headrace', 'exec', 'passes', '--offline', '--project', 'Sluice', ...args];
+      const env = { PATH: process.env.PATH ?? '', ...developer.env };
+      return run('unshare', ['--mount', 'sh', '-c', hide, 'sh', ...exec], { env });
+    };
+    const unisolated = await without('bwrap');
+    assert.equal(unisolated.status, 3);
     assert.match(
-      hidden.stderr.toString(),
+      unisolated.stderr.toString(),
       /^headrace: Suites cannot be isolated: bwrap not found\. Install with: apt-get install bubblewrap.*\n$/,
+    );
+    const unfetched = await without('umoci', '--image', 'registry.example/app:1');
+    assert.equal(unfetched.status, 3);
+    assert.match(
+      unfetched.stderr.toString(),
+      /This runner cannot use images: umoci not found\. Install with: apt-get install umoci\.\n$/,
     );
     assert.deepEqual(left(), []);
   });
