@@ -2,11 +2,12 @@ import { spawn } from 'node:child_process';
 import { createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { onBoth, postgresOver } from './support/databases.ts';
+import { onBoth, postgresOver, type DatabaseName } from './support/databases.ts';
 import { startProject, type BenchProject } from './support/project.ts';
+import { watchGrowth } from './support/growth.ts';
 import { untilIdle } from './support/idle.ts';
-import { median, round, type Benchmark } from './support/report.ts';
-import { call, residentMegabytes } from './support/servers.ts';
+import { median, round, type Benchmark, type Figure } from './support/report.ts';
+import { call } from './support/servers.ts';
 
 const size = 100 * 1024 * 1024;
 const command = `yes 'a line of a log, about as long as lines of logs are: compiled something, tested something' | head -c ${size}`;
@@ -26,19 +27,20 @@ export const logs: Benchmark = {
     const ours: number[] = [];
     const onPostgres: number[] = [];
     const bare: number[] = [];
-    const growth = { server: 0, runner: 0 };
+    const growth: Record<DatabaseName, Figure[][]> = { SQLite: [], PostgreSQL: [] };
+    const watched = async (one: BenchProject, database: DatabaseName): Promise<number> => {
+      using watch = watchGrowth(one.pids());
+      const taken = await logged(one);
+      growth[database].push(watch.figures('logs of 100 MB', database));
+      return taken;
+    };
     for (let turn = 0; turn < 5; turn += 1) {
-      const watch = watchMemory(project);
-      ours.push(await logged(project));
-      const grown = watch.stop();
-      growth.server = Math.max(growth.server, grown.server);
-      growth.runner = Math.max(growth.runner, grown.runner);
+      ours.push(await watched(project, 'SQLite'));
       await untilIdle(project.service.pid); // it packs the log now, which must not slow down the others
-      onPostgres.push(await logged(postgres));
+      onPostgres.push(await watched(postgres, 'PostgreSQL'));
       await untilIdle(postgres.service.pid);
       bare.push(await piped(file));
     }
-    const most = { atMost: 50 };
     return [
       {
         what: '100 MB of log to complete in the API, over a bare pipe into a file',
@@ -50,11 +52,19 @@ export const logs: Benchmark = {
         { sqlite: median(ours), postgres: median(onPostgres) },
         { what: 'the same', limit: { atMost: 2.5 }, unit: ' ms' },
       ),
-      { what: 'growth of the server meanwhile, MB', value: growth.server, limit: most, from: 'resident memory' },
-      { what: 'growth of the runner meanwhile, MB', value: growth.runner, limit: most, from: 'resident memory' },
+      ...growth.SQLite.reduce(larger),
+      ...growth.PostgreSQL.reduce(larger),
     ];
   },
 };
+
+/** Of two measurements of the same, the larger one. */
+function larger(one: Figure[], other: Figure[]): Figure[] {
+  return one.map((figure, at) => {
+    const again = other[at];
+    return again && again.value > figure.value ? again : figure;
+  });
+}
 
 /** Milliseconds from the request for the build to the whole log in the API. */
 async function logged(project: BenchProject): Promise<number> {
@@ -74,23 +84,4 @@ async function piped(file: string): Promise<number> {
   const taken = performance.now() - startedAt;
   rmSync(file);
   return taken;
-}
-
-/** The most that server and runner have grown by since the watch began. */
-function watchMemory(project: BenchProject) {
-  const pids = { server: project.service.pid, runner: project.runnerPid() };
-  const before = { server: residentMegabytes(pids.server), runner: residentMegabytes(pids.runner) };
-  const most = { ...before };
-  const look = (): void => {
-    most.server = Math.max(most.server, residentMegabytes(pids.server));
-    most.runner = Math.max(most.runner, residentMegabytes(pids.runner));
-  };
-  const timer = setInterval(look, 20);
-  return {
-    stop() {
-      clearInterval(timer);
-      look();
-      return { server: most.server - before.server, runner: most.runner - before.runner };
-    },
-  };
 }

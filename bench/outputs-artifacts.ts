@@ -26,7 +26,7 @@ export async function artifacts(databases: Databases, database: DatabaseName): P
     await project.command(make);
     await keep('large');
     for (const warmUp of [build, () => send(`${bare.url}/bare`, {})]) await warmUp(); // until the code is compiled
-    using growth = watchGrowth(service, project.runnerPid());
+    using growth = watchGrowth(project.pids());
     const [kept, without, theirs]: [number[], number[], number[]] = [[], [], []];
     for (let turn = 0; turn < rounds; turn += 1) {
       await settleDisk();

@@ -2,8 +2,9 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request } from 'node:https';
+import { watchGrowth } from './support/growth.ts';
 import { round, type Benchmark } from './support/report.ts';
-import { call, residentMegabytes, startBareUpload, startHeadrace } from './support/servers.ts';
+import { call, startBareUpload, startHeadrace } from './support/servers.ts';
 
 const megabyte = 1024 * 1024;
 const size = 500 * megabyte;
@@ -21,9 +22,7 @@ export const uploads: Benchmark = {
       return send(`${service.url}/dependencies/${id}/archive`, { authorization: service.authorization });
     };
     try {
-      const before = residentMegabytes(service.pid);
-      let most = before;
-      const watching = setInterval(() => (most = Math.max(most, residentMegabytes(service.pid))), 20);
+      using growth = watchGrowth({ server: service.pid });
       for (const warmUp of [upload, () => send(`${bare.url}/bare`, {})]) await warmUp(); // until the code is compiled
       const [ours, theirs]: [number[], number[]] = [[], []];
       for (let turn = 0; turn < rounds; turn += 1) {
@@ -32,7 +31,6 @@ export const uploads: Benchmark = {
         await settleDisk();
         ours.push(await upload());
       }
-      clearInterval(watching);
       // The quickest of each: whatever else the machine does makes an upload slower, and never faster.
       const [taken, limit] = [Math.min(...ours), Math.min(...theirs)];
       const speed = (milliseconds: number): string => round(size / megabyte / (milliseconds / 1000));
@@ -43,12 +41,7 @@ export const uploads: Benchmark = {
           limit: { atLeast: 0.7 },
           from: `${speed(taken)} MB/s against ${speed(limit)} MB/s`,
         },
-        {
-          what: 'memory that uploads of 500 MB add to the server, MB',
-          value: most - before,
-          limit: { atMost: 50 },
-          from: `${round(most)} MB at most, ${round(before)} MB before`,
-        },
+        ...growth.figures('uploads of 500 MB', 'SQLite'),
       ];
     } finally {
       await bare.stop();

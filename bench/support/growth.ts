@@ -1,30 +1,35 @@
 import type { DatabaseName } from './databases.ts';
 import { round, type Figure } from './report.ts';
-import { residentMegabytes, type Service } from './servers.ts';
+import { residentMegabytes } from './servers.ts';
 
 const limit = 50;
 
-/** How much more memory a server and its runner take than at the beginning. */
+/** How much more memory processes take than at the beginning. */
 export interface Growth extends Disposable {
+  /** The figures until now, for what these processes had to do meanwhile. */
   figures(what: string, database: DatabaseName): Figure[];
 }
 
-export function watchGrowth({ pid }: Pick<Service, 'pid'>, runnerPid: number): Growth {
-  const watched = Object.entries({ server: pid, runner: runnerPid }).map(([name, one]) => {
-    const before = residentMegabytes(one);
-    return { name, pid: one, before, most: before };
+/** Watches processes by their names. */
+export function watchGrowth(pids: Record<string, number>): Growth {
+  const watched = Object.entries(pids).map(([name, pid]) => {
+    const before = residentMegabytes(pid);
+    return { name, pid, before, most: before };
   });
-  const watching = setInterval(() => {
+  const look = (): void => {
     for (const one of watched) one.most = Math.max(one.most, residentMegabytes(one.pid));
-  }, 20);
+  };
+  const watching = setInterval(look, 20);
   return {
-    figures: (what, database) =>
-      watched.map(({ name, before, most }) => ({
+    figures: (what, database) => {
+      look();
+      return watched.map(({ name, before, most }) => ({
         what: `memory that ${what} add to the ${name}, MB (${database})`,
         value: most - before,
         limit: { atMost: limit },
         from: `${round(most)} MB at most, ${round(before)} MB before`,
-      })),
+      }));
+    },
     [Symbol.dispose]: () => clearInterval(watching),
   };
 }

@@ -20,6 +20,8 @@ export interface BenchProject {
   /** The commit that is built. */
   sha: string;
   runnerPid(): number;
+  /** The processes of the service. */
+  pids(): { server: number; runner: number };
   /** What the next build runs. */
   command(command: string): Promise<void>;
   /** Asks for a build of the commit and answers the build's address. The commit is known after the first time. */
@@ -79,13 +81,15 @@ export async function startProject(
     }
   };
   await end(await build());
+  const runnerPid = (): number => Number(readFileSync(join(service.dataDir, 'runner', 'pid'), 'utf8'));
   return {
     service,
     repository,
     path,
     suite: `${path}/suites/${suite.id_str}`,
     sha,
-    runnerPid: () => Number(readFileSync(join(service.dataDir, 'runner', 'pid'), 'utf8')),
+    runnerPid,
+    pids: () => ({ server: service.pid, runner: runnerPid() }),
     command: (command) => call(service, `${path}/suites/${suite.id_str}`, { command }, 'PUT'),
     build: () => build(),
     end,
