@@ -5,7 +5,8 @@
 say() { printf '%s\n' "$*" >&2; }
 
 # install_packages runtime|all
-# The copy of the lockfile inside node_modules says which lockfile was installed, and how much of it.
+# The copy of the lockfile inside node_modules says which lockfile was installed, and how much of it. What npm itself writes
+# there at the end, without such a copy beside it, is somebody else's work, and npm would begin by removing it.
 install_packages() {
   packages_current "$1" && return 0
   if ! command -v npm >/dev/null 2>&1; then
@@ -15,12 +16,22 @@ install_packages() {
   exec 9<"$root/package-lock.json"
   flock 9 # a second start beside this one waits here and then finds the work done
   if ! packages_current "$1"; then
-    say "headrace: installing its packages (once)"
     omit=''
     [ "$1" = runtime ] && omit='--omit=dev'
-    # Exactly what the lockfile says, or an error where it and package.json differ. It begins by removing what is there.
-    (cd "$root" && npm ci $omit --loglevel=error 9<&-) >&2
-    cp "$root/package-lock.json" "$root/node_modules/.installed-$1"
+    if [ ! -e "$root/node_modules/.package-lock.json" ] || ls "$root"/node_modules/.installed-* >/dev/null 2>&1; then
+      say "headrace: installing its packages (once)"
+      # Who has the packages for development keeps them.
+      grep -qs '"dev": true' "$root/node_modules/.package-lock.json" && omit=''
+      # Exactly what the lockfile says, or an error where it and package.json differ.
+      (cd "$root" && npm ci $omit --loglevel=error 9<&-) >&2
+    elif ! (cd "$root" && npm ls $omit 9<&-) >/dev/null 2>&1; then
+      say "The packages in $root/node_modules are not those that headrace needs, and it did not install them itself."
+      say "Install the right ones with:  npm ci"
+      exit 1
+    fi
+    installed=runtime
+    [ -z "$omit" ] && installed=all
+    cp "$root/package-lock.json" "$root/node_modules/.installed-$installed"
   fi
   exec 9<&-
 }
@@ -114,7 +125,7 @@ require_programs() {
   DEBIAN_FRONTEND=noninteractive
   export DEBIAN_FRONTEND
   # A package list that is missing or old is the usual reason for a first failure.
-  apt_install $missing_packages || { apt-get update -qq >&2 && apt_install $missing_packages; } || {
+  apt_install $missing_packages || { apt update -qq && apt_install $missing_packages; } || {
     say "Could not install them. Try:  apt-get update && apt-get install -y --no-install-recommends$missing_packages"
     exit 1
   }
@@ -138,7 +149,29 @@ wish_programs() {
     say "Could not install them; it goes on without $wished_for."
 }
 
-apt_install() { apt-get install -y -qq --no-install-recommends "$@" >&2 </dev/null; }
+apt_install() { apt install -y -qq --no-install-recommends "$@"; }
+
+# Somebody else may be installing: apt's own patience covers only one of its three locks, and says nothing.
+apt() {
+  apt_waited=0
+  until { apt_said=$(LC_ALL=C apt-get "$@" 2>&1 >&3 3>&- </dev/null); } 3>&2; do
+    case $apt_said in
+      *'Could not get lock'*) ;;
+      *)
+        say "$apt_said"
+        return 1
+        ;;
+    esac
+    if [ $apt_waited -eq 0 ]; then say "headrace: another program is installing packages; waiting for it"; fi
+    if [ $apt_waited -ge 600 ]; then
+      say "$apt_said"
+      return 1
+    fi
+    apt_waited=$((apt_waited + 1))
+    sleep 1
+  done
+  [ -z "$apt_said" ] || say "$apt_said"
+}
 
 # Servers live outside a person's PATH on Debian. Without a font, a browser has no letters to lay out. A library for Debian's
 # own Python is of no use to another one.
