@@ -52,7 +52,7 @@ export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
   const listing = `bsdtar --numeric-owner -tvf ${fileIn(opening)} 2>/tmp/complaints`;
   const ended = await runTool(opening, {
     step: 'list',
-    command: `${listing}; status=$?; sed 's/^/!/' /tmp/complaints; exit $status`,
+    command: `status=0; ${listing} || status=$?; sed 's/^/!/' /tmp/complaints; exit $status`,
     signal: AbortSignal.any([opening.signal, enough.signal]),
     output: (chunk) => {
       const lines = (rest + chunk.toString('latin1')).split('\n');

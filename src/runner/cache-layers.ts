@@ -54,7 +54,7 @@ async function pack(packing: Packing, into: string, mounts: Mount[], words: (str
   const command = [
     `perl -e ${quote(lister)} -- ${words.join(' ')}`,
     `bsdtar -c --format=pax --zstd --uid 0 --gid 0 ${plainly} -n --null -T list -f ${packedFile}`,
-  ].join(' || exit $?\n');
+  ].join('\n');
   const { ended, said } = await run(packing, into, mounts, command);
   if (ended.exitStatus === tooLarge && ended.reason === null) throw new TooLargeError();
   const size = /^bytes (\d{1,15})$/m.exec(said)?.[1];

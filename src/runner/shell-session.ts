@@ -127,7 +127,8 @@ async function runOver(
   const variables = { ...image?.environment, ...order.environment };
   const job: Job = {
     id: `shell-${id}`,
-    steps: [{ name: 'shell', command: script ?? interactive(order) }],
+    // A person's shell goes on after a line that failed.
+    steps: [{ name: 'shell', command: `set +e; ${script ?? interactive(order)}` }],
     environment: {
       ...findable(variables, order.prefixes, software.placesAt),
       ...(terminal && { TERM: terminal.type }),
@@ -166,7 +167,7 @@ function interactive({ launches }: SuiteOrder): string {
   return [
     ...launches.map(
       ({ name, command }) =>
-        `/bin/sh -c ${quote(command)} </dev/null || echo ${quote(`The launch command of the dependency ${name} failed.`)}`,
+        `/bin/sh -e -c ${quote(command)} </dev/null || echo ${quote(`The launch command of the dependency ${name} failed.`)}`,
     ),
     'if command -v bash >/dev/null 2>&1; then exec bash -i; fi',
     'exec /bin/sh -i',

@@ -76,7 +76,7 @@ onEveryDatabase((database) => {
       'ln -s /etc/passwd passwd; ln -s /dev/zero zero; ln -s /proc/1/environ environ; ln -s / root; ln -s ../.. up',
       `ln -s ${installation.folder}/master.key key; mkfifo pipe`,
       `perl -e 'use Socket; socket(S, PF_UNIX, SOCK_STREAM, 0); bind(S, pack_sockaddr_un("socket")) or die'`,
-      'truncate -s 1T sparse; truncate -s 2M half; truncate -s 2M more; echo kept > fine; chmod 0 fine-not 2>/dev/null',
+      'truncate -s 1T sparse; truncate -s 2M half; truncate -s 2M more; echo kept > fine',
       String.raw`touch "$(printf 'no\377text')" "$(printf 'line\nbreak')" '..evil'`,
       // It would go on writing, if it lived.
       '(while :; do date >> grows; done) & sleep 0.1',

@@ -31,6 +31,20 @@ onEveryDatabase((database) => {
     assert.equal(await project.log(passed), 'hello\n2\non main\n');
   });
 
+  test('a line that fails ends its command, with its status', async (t) => {
+    await project.suite(t, 'stops', 'echo before\n(exit 4)\necho after');
+    await project.suite(t, 'goes on', 'set +e\n(exit 4)\necho after');
+    await project.repository.commit({ message: 'Stop there' });
+    assert.equal((await project.build('main')).build_state, 'failed');
+    const [commit] = await project.commits();
+    const builds = await project.builds(commit);
+    const ends = builds.map(async (build) => [build.build_state, build.exit_status, await project.log(build)]);
+    assert.deepEqual((await Promise.all(ends)).toSorted(), [
+      ['failed', 4, 'before\n'],
+      ['passed', 0, 'after\n'],
+    ]);
+  });
+
   test('variables reach the command and are masked in its log', async (t) => {
     const command = 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN in $STAGE, $PLACE"';
     const suite = await project.suite(t, 'secretive', command);

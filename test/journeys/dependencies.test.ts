@@ -188,6 +188,7 @@ onEveryDatabase((database) => {
     await project.attach(suite, dependency);
     const failures: [Record<string, string>, RegExp][] = [
       [{ command: 'echo trying; exit 7 # /srv/dependency' }, /trying\n\nThe command failed with exit status 7\.\n$/],
+      [{ command: `(exit 6)\n${installed()}` }, /The command failed with exit status 6\.\n$/],
       [{ command: 'true /srv/dependency' }, /The command succeeded but left nothing under \/srv\/dependency\.\n$/],
       [{ command: installed(), source: 'missing' }, /The archive has no directory missing\.\n/],
     ];

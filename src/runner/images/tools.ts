@@ -186,9 +186,9 @@ function failureOf(host: string, ended: Ended, said: string, troubles: RegistryP
   return pullFailure(host, said, troubles);
 }
 
-/** A program that writes more gets an error, not a signal. */
+/** A program that writes more gets an error, not a signal. A limit that is lower already stays. */
 function fileLimit(bytes: number): string {
-  return `trap '' XFSZ; ulimit -f ${Math.ceil(bytes / 512)}; `;
+  return `trap '' XFSZ; ulimit -f ${Math.ceil(bytes / 512)} || :; `;
 }
 
 /** Only this registry's: whatever a registry makes of skopeo, it finds nothing that it did not have before. */

@@ -74,7 +74,7 @@ export function script(steps: readonly Step[], options: ScriptOptions = {}): str
 }
 
 function runStep(command: string, terminal: string | undefined): string {
-  return `/bin/sh -c ${quote(command)}${terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`}`;
+  return `/bin/sh -e -c ${quote(command)}${terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`}`;
 }
 
 /** Variables that only Bash itself may set: an attempt ends it. */

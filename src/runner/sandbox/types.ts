@@ -67,7 +67,7 @@ export interface Limits {
 export interface Job {
   /** Unique among the current runs; letters, digits, `_` and `-`. */
   id: string;
-  /** Each is `sh -c command`, in order, in one sandbox, in the workspace. The first failure ends the run. */
+  /** Each is `sh -e -c command`, in order, in one sandbox, in the workspace: a line that fails ends its step, and a step that fails ends the run. */
   steps: Step[];
   environment: Record<string, string>;
   workspace: Workspace;
