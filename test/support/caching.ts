@@ -130,7 +130,7 @@ export class CachingRunner {
     await using cache = await openSuiteCache(services, paths.length > 0 ? order : undefined, task);
     const ended = await this.#sandboxes.run({
       id: task.id,
-      steps: [{ name: 'command', command }],
+      steps: [{ name: 'command', command: `set +e; ${command}` }],
       environment: {},
       workspace: { checkout: this.checkout, ...(cache && { over: cache.workspace, isKept: true }) },
       ...(cache && { home: cache.home }),

@@ -23,7 +23,7 @@ for (const network of ['none', 'internet', 'host']) {
     const { openSandboxes } = await import(${JSON.stringify(new URL('../../../src/runner/sandbox/index.ts', import.meta.url).href)});
     const sandboxes = await openSandboxes({ stateDir: '${folder}/state', network: '${network}', isolation: 'required', log: () => {} });
     const ended = await sandboxes.run({
-      id: 'a', steps: [{ name: 'suite', command: 'id -u; readlink /proc/self/ns/net; grep -o tap0 /proc/net/dev && timeout 5 bash -c "echo > /dev/tcp/169.254.169.254/80" 2>&1 | grep -o "No route.*" | uniq; timeout 5 nft flush ruleset 2>/dev/null && echo flushed; grep CapBnd /proc/self/status; cat a.txt /srv/d/tool; echo x > a.txt; cat a.txt; mkdir -m 0 locked; setsid sleep 600 & exit 3' }],
+      id: 'a', steps: [{ name: 'suite', command: 'set +e; id -u; readlink /proc/self/ns/net; grep -o tap0 /proc/net/dev && timeout 5 bash -c "echo > /dev/tcp/169.254.169.254/80" 2>&1 | grep -o "No route.*" | uniq; timeout 5 nft flush ruleset 2>/dev/null && echo flushed; grep CapBnd /proc/self/status; cat a.txt /srv/d/tool; echo x > a.txt; cat a.txt; mkdir -m 0 locked; setsid sleep 600 & exit 3' }],
       environment: {}, workspace: { checkout: '${folder}/checkout' }, mounts: [{ at: '/srv/d', layers: ['${folder}/dependency', '${folder}/other'] }],
       limits: { memoryBytes: 1e9, processes: 1000, timeoutMs: 60000 }, output: (chunk) => void process.stdout.write(chunk), signal: new AbortController().signal,
     });
