@@ -75,7 +75,7 @@ describe('images', () => {
     const heard: Buffer[] = [];
     const ended = await sandboxes.run({
       id: `run-${Math.random().toString(36).slice(2)}`,
-      steps: [{ name: 'command', command }],
+      steps: [{ name: 'command', command: `set +e; ${command}` }],
       environment: {},
       workspace: { empty: true },
       image,
@@ -343,7 +343,10 @@ describe('images', () => {
   });
 
   test('what fails is said in words', async () => {
-    await assert.rejects(take(`${registry.host}/team/none:1`), failsWith('image_not_found', /no such image/));
+    await assert.rejects(
+      take(`${registry.host}/team/none:1`),
+      failsWith('image_not_found', /^Image 127\.0\.0\.1:\d+\/team\/none:1: The registry .*: it has no such image\.$/),
+    );
     await registry.push('team/bare', '1', imageOf([[{ name: 'hello', content: 'x' }]]));
     await assert.rejects(take(`${registry.host}/team/bare:1`), failsWith('image_without_shell', /no \/bin\/sh/));
     await registry.push('team/far', '1', imageOf([shellLayer()], { architecture: 's390x' }));

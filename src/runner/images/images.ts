@@ -124,6 +124,59 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     });
   };
 
+  const take: Images['take'] = async (order, { id, say, signal }) => {
+    const parsed = parseImageReference(order.reference);
+    if (!parsed) throw new ImageError('image_invalid', 'That is no reference to an image.');
+    const reference = parsed;
+    refuseIf(options.sandboxes.whyNoImages);
+    const { accountId: account } = order;
+    const { host } = reference;
+    const last = store.lastOf(account, order.reference);
+    // A digest stands for the same image for ever: who has had it needs nobody's leave to have it again.
+    if (last !== undefined && reference.digest === last) {
+      const image = store.holdIfHere(host, last);
+      if (image) return told(image);
+    }
+    const access = await accessFor(link, id, reference, signal);
+    const source = { reference, address: imageAddress(reference), access };
+    if (last !== undefined && (await look.digestOf(source, signal)) === last) {
+      const image = store.holdIfHere(host, last);
+      if (image) return told(image);
+    }
+    refuseIf(await missingPrograms());
+    try {
+      const described = await tools.lookUp(source, signal);
+      const digest = digestOf(described);
+      if (reference.digest !== undefined && reference.digest !== digest) throw mismatch(reference);
+      const bring = (making: string, ending: AbortSignal): Promise<Brought> => pull(source, described, making, ending);
+      const image = await store.hold({ host, digest, account: `${account} ${reference.name}`, bring }, signal);
+      await store.noteLast(account, order.reference, image);
+      return await told(image);
+    } catch (error) {
+      if (isNoSpace(error)) throw diskFull();
+      if (!(error instanceof ImageError)) throw error;
+      if (error.reason !== 'registry_unreachable') {
+        if (error.reason === 'image_access_refused' || error.reason === 'image_not_found')
+          await store.forgetLast(account, order.reference);
+        throw error;
+      }
+      const digest = store.lastOf(account, order.reference);
+      const image = digest === undefined ? undefined : store.holdIfHere(host, digest);
+      if (!image) throw error;
+      return told(image, `${error.message} It runs in the image that this account had last:`);
+    }
+
+    async function told(image: HeldImage, words = 'Image'): Promise<HeldImage> {
+      try {
+        await say(`${words} ${imageAddress(reference)} (${image.digest})\n`);
+        return image;
+      } catch (error) {
+        image[Symbol.dispose]();
+        throw error;
+      }
+    }
+  };
+
   return {
     async again({ reference, accountId: account }, digest, signal) {
       const { host } = parseImageReference(reference) ?? {};
@@ -134,57 +187,12 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       return store.hold({ host, digest, account, bring }, signal);
     },
 
-    async take(order, { id, say, signal }) {
-      const parsed = parseImageReference(order.reference);
-      if (!parsed) throw new ImageError('image_invalid', `${order.reference} is no reference to an image.`);
-      const reference = parsed;
-      refuseIf(options.sandboxes.whyNoImages);
-      const { accountId: account } = order;
-      const { host } = reference;
-      const last = store.lastOf(account, order.reference);
-      // A digest stands for the same image for ever: who has had it needs nobody's leave to have it again.
-      if (last !== undefined && reference.digest === last) {
-        const image = store.holdIfHere(host, last);
-        if (image) return told(image);
-      }
-      const access = await accessFor(link, id, reference, signal);
-      const source = { reference, address: imageAddress(reference), access };
-      if (last !== undefined && (await look.digestOf(source, signal)) === last) {
-        const image = store.holdIfHere(host, last);
-        if (image) return told(image);
-      }
-      refuseIf(await missingPrograms());
+    async take(order, task) {
       try {
-        const described = await tools.lookUp(source, signal);
-        const digest = digestOf(described);
-        if (reference.digest !== undefined && reference.digest !== digest) throw mismatch(reference);
-        const bring = (making: string, ending: AbortSignal): Promise<Brought> =>
-          pull(source, described, making, ending);
-        const image = await store.hold({ host, digest, account: `${account} ${reference.name}`, bring }, signal);
-        await store.noteLast(account, order.reference, image);
-        return await told(image);
+        return await take(order, task);
       } catch (error) {
-        if (isNoSpace(error)) throw diskFull();
         if (!(error instanceof ImageError)) throw error;
-        if (error.reason !== 'registry_unreachable') {
-          if (error.reason === 'image_access_refused' || error.reason === 'image_not_found')
-            await store.forgetLast(account, order.reference);
-          throw error;
-        }
-        const digest = store.lastOf(account, order.reference);
-        const image = digest === undefined ? undefined : store.holdIfHere(host, digest);
-        if (!image) throw error;
-        return told(image, `${error.message} It runs in the image that this account had last:`);
-      }
-
-      async function told(image: HeldImage, words = 'Image'): Promise<HeldImage> {
-        try {
-          await say(`${words} ${imageAddress(reference)} (${image.digest})\n`);
-          return image;
-        } catch (error) {
-          image[Symbol.dispose]();
-          throw error;
-        }
+        throw new ImageError(error.reason, `Image ${order.reference}: ${error.message}`);
       }
     },
   };

@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createSecureContext, type SecureContext } from 'node:tls';
+import { parse } from 'smol-toml';
 
 /**
  * What the machine's configuration for containers says about a registry, as far as the runner's own look at it needs it.
  * The program that pulls images knows all of that configuration; where it has something out of the ordinary to say about
- * registries (mirrors, other places, client certificates), only that program is asked.
+ * this registry (mirrors, other places, client certificates), only that program is asked.
  */
 export interface RegistryTrust {
   /** The certificates that are trusted for this host; undefined where the look is not ours to do. */
@@ -32,7 +33,7 @@ export function readRegistryTrust(etc = '/etc'): RegistryTrust {
       const before = known.get(host);
       if (before?.stamp === stamp) return before.context;
       if (known.size >= mostHosts) known.clear();
-      const context = contextOf(files);
+      const context = contextOf(host, files);
       known.set(host, { stamp, context });
       return context;
     },
@@ -53,10 +54,10 @@ function stampOf(file: string): string {
   return found ? `${file} ${found.ino} ${found.size} ${found.mtimeMs}` : '';
 }
 
-function contextOf(files: readonly string[]): SecureContext | undefined {
+function contextOf(host: string, files: readonly string[]): SecureContext | undefined {
   if (files.some((file) => /\.(?:cert|key)$/.test(file))) return undefined;
   try {
-    if (files.some((file) => file.includes('registries.conf') && namesRegistries(readText(file)))) return undefined;
+    if (files.some((file) => file.includes('registries.conf') && covers(readText(file), host))) return undefined;
     const trusted = files.filter((file) => file.endsWith('.crt')).map(readText);
     return createSecureContext({ ca: trusted.filter((text) => text !== '') });
   } catch {
@@ -68,7 +69,17 @@ function readText(file: string): string {
   return statSync(file, { throwIfNoEntry: false }) ? readFileSync(file, 'utf8') : '';
 }
 
-/** Whether a configuration says something about single registries, in its newer or older form. */
-function namesRegistries(text: string): boolean {
-  return /^\s*\[+\s*"?registr/m.test(text);
+/** Whether a configuration says something about this registry, by its host, or by the older form that names all at once. */
+function covers(text: string, host: string): boolean {
+  const { registry = [], registries } = parse(text);
+  if (registries !== undefined || !Array.isArray(registry)) return true;
+  return registry.some((entry) => {
+    const { prefix, location } = entry as Record<string, unknown>;
+    const [named = ''] = String(prefix ?? location ?? '').split('/');
+    // A name without a port also stands for the same host at any port.
+    const names = [host, host.replace(/:\d+$/, '')];
+    return (
+      named === '' || names.some((name) => (named.startsWith('*.') ? name.endsWith(named.slice(1)) : name === named))
+    );
+  });
 }
