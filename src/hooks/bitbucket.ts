@@ -24,7 +24,10 @@ export const readBitbucket: Reader = (event, payload) => {
   };
   if (event === 'diagnostics:ping') return tell({ ...told, idle: 'A ping: the hook is set up.' });
   if (event === 'repo:push') return tell({ ...told, ...several(at(payload, 'push', 'changes'), cloudPush) });
-  if (event === 'repo:refs_changed') return tell({ ...told, ...several(at(payload, 'changes'), centerPush) });
+  if (event === 'repo:refs_changed') {
+    const messages = centerMessages(payload);
+    return tell({ ...told, ...several(at(payload, 'changes'), (change) => centerPush(change, messages)) });
+  }
   if (event === 'pullrequest:created' || event === 'pullrequest:updated') {
     return tell({ ...told, changes: [cloudPullRequest(payload)] });
   }
@@ -56,11 +59,17 @@ function cloudPush(change: Json): Change {
   return movedRef(ref, sha, textOf(at(place, 'target', 'message')));
 }
 
-function centerPush(change: Json): Change {
+/** Newer versions tell the commits of all changes together, beside them; older ones tell none. */
+function centerMessages(payload: Json): Map<string, string> {
+  const commits = [at(payload, 'toCommit'), ...listOf(at(payload, 'commits'))];
+  return new Map(commits.map((commit) => [textOf(at(commit, 'id')), textOf(at(commit, 'message'))]));
+}
+
+function centerPush(change: Json, messages: Map<string, string>): Change {
   const ref = refIn(at(change, 'ref', 'id') ?? at(change, 'refId'), 'changes[ref][id]');
   const sha = at(change, 'toHash');
   if (at(change, 'type') === 'DELETE' || isNoCommit(sha)) return movedRef(ref, undefined, '');
-  return movedRef(ref, shaIn(sha, 'changes[toHash]'), textOf(at(change, 'toCommit', 'message')));
+  return movedRef(ref, shaIn(sha, 'changes[toHash]'), messages.get(textOf(sha)) ?? '');
 }
 
 /**

@@ -190,6 +190,32 @@ const bitbucketCases: Case[] = (() => {
       payload: center.push([{ ref: 'refs/heads/main' }]),
       request: { ...push, sender: 'admin' },
     },
+    ...Object.entries({
+      'a push there that wants none': { toCommit: { id: sha, message: 'Tidy [skip ci]' } },
+      'one with the commits of several pushes': {
+        toCommit: { id: 'e'.repeat(40), message: 'Other' },
+        commits: [
+          { id: 'e'.repeat(40), message: 'Other' },
+          { id: sha, message: '[ci skip] Tidy' },
+        ],
+      },
+    }).map(([what, told]) => ({
+      ...base,
+      ...refs,
+      what,
+      outcome: 'skipped',
+      payload: { ...center.push([{ ref: 'refs/heads/main' }]), ...told },
+    })),
+    {
+      ...built,
+      ...refs,
+      what: 'a push there of a commit beside one that wants none',
+      payload: {
+        ...center.push([{ ref: 'refs/heads/main' }]),
+        toCommit: { id: 'e'.repeat(40), message: '[skip ci]' },
+      },
+      request: push,
+    },
     {
       ...built,
       ...refs,
