@@ -31,7 +31,9 @@ export function answerPreflights(server: FastifyInstance, routes: readonly Route
   for (const [path, allowed] of methods) {
     server.options(path, { config: { provenBy: 'none' } }, async ({ headers }, reply) => {
       const { origin, 'access-control-request-method': asked } = headers;
-      if (origin === undefined || asked === undefined) throw new ApiError('api_does_not_exists');
+      if (origin === undefined || asked === undefined) {
+        throw ApiError.ofHttp(400, 'api_does_not_exists', 'generic', { allow: [...allowed, 'OPTIONS'].join(', ') });
+      }
       return reply
         .status(204)
         .header('access-control-allow-origin', '*')

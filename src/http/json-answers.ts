@@ -22,12 +22,17 @@ declare module 'fastify' {
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** JSON-P: only GET answers can be wrapped in a call. */
-export function takeCallback(request: FastifyRequest): void {
-  if (request.method !== 'GET') return;
+/** JSON-P: only GET answers can be wrapped in a call. A call that is none is answered once it is known who asks. */
+export function takeCallback(request: FastifyRequest): ApiError | undefined {
+  if (request.method !== 'GET') return undefined;
   const { callback, suppress_status: suppressed } = request.query as RawGroup;
-  request.callback = readCallback(callback);
+  try {
+    request.callback = readCallback(callback);
+  } catch (error) {
+    return error as ApiError;
+  }
   request.suppressesStatus = suppressed === 'true';
+  return undefined;
 }
 
 /** Whether a cached answer can be sent unchanged: no JSON-P, no other site's page, and too short to be compressed. */

@@ -5,6 +5,9 @@ import { http } from '../lib/http.ts';
 /** How many requests may be open on one HTTP/2 connection. */
 const settings = { maxConcurrentStreams: 100 };
 
+/** As many as Node takes over HTTP/1.1. Beyond its own limit HTTP/2 breaks off the request, without an answer. */
+const mostHeaders = 2000;
+
 /** A connection of either version is closed after this long without a byte. */
 const quietMs = 72_000;
 
@@ -28,7 +31,8 @@ export function protocols(
   };
   return (handler) => {
     if (!tls) return http.createServer(options, handler);
-    const server = createSecureServer({ ...tls, ...options, minVersion: 'TLSv1.2', allowHTTP1: true, settings });
+    const limits = { settings, maxHeaderListPairs: mostHeaders };
+    const server = createSecureServer({ ...tls, ...options, ...limits, minVersion: 'TLSv1.2', allowHTTP1: true });
     server.on('session', (session) => session.setTimeout(quietMs, () => session.close()));
     server.on('request', handler as never);
     return server as unknown as Server;

@@ -11,6 +11,7 @@ import {
   type ConnectionTimes,
   type ConnectionWatcher,
 } from './connections.ts';
+import { allowedMethods } from './allowed-methods.ts';
 import { demandProofs } from './bare-routes.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
 import { answerError, isPlain, sendJson, sendKnown, takeCallback } from './json-answers.ts';
@@ -107,6 +108,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   server.decorate('answered', (status, milliseconds) => options.onAnswered?.(status, milliseconds));
   demandProofs(server);
+  const allowed = allowedMethods(server);
   readBodies(server);
   server.decorateRequest('callback', undefined);
   server.decorateRequest('suppressesStatus', false);
@@ -133,6 +135,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   server.setNotFoundHandler(async (request, reply) => {
     takeCallback(request);
+    const [path = ''] = request.url.split('?', 1);
+    const methods = allowed(path);
+    if (methods !== undefined) reply.header('allow', methods);
     await hearOut(request, reply);
     return answerError(new ApiError('api_does_not_exists'), request, reply);
   });
@@ -185,16 +190,12 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     },
     onRequest(request, reply, done) {
       openToOrigins(request, reply);
-      try {
-        if (!endpoint.streams) takeCallback(request);
-      } catch (error) {
-        return done(error as ApiError);
-      }
+      const fault = endpoint.streams ? undefined : takeCallback(request);
       const admitting = endpoint.admit(request as Incoming);
-      if (admitting instanceof Promise) void admitInTime(admitting, request, done);
+      if (admitting instanceof Promise) void admitInTime(admitting, request, (error) => done(error ?? fault));
       else {
         request.admitted = admitting;
-        done();
+        done(fault);
       }
     },
     handler(request, reply) {

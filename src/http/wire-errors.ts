@@ -2,6 +2,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import { constants, type Http2ServerResponse } from 'node:http2';
 import { Duplex } from 'node:stream';
 import { ApiError } from '../errors.ts';
+import { http } from '../lib/http.ts';
 import { unreadableRequest } from './bare-answers.ts';
 import type { Connections } from './connections.ts';
 
@@ -63,8 +64,12 @@ const continuing = /(?:^|\W)100-continue(?:$|\W)/i;
 export function headJudge(): (request: IncomingMessage) => ApiError | undefined {
   // Nearly all requests name the same host as the one before.
   let good: string | undefined;
-  return ({ headers, httpVersion }) => {
-    const { expect, host = headers[':authority'] as string | undefined } = headers; // HTTP/2 names the host there
+  return ({ headers, rawHeaders, httpVersion }) => {
+    const { expect, ':authority': authority, host = authority as string | undefined } = headers; // HTTP/2 has both
+    if (httpVersion === '2.0' ? authority !== undefined && host !== authority : countHosts(rawHeaders) > 1)
+      return ApiError.ofHttp(400, 'invalid_format', 'host');
+    if (httpVersion === '2.0' && sizeOf(rawHeaders) > http.maxHeaderSize)
+      return ApiError.ofHttp(431, 'invalid_format', 'header');
     if (expect !== undefined && !continuing.test(expect)) return ApiError.ofHttp(417, 'invalid_format', 'expect');
     if (host === good && host !== undefined) return undefined;
     if (host === undefined && httpVersion === '1.0') return undefined; // monitors still speak HTTP/1.0
@@ -75,4 +80,14 @@ export function headJudge(): (request: IncomingMessage) => ApiError | undefined 
     good = host;
     return undefined;
   };
+}
+
+/** A request that names two hosts may mean one thing to a proxy and another thing here (RFC 9112 3.2). */
+function countHosts(rawHeaders: readonly string[]): number {
+  return rawHeaders.filter((name, at) => at % 2 === 0 && name.length === 4 && name.toLowerCase() === 'host').length;
+}
+
+/** Node holds its limit only over HTTP/1.1. */
+function sizeOf(rawHeaders: readonly string[]): number {
+  return rawHeaders.reduce((sum, text) => sum + text.length + 2, 0);
 }

@@ -103,6 +103,8 @@ export async function fileOf(
   const { path, size, sha256, content_type: contentType } = row;
   const etag = `"${sha256}"`;
   const told = { ...asDownload(path.split('/').at(-1) ?? ''), 'accept-ranges': 'bytes', etag };
+  if (headers['if-match'] !== undefined && !names(headers['if-match'], etag, 'strong'))
+    throw ApiError.ofHttp(412, 'invalid_format', 'if-match');
   if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: told, body: nothing() };
   // A range of these bytes: a name that is given for them is theirs, or the whole is sent.
   const { 'if-range': ifRange, ...others } = headers;
@@ -120,9 +122,9 @@ export async function fileOf(
 }
 
 /** Whether the header of a condition names this version. */
-function names(header: string | string[] | undefined, etag: string): boolean {
+function names(header: string | string[] | undefined, etag: string, comparison: 'strong' | 'weak' = 'weak'): boolean {
   const named = String(header ?? '').split(',');
-  return named.some((one) => [etag, `W/${etag}`, '*'].includes(one.trim()));
+  return named.some((one) => [etag, '*', ...(comparison === 'weak' ? [`W/${etag}`] : [])].includes(one.trim()));
 }
 
 async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamAnswer> {

@@ -39,6 +39,21 @@ describeService('HTTP', (service) => {
     }
   });
 
+  test('says which methods a known path has', async () => {
+    const known: [string, string, string | undefined][] = [
+      ['POST', '/ping', 'GET, HEAD, OPTIONS'],
+      ['DELETE', '/projects', 'GET, HEAD, OPTIONS, POST'],
+      ['PATCH', '/projects/1?x=y', 'DELETE, GET, HEAD, OPTIONS, PUT'],
+      ['GET', '/hooks/1', 'POST'],
+      ['GET', '/nothing', undefined],
+    ];
+    for (const [method, path, methods] of known) {
+      assert.equal((await service.api.ask(method, path)).headers.allow, methods, path);
+    }
+    const asked = await service.api.ask('OPTIONS', '/projects');
+    assert.equal(asked.headers.allow, 'GET, POST, OPTIONS');
+  });
+
   test('gives every answer an identifier of its own, and says what it is', async () => {
     const answers = [
       await service.api.get('/ping'),

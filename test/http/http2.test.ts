@@ -46,6 +46,22 @@ describeWithRunner('over HTTP/2', (service, runner, database) => {
 
   const { dial, ask } = over(service, database, () => alice);
 
+  test('a head that is too large, or names two hosts, is answered like one of HTTP/1.1', limit, async () => {
+    const session = await dial();
+    const { host } = new URL(service.address);
+    const many = Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`x-${at}`, 'y']));
+    const asked: [number, Record<string, string>][] = [
+      [200, {}],
+      [200, many],
+      [431, { 'x-long': 'y'.repeat(20_000) }],
+      [400, { host: 'elsewhere', ':authority': host }],
+      [200, { host, ':authority': host }],
+    ];
+    for (const [status, headers] of asked) {
+      assert.equal((await heard(ask(session, '/ping', headers))).headers[':status'], status);
+    }
+  });
+
   test('it is spoken with who asks for it in the handshake, and HTTP/1.1 with everybody else', limit, async () => {
     const { port, hostname: host } = new URL(service.address);
     const spoken: [string[] | undefined, string | false][] = [

@@ -93,6 +93,7 @@ describeService('JSON-P', (service) => {
     }
     assertWrongFields(await alice.get('/projects?callback=a&callback=b'), { callback: 'invalid_format' });
     assertWrongFields(await alice.get('/projects?callback[]=a'), { callback: 'invalid_format' });
+    assert.equal((await service.api.ask('GET', '/projects?callback=1a')).status, 401, 'who asks is known first');
   });
 
   test('is for reading alone', async () => {

@@ -71,6 +71,7 @@ describeService(
       for (const host of ['a b', 'a/b', 'user@a', 'a:b', '[::1', 'a%zz', '?']) {
         assert.deepEqual(await told(`GET /ping HTTP/1.1\r\nhost: ${host}\r\n\r\n`), refusal(400, 'host'), host);
       }
+      assert.deepEqual(await told('GET /ping HTTP/1.1\r\nhost: x\r\nHost: x\r\n\r\n'), refusal(400, 'host'));
       for (const host of ['x', 'x:1', '[::1]:8443', 'v1.ci.example.org', '127.0.0.1']) {
         assert.equal((await told(`GET /ping HTTP/1.1\r\nhost: ${host}\r\n\r\n`))?.status, 200, host);
       }

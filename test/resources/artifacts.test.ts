@@ -128,6 +128,9 @@ describeWithRunner(
       assert.deepEqual(part.bytes, content.subarray(1_000_000, 2_999_999));
       assert.equal((await download(build, { range: 'bytes=0-0', 'if-range': '"another"' })).status, 200);
       assert.equal((await download(build, { range: 'bytes=3000000-' })).status, 416);
+      assert.equal((await download(build, { 'if-match': `"x", ${etag}` })).status, 200);
+      for (const other of ['"x"', `W/${etag}`])
+        assert.equal((await download(build, { 'if-match': other })).status, 412);
       const again = await download(build, { 'if-none-match': `"x", ${etag}` });
       assert.deepEqual([again.status, again.bytes.length, again.headers.etag], [304, 0, etag]);
       assert.equal((await download(await kept([['empty', '']]))).bytes.length, 0);
