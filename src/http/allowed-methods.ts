@@ -11,6 +11,9 @@ export function allowedMethods(server: FastifyInstance): (path: string) => strin
 }
 
 function formOf(path: string): RegExp {
-  const part = (text: string): string => (text.startsWith(':') ? '[^/]+' : RegExp.escape(text).replaceAll('\\*', '.*'));
-  return new RegExp(`^${path.split('/').map(part).join('/')}$`);
+  return new RegExp(`^${path.split('/').map(partForm).join('/')}$`);
+}
+
+function partForm(part: string): string {
+  return part.startsWith(':') ? '[^/]+' : RegExp.escape(part).replaceAll('\\*', '.*');
 }

@@ -5,9 +5,16 @@ import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
 import { idInPath, type JsonSchema } from './schema.ts';
 
-/** The OpenAPI 3.1 document, made only of the routes and the service's address. */
-export function openApiDocument(routes: readonly RouteDescription[], baseUrl = '/'): object {
-  const paths: Record<string, Record<string, object>> = {};
+/**
+ * The OpenAPI 3.1 document, made only of the routes and the service's address. Routes outside the envelope have their own
+ * descriptions.
+ */
+export function openApiDocument(
+  routes: readonly RouteDescription[],
+  outside: Record<string, Record<string, object>>,
+  baseUrl = '/',
+): object {
+  const paths: Record<string, Record<string, object>> = { ...outside };
   for (const route of routes) {
     const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}');
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
@@ -96,6 +103,7 @@ const securitySchemes = {
       implicit: { authorizationUrl: '/oauth2/authorize', scopes },
     },
   },
+  hook_secret: { type: 'http', scheme: 'bearer', description: 'The secret of a generic hook' },
   metrics_token: { type: 'http', scheme: 'bearer', description: 'The setting metrics_token' },
   oauth_token: { type: 'apiKey', in: 'query', name: 'oauth_token', description: 'The same token, in the query' },
 };

@@ -16,6 +16,7 @@ import { watchOverview } from '../dispatch/overview.ts';
 import type { ConnectionTimes } from '../http/connections.ts';
 import { listenOn } from '../http/listen.ts';
 import { createMetrics, type Metrics } from '../http/metrics.ts';
+import { monitoringPaths } from '../http/monitoring-paths.ts';
 import { openApiDocument } from '../http/openapi.ts';
 import { addBareRoutes } from '../http/bare-routes.ts';
 import { addOperations } from '../http/operations.ts';
@@ -23,6 +24,7 @@ import { createServer } from '../http/server.ts';
 import { hasOwnName } from '../http/strict-transport.ts';
 import { boundedBodies } from '../hooks/bodies.ts';
 import { hookEndpoint } from '../hooks/endpoint.ts';
+import { hookPaths } from '../hooks/openapi.ts';
 import { countRefusals } from '../hooks/refusals.ts';
 import { mostArtifacts } from '../lifecycle/artifacts.ts';
 import { watchEndings } from '../lifecycle/endings.ts';
@@ -129,7 +131,7 @@ export async function startServer({
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
-    document: () => openApiDocument(routes, config.base_url?.replace(/\/+$/, '')),
+    document: () => openApiDocument(routes, { ...monitoringPaths, ...hookPaths }, config.base_url?.replace(/\/+$/, '')),
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),

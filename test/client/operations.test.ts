@@ -12,7 +12,7 @@ interface Described {
   responses: Record<string, { content?: Record<string, { schema: JsonSchema }> }>;
 }
 
-const { paths } = openApiDocument(routes) as { paths: Record<string, Record<string, Described>> };
+const { paths } = openApiDocument(routes, {}) as { paths: Record<string, Record<string, Described>> };
 
 const types: Record<FieldKind, { types: string[]; isOptional?: boolean }> = {
   string: { types: ['string'] },

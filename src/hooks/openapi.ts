@@ -1,0 +1,72 @@
+import * as schema from '../http/schema.ts';
+
+/** The endpoint of forges in the OpenAPI document. */
+const proofs = ['X-Hub-Signature-256', 'X-Hub-Signature', 'X-Gitea-Signature', 'X-Gitlab-Token'];
+const standard = ['webhook-id', 'webhook-timestamp', 'webhook-signature'];
+const events = ['X-GitHub-Event', 'X-Gitea-Event', 'X-Gitlab-Event', 'X-Event-Key'];
+const payload: schema.JsonSchema = {
+  type: 'object',
+  description: 'What the forge sends for the event. A generic hook takes `ref`, which is required, and `sha`.',
+  properties: { ref: schema.string, sha: schema.string },
+};
+const outcome: schema.JsonSchema = {
+  type: 'string',
+  enum: ['build_requested', 'ignored', 'skipped', 'waiting_for_approval'],
+};
+const error = (status: number): object => ({ $ref: `#/components/responses/Error${status}` });
+const errorContent = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
+
+export const hookPaths = {
+  '/hooks/{hook_id}': {
+    post: {
+      operationId: 'post_hooks_by_hook_id',
+      summary: 'Take a delivery of a forge',
+      tags: ['hooks'],
+      description:
+        'Access: whoever proves to know the secret of the hook, in the way of its provider: a signature over the bytes of the ' +
+        'body, the secret itself, or the three headers of Standard Webhooks. The same delivery again gets the same answer.',
+      security: [{}, { hook_secret: [] }],
+      parameters: [
+        { name: 'hook_id', in: 'path', required: true, schema: schema.idInPath },
+        ...[...proofs, ...standard, ...events].map((name) => ({
+          name,
+          in: 'header',
+          required: false,
+          schema: schema.string,
+        })),
+      ],
+      requestBody: {
+        required: true,
+        content: {
+          'application/json': { schema: payload },
+          'application/x-www-form-urlencoded': { schema: schema.record({ payload: schema.string }) },
+        },
+      },
+      responses: {
+        202: {
+          description: 'Taken; `outcome` says what came of it',
+          content: {
+            'application/json': {
+              schema: schema.record({
+                response: schema.record({
+                  outcome,
+                  reason: schema.string,
+                  build_request_id: schema.nullable(schema.id),
+                  build_request_id_str: schema.string,
+                  delivery_id: schema.id,
+                  delivery_id_str: schema.string,
+                }),
+              }),
+            },
+          },
+        },
+        401: error(401),
+        403: error(403),
+        404: error(404),
+        408: { description: 'The body did not arrive in time', content: errorContent },
+        413: { description: 'The body is larger than 25 MB', content: errorContent },
+        500: error(500),
+      },
+    },
+  },
+};
