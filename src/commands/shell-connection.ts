@@ -9,6 +9,8 @@ import { shellFrame, shellFrameReader, type ShellFrame } from '../lib/shell-fram
  */
 const awayMs = 45_000;
 const pauseMs = 500;
+/** How often the server is told that somebody is there: it gives up who was not heard of for `awayMs`. */
+const hereEveryMs = 10_000;
 /** One message carries at most so much. */
 const mostBytes = 32 * 1024;
 /** Whoever types more ahead of the shell waits. */
@@ -22,6 +24,11 @@ export class ShellConnection {
   #unsent: Buffer = Buffer.alloc(0);
   #at = 0;
   #news = Promise.withResolvers<void>();
+  #isHereDue = false;
+  readonly #saying = setInterval(() => {
+    this.#isHereDue = true;
+    this.#tell();
+  }, hereEveryMs);
 
   constructor(client: Client, place: Params) {
     this.#client = client;
@@ -33,6 +40,7 @@ export class ShellConnection {
   }
 
   end(): void {
+    clearInterval(this.#saying);
     this.#over.abort();
     this.#tell();
   }
@@ -48,7 +56,8 @@ export class ShellConnection {
   async sendAll(): Promise<void> {
     while (!this.signal.aborted) {
       if (this.#unsent.length === 0) {
-        await this.#news.promise;
+        if (this.#isHereDue) await this.#sayHere();
+        else await this.#news.promise;
         continue;
       }
       const fields = { offset: String(this.#at), data: this.#unsent.subarray(0, mostBytes).toString('base64') };
@@ -79,6 +88,12 @@ export class ShellConnection {
       }
       await pause(pauseMs, undefined, { signal: this.signal }).catch(() => {});
     }
+  }
+
+  /** What goes wrong here, the next one mends, or what is shown tells. */
+  async #sayHere(): Promise<void> {
+    this.#isHereDue = false;
+    await this.#client.call('type', this.#place, { offset: String(this.#at), data: '' }).catch(() => {});
   }
 
   async #untilAnswered<T>(call: () => Promise<T>): Promise<T> {

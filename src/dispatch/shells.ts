@@ -5,7 +5,7 @@ import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
-import { endShell, isAwaited, keeperTopic, noteEveryMs, noteSide, takeShells, whyOver } from '../lifecycle/shells.ts';
+import { endShell, isAwaited, keeperTopic, noteRunner, takeShells, whyOver } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import { shellHoldSeconds, type ShellEnd, type ShellOrder } from '../protocol/index.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
@@ -53,11 +53,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, held, holdM
       .where('kept_builds.holder', '=', runner.holder)
       .executeTakeFirst();
 
-  const end = async (id: bigint, reason: string): Promise<void> =>
-    db.transaction(async (trx) => {
-      const ended = await endShell({ db, trx }, id, reason);
-      if (ended) await recordShell(trx, ids, ended, { action: 'shell.ended', details: { reason } });
-    });
+  const end = (id: bigint, reason: string): Promise<void> => endAndRecord({ db, ids }, id, reason);
 
   /** Holds a request of a shell's runner while the shell is open. */
   const whileOpen = async <T>(
@@ -75,7 +71,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, held, holdM
       await end(id, over);
       return undefined;
     }
-    if (Date.now() - Number(shell.runner_seen_at) > noteEveryMs) await noteSide(db, id, 'runner');
+    await noteRunner(db, shell);
     const ms = shellHoldSeconds * 1000;
     const changed = new AbortController();
     const signal = AbortSignal.any([request.signal, changed.signal]);
@@ -136,5 +132,21 @@ export function createShells({ db, ids, vault, subscriptions, relay, held, holdM
       }
       return orders;
     });
+  }
+}
+
+async function endAndRecord({ db, ids }: Pick<ShellsParts, 'db' | 'ids'>, id: bigint, reason: string): Promise<void> {
+  await db.transaction(async (trx) => {
+    const ended = await endShell({ db, trx }, id, reason);
+    if (ended) await recordShell(trx, ids, ended, { action: 'shell.ended', details: { reason } });
+  });
+}
+
+/** Ends the shells that one of their sides has left and the other one has not ended. */
+export async function endLeftShells(parts: Pick<ShellsParts, 'db' | 'ids'>): Promise<void> {
+  const open = await parts.db.read.selectFrom('shells').selectAll().where('state', '!=', 'ended').execute();
+  for (const shell of open) {
+    const over = whyOver(shell);
+    if (over !== undefined) await endAndRecord(parts, shell.id, over);
   }
 }

@@ -8,15 +8,15 @@ import { subjectTopic, type WriteContext } from './write-context.ts';
 
 /**
  * Shells in the files of failed builds. A runner keeps the files; the store knows which one, and has the key to what that
- * runner wrote down about the build. A shell waits for its runner, is open, and ends. Whoever looks at it ends it if one of
- * its sides was not heard of for a while.
+ * runner wrote down about the build. A shell waits for its runner, is open, and ends. It is ended if one of its sides was
+ * not heard of for a while.
  */
 
 const hour = 60 * 60 * 1000;
 /** A side that is away for longer does not come back. */
 export const graceMs = 45_000;
-/** How often it is written down that a side is there. */
-export const noteEveryMs = 10_000;
+/** How often it is looked whether both sides are there, and written down that one is. */
+export const lookEveryMs = 10_000;
 
 /** So many kept builds are forgotten in one transaction. */
 const mostAtOnce = 1000;
@@ -148,12 +148,25 @@ export function whyOver(
   return undefined;
 }
 
-/** Writes down that a side is there. */
-export async function noteSide(db: Database, id: bigint, side: 'client' | 'runner'): Promise<void> {
+/** Whether nobody has come to a shell yet since it was opened. */
+export function isNew({ client_seen_at: client, created_at: opened }: ShellRow): boolean {
+  return client === opened;
+}
+
+/** Writes down that the person is there, now and then. */
+export async function noteClient(trx: Transaction, shell: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
-  const seen = side === 'client' ? { client_seen_at: now } : { runner_seen_at: now };
+  if (!isNew(shell) && now - shell.client_seen_at <= BigInt(lookEveryMs)) return;
+  const seen = now > shell.created_at ? now : shell.created_at + 1n;
+  await trx.updateTable('shells').set({ client_seen_at: seen }).where('id', '=', shell.id).execute();
+}
+
+/** Writes down that the runner is there, now and then. */
+export async function noteRunner(db: Database, { id, runner_seen_at: last }: ShellRow): Promise<void> {
+  const now = BigInt(Date.now());
+  if (now - last <= BigInt(lookEveryMs)) return;
   await db.transaction((trx) =>
-    trx.updateTable('shells').set(seen).where('id', '=', id).where('state', '!=', 'ended').execute(),
+    trx.updateTable('shells').set({ runner_seen_at: now }).where('id', '=', id).where('state', '!=', 'ended').execute(),
   );
 }
 

@@ -1,16 +1,23 @@
 import { projectRoute } from '../api/route.ts';
-import { recordShell } from '../auth/shell-audit.ts';
 import { isHolderThere } from '../auth/runner-visits.ts';
 import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
-import { required, text, wholeNumber } from '../http/fields.ts';
+import { text, wholeNumber } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import type { IdSource } from '../lib/ids.ts';
 import { shellFrame } from '../lib/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { endShell, findKept, insertShell, noteEveryMs, noteSide, openable, whyOver } from '../lifecycle/shells.ts';
+import {
+  endShell,
+  findKept,
+  insertShell,
+  isNew,
+  lookEveryMs,
+  noteClient,
+  openable,
+  whyOver,
+} from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import type { Waiting } from '../streams/byte-relay.ts';
 import { findBuild } from './builds.ts';
@@ -34,10 +41,19 @@ interface ShellInPath {
 }
 
 /** A shell is for who opened it, and for nobody else. */
-async function loadShell({ db, project, caller, params }: ShellInPath): Promise<{ shell: ShellRow }> {
+function ownShell({ db, project, caller, params }: ShellInPath) {
   const shells = db.selectFrom('shells').selectAll().where('id', '=', params.shell_id);
   const own = shells.where('project_id', '=', project.id).where('account_id', '=', caller.id);
-  return { shell: orNotFound(await own.where('build_id', '=', params.build_id).executeTakeFirst()) };
+  return own.where('build_id', '=', params.build_id);
+}
+
+async function loadShell(call: ShellInPath): Promise<{ shell: ShellRow }> {
+  return { shell: orNotFound(await ownShell(call).executeTakeFirst()) };
+}
+
+/** Of two who come at the same time, one is the first. */
+async function holdShell(call: ShellInPath & { database: Database }): Promise<{ shell: ShellRow }> {
+  return { shell: orNotFound(await call.database.locked(ownShell(call), 'shells').executeTakeFirst()) };
 }
 
 /** Nothing is written down of one that was over before. */
@@ -77,11 +93,9 @@ export const routes = [
     streams: ['application/octet-stream'],
     answer: schema.string,
     load: loadShell,
-    async handle({ database, ids, subscriptions, relay, signal, shell, query }) {
-      if (shell.state !== 'ended')
-        await database.transaction((trx) => recordShell(trx, ids, shell, { action: 'shell.connected' }));
+    async handle({ database, subscriptions, relay, signal, shell, query }) {
       const read = (from: number, waiting: Waiting) => relay.read(`${shell.id}/out`, from, waiting);
-      const body = shown({ database, ids, subscriptions, read, signal, id: shell.id, from: query.from });
+      const body = shown({ database, subscriptions, read, signal, id: shell.id, from: query.from });
       return { contentType: 'application/octet-stream', headers: { 'cache-control': 'no-store' }, body };
     },
   }),
@@ -90,18 +104,22 @@ export const routes = [
     path: `${path}/:shell_id/input`,
     access: 'both',
     scope: 'build_requests_create',
-    summary: 'Type into a shell: frames in base64, at a position; answers up to where the shell has them',
-    body: { offset: position(), data: required(text({ max: 2 * mostBytes, pattern: /^[A-Za-z0-9+/]+={0,2}$/ })) },
+    summary:
+      'Type into a shell: frames in base64, at a position; answers up to where the shell has them. Without any it says ' +
+      'that somebody is there, which has to be said at least every 45 seconds',
+    body: { offset: position(), data: text({ max: 2 * mostBytes, pattern: /^[A-Za-z0-9+/]+={0,2}$/ }) },
     answer: schema.record({ taken: schema.integer }),
-    load: loadShell,
-    audit: 'nothing',
-    async handle({ shell, input }) {
+    load: holdShell,
+    audit: { action: 'shell.connected', subject: (call) => (isNew(call.shell) ? asSubject(call) : undefined) },
+    async handle({ db, shell, input }) {
       if (shell.state === 'ended') throw new ApiError('not_found');
       const bytes = Buffer.from(input.data, 'base64');
       if (bytes.length > mostBytes) throw new ApiError('invalid_format', 'data');
+      await noteClient(db, shell);
       return { id: shell.id, offset: input.offset, bytes };
     },
     async follow({ relay, subscriptions, signal }, { id, ...piece }: { id: bigint; offset: number; bytes: Buffer }) {
+      if (piece.bytes.length === 0) return { taken: piece.offset };
       using watch = subscriptions.watch(subjectTopic(id));
       const over = new AbortController();
       const waiting = { ms: holdMs, signal: AbortSignal.any([signal, over.signal]) };
@@ -128,7 +146,6 @@ export const routes = [
 
 interface Showing {
   database: Database;
-  ids: IdSource;
   subscriptions: Subscriptions;
   read: (from: number, waiting: Waiting) => Promise<Buffer | undefined>;
   signal: AbortSignal;
@@ -137,24 +154,22 @@ interface Showing {
 }
 
 /** What the shell shows, until it is over or nobody listens any more. */
-async function* shown({ database, ids, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Buffer> {
+async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Buffer> {
   using watch = subscriptions.watch(subjectTopic(id));
-  let notedAt = -Infinity;
+  let lookedAt = -Infinity;
   let isQuiet = true;
   for (let at = from; !signal.aborted;) {
-    const isDue = performance.now() - notedAt > noteEveryMs;
-    const over = isDue || isQuiet ? await whyEnded(database, ids, id) : undefined;
-    if (over !== undefined) {
-      yield* lastWords(over);
-      return;
-    }
-    if (isDue) {
-      await noteSide(database, id, 'client');
-      notedAt = performance.now();
+    if (isQuiet || performance.now() - lookedAt > lookEveryMs) {
+      const over = await whyEnded(database, id);
+      if (over !== undefined) {
+        yield* lastWords(over);
+        return;
+      }
+      lookedAt = performance.now();
     }
     const changed = new AbortController();
-    const waiting = { ms: noteEveryMs, signal: AbortSignal.any([signal, changed.signal]) };
-    void watch.changed(noteEveryMs, waiting.signal).then(() => changed.abort());
+    const waiting = { ms: lookEveryMs, signal: AbortSignal.any([signal, changed.signal]) };
+    void watch.changed(lookEveryMs, waiting.signal).then(() => changed.abort());
     const piece = await read(at, waiting).catch(() => undefined);
     changed.abort();
     isQuiet = piece === undefined;
@@ -165,18 +180,11 @@ async function* shown({ database, ids, subscriptions, read, signal, id, from }: 
   }
 }
 
-/** Why a shell is over; it is ended here if its runner is gone. */
-async function whyEnded(database: Database, ids: IdSource, id: bigint): Promise<string | undefined> {
+/** Why a shell is over. Who reads does not end it: `dispatch/shells.ts` does. */
+async function whyEnded(database: Database, id: bigint): Promise<string | undefined> {
   const shell = await database.read.selectFrom('shells').selectAll().where('id', '=', id).executeTakeFirst();
   if (!shell) return 'gone';
-  if (shell.state === 'ended') return shell.reason;
-  const over = whyOver({ ...shell, client_seen_at: BigInt(Date.now()) });
-  if (over === undefined) return undefined;
-  await database.transaction(async (trx) => {
-    const ended = await endShell({ db: database, trx }, id, over);
-    if (ended) await recordShell(trx, ids, ended, { action: 'shell.ended', details: { reason: over } });
-  });
-  return over;
+  return shell.state === 'ended' ? shell.reason : whyOver(shell);
 }
 
 const words: Record<string, string> = {

@@ -6,6 +6,7 @@ import { forgetOldVisits } from '../auth/runner-visits.ts';
 import { forgetOldSessions } from '../auth/sessions.ts';
 import type { Config } from '../config.ts';
 import { whereAvailable } from '../db/unavailable.ts';
+import { endLeftShells } from '../dispatch/shells.ts';
 import { forgetOldHookDeliveries } from '../hooks/retention.ts';
 import { forgetOldArtifacts } from '../lifecycle/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from '../lifecycle/collect.ts';
@@ -39,7 +40,7 @@ export function startUpkeep(store: Services, config: Config, log: FastifyBaseLog
 }
 
 /** Removes expired records. Other servers do the same, which is harmless. */
-async function tidy({ db, blobs }: Services, config: Config): Promise<void> {
+async function tidy({ db, ids, blobs }: Services, config: Config): Promise<void> {
   await forgetOldKeys(db);
   await forgetOldCodes(db);
   await forgetOldSessions(db);
@@ -51,6 +52,7 @@ async function tidy({ db, blobs }: Services, config: Config): Promise<void> {
   await forgetOldLogs(db, config.log_days);
   await forgetOldTests(db, config.log_days);
   await forgetOldArtifacts(db, config.artifact_days);
+  await endLeftShells({ db, ids });
   await forgetOldShells(db);
   await collectBlobs(db, blobs);
 }

@@ -27,7 +27,6 @@ const leaveNothing = [
   'POST /projects/ID/build_requests/ID/rerun',
   'POST /projects/ID/builds/ID/cancel',
   'POST /projects/ID/builds/ID/restart',
-  'POST /projects/ID/builds/ID/shell/ID/input',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',
   'POST /projects/ID/hooks/ID/deliveries/ID/replay',
   'PUT /projects/ID/config', // the routes that it calls write theirs

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Database } from '../../src/db/open.ts';
 import type { ShellRow } from '../../src/db/schema.ts';
 import { deleteProject } from '../../src/lifecycle/projects.ts';
-import { endShell, forgetOldShells, noteSide, takeShells } from '../../src/lifecycle/shells.ts';
+import { endShell, forgetOldShells, noteRunner, takeShells } from '../../src/lifecycle/shells.ts';
 import type { Record_ } from '../support/client.ts';
 import { addBuild, addCommit } from '../support/rows.ts';
 import { describeService, type Service } from '../support/service.ts';
@@ -40,12 +40,13 @@ describeService('kept files and shells', (service) => {
       const take = (name: string) =>
         inOne(name, (_, trx) => takeShells(trx, store.vault, { keeper, holder, running: [], room: shellsEach }));
       const [first, second] = shells;
+      assert.ok(second);
       await Promise.all([
         take('first take'),
         inOne('delete', (db, trx) => deleteProject({ ...store, db, trx }, project.id)),
         take('second take'),
         inOne('end', (db, trx) => endShell({ db, trx }, first?.id ?? 0n, 'closed')),
-        noteSide(counting('note'), second?.id ?? 0n, 'runner'),
+        noteRunner(counting('note'), { ...second, runner_seen_at: 0n }),
         forgetOldShells(counting('forget'), Date.now() + (round % 2) * 48 * hour),
         forgetOldShells(counting('forget elsewhere'), Date.now() + (round % 2) * 48 * hour),
       ]);

@@ -3,6 +3,7 @@ import { before, describe, test } from 'node:test';
 import { entryView } from '../../src/auth/audit.ts';
 import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { openStore } from '../../src/cli/store.ts';
+import { endLeftShells } from '../../src/dispatch/shells.ts';
 import { shellFrame, shellFrameReader, type ShellFrame } from '../../src/lib/shell-frames.ts';
 import { graceMs } from '../../src/lifecycle/shells.ts';
 import type { ShellOrder } from '../../src/protocol/index.ts';
@@ -258,12 +259,28 @@ describeWithRunner(
       assert.equal(await person.next(), 'over');
     });
 
+    test('is kept for who says that they are there, and ended once for who does not', async () => {
+      const [quiet, kept] = [await open(alice, build), await open(alice, build)];
+      const [lost, known] = [await leave(quiet, 'client_seen_at'), await leave(kept, 'client_seen_at')];
+      assert.deepEqual((await alice.post(`${kept}/input`, { offset: '7' })).record, { taken: 7 });
+      // Who only reads is told, and changes nothing.
+      assert.equal(await (await follow(alice, quiet)).next(), 'm The shell is over.');
+      for (let time = 0; time < 2; time += 1) await endLeftShells(service.store);
+      const ends = (await allEntries(service)).map(entryView).filter(({ action }) => action === 'shell.ended');
+      const endsOf = (id: bigint) => ends.filter(({ subject }) => subject?.id === id).map(({ details }) => details);
+      assert.deepEqual([endsOf(lost), endsOf(known)], [[{ reason: 'client_gone' }], []]);
+      assertRefused(await alice.post(`${quiet}/input`, { offset: '0' }), 404, { generic: ['not_found'] });
+      assert.equal((await alice.delete(kept)).status, 200);
+    });
+
     test('leaves in the audit log that it was there, and nothing of what was typed [promise: shell-audit]', async () => {
       const secret = 'typed-by-a-curlew';
       const path = await open(alice, build);
       const order = await take();
       const id = BigInt(order?.id ?? 0);
+      for (let time = 0; time < 3; time += 1) (await follow(alice, path)).end();
       const person = await follow(alice, path);
+      for (let time = 0; time < 2; time += 1) assert.equal((await type(alice, path, 0, '')).status, 200);
       const typed = type(alice, path, 0, secret);
       assert.equal((await runner.dispatch.shellInput(runner.self, { id, from: 0 }, patient))?.toString(), secret);
       const said = runner.dispatch.shellOutput(runner.self, { id, offset: 0, bytes: shellFrame('d', secret) }, patient);
