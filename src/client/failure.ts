@@ -47,7 +47,12 @@ export function failureOf(status: number, body: string, requestId: string): Fail
   if (codes.includes('account_suspended'))
     return new Failure('refused', 'Your account is suspended. Ask the operator of the server.', more);
   if (status === 401)
-    return new Failure('refused', 'The server refuses these credentials. Sign in with: headrace login', more);
+    return new Failure(
+      'refused',
+      'The server refuses these credentials. Sign in with: headrace login',
+      more,
+      Object.keys(fields),
+    );
   if (status === 402)
     return new Failure('refused', 'The account has to be paid for first. Ask the owner of the project.', more);
   if (status >= 500)

@@ -5,7 +5,8 @@ import type { ServerAddress } from './server.ts';
 
 /** The application that every server has, and what it asks a person for: all that the commands need. */
 const clientId = 'headrace-cli';
-const scopes = 'user projects build_requests build_requests_create commits suites dependencies deploys notifications';
+const scopes =
+  'user projects build_requests build_requests_create shells commits suites dependencies deploys notifications';
 export const outOfBand = 'urn:ietf:wg:oauth:2.0:oob';
 
 /** A sign-in that has begun: RFC 6749 with PKCE (RFC 7636). */

@@ -117,6 +117,13 @@ function inWords(error: unknown, { id_str: id, build_state: state }: Build): unk
     return new WrongUse(
       `The files of build ${id} are not kept, or not any more. Run it again, and open it soon after: headrace rerun`,
     );
+  // The same credentials have just shown the build.
+  if (error.kind === 'refused' && error.fields.includes('generic'))
+    return new Failure(
+      'refused',
+      'Your token does not allow shells (the scope shells). Sign in again, and allow them: headrace login',
+      error.more,
+    );
   if (error.kind === 'unavailable' && error.fields.includes('shells'))
     return new Failure(
       'unavailable',

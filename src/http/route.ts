@@ -11,17 +11,33 @@ import type { JsonSchema } from './schema.ts';
  */
 export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators';
 
-/** The scopes of tokens, with the text that a person reads. */
+/**
+ * The scopes of tokens, with the text that a person reads before allowing one. It names everything that the scope's routes
+ * can do; a test holds each route against it.
+ */
 export const scopes = {
   user: 'See your e-mail address and, if you are an operator, the audit log, the runners and the state of the service',
-  projects: 'See, create, change and delete your projects and their collaborators',
-  build_requests: 'See build requests and their logs',
-  build_requests_create: 'Start, cancel and repeat builds',
-  commits: 'See commits, their builds and their logs',
-  suites: 'See and change suites, their rules, dependencies and environment variables in clear',
-  dependencies: 'See, upload, change, share and delete your dependencies',
-  deploys: 'See and change deploy strategies, and deploy',
-  notifications: 'See and change notifications and what was delivered',
+  projects:
+    'See, create, change and delete your projects: their repository, which decides what runs with their variables; their ' +
+    'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +
+    'shown; and all settings as one document. See what happens in them',
+  build_requests: 'See build requests, why their suites ran, and the logs of fetches and builds',
+  build_requests_create: 'Start, approve, cancel and repeat builds',
+  shells: 'Open a shell in failed builds, with their variables in clear',
+  commits: 'See commits, their builds, logs and tests, and download the files that builds left',
+  suites:
+    'See, create, change and delete suites: what they run, their rules, dependencies and software, their environment ' +
+    'variables in clear, and caches',
+  dependencies:
+    'See, create, change, upload, compile (which runs their commands), share with every account, download and delete your ' +
+    'dependencies; see their logs and uses, and the marketplace. See, add and delete your credentials for registries of ' +
+    'images, without seeing passwords',
+  deploys:
+    'See, create, change and delete deploy strategies, deploy commits to the repositories that they name, cancel deploys, ' +
+    'and see their logs',
+  notifications:
+    'See, create, change and delete notifications, which tell other addresses what happens; see what was delivered, and ' +
+    'send it again',
 } as const;
 
 export type Scope = keyof typeof scopes;

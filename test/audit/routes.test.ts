@@ -150,6 +150,7 @@ describeService('the audit log', (service) => {
     const token = await application.token(alice, [
       'projects',
       'build_requests_create',
+      'shells',
       'suites',
       'dependencies',
       'deploys',

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { requireScope, type Caller } from '../../src/auth/callers.ts';
 import { scopes } from '../../src/http/route.ts';
@@ -6,16 +7,36 @@ import { routes } from '../../src/resources/index.ts';
 import { contract, notYetServed, type Entry } from './contract.ts';
 
 describe('the routes', () => {
-  const served: Entry[] = routes.map(({ method, path, access, scope }) => ({
+  const served: Omit<Entry, 'told'>[] = routes.map(({ method, path, access, scope }) => ({
     call: `${method} ${path.replaceAll(/:\w+/g, 'ID')}`,
     access,
     scope,
   }));
-  const byCall = (a: Entry, b: Entry): number => (a.call < b.call ? -1 : 1);
+  const byCall = (a: { call: string }, b: { call: string }): number => (a.call < b.call ? -1 : 1);
 
   test('are those of the contract, with its access and scopes, and no others', () => {
-    const expected = contract.filter(({ call }) => !notYetServed.includes(call));
+    const expected = contract
+      .filter(({ call }) => !notYetServed.includes(call))
+      .map(({ call, access, scope }) => ({ call, access, scope }));
     assert.deepEqual(served.toSorted(byCall), expected.toSorted(byCall));
+  });
+
+  test('do nothing that the sentence of their scope does not tell [promise: oauth-consent]', () => {
+    const sentences: Record<string, string> = scopes;
+    const untold = contract.flatMap(({ call, scope, told }) => {
+      const sentence = sentences[scope]?.toLowerCase();
+      if (sentence === undefined) return [];
+      return told
+        .filter((words) => words === '' || !sentence.includes(words.toLowerCase()))
+        .map((words) => `${call}: ${scope} does not tell "${words}"`);
+    });
+    assert.deepEqual(untold, []);
+  });
+
+  test('have scopes whose sentences are those of the documentation', () => {
+    const text = readFileSync(new URL('../../docs/oauth.md', import.meta.url), 'utf8');
+    for (const [scope, sentence] of Object.entries(scopes))
+      assert.match(text, new RegExp(`^\\| \`${scope}\` +\\| ${RegExp.escape(sentence)} *\\|$`, 'm'));
   });
 
   test('answer 201 where they create a resource and nowhere else', () => {

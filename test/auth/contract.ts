@@ -6,6 +6,8 @@ export interface Entry {
   call: string;
   access: 'none' | 'authenticated' | 'users' | 'both' | 'operators';
   scope: string;
+  /** What the sentence of the scope, which a person reads before allowing it, has to say because of this call. */
+  told: string[];
 }
 
 function entries(table: string): Entry[] {
@@ -13,152 +15,153 @@ function entries(table: string): Entry[] {
     .trim()
     .split('\n')
     .map((line) => {
-      const [method = '', path = '', access = '', scope = ''] = line.trim().split(/\s+/);
-      return { call: `${method} ${path}`, access: access as Entry['access'], scope };
+      const [method = '', path = '', access = '', scope = '', ...told] = line.trim().split(/\s+/);
+      const words = told.join(' ').split(', ');
+      return { call: `${method} ${path}`, access: access as Entry['access'], scope, told: words };
     });
 }
 
 export const contract = entries(`
-  GET    /ping                                                      none          none
-  GET    /whoami                                                    authenticated any
-  GET    /projects                                                  both          projects
-  POST   /projects                                                  users         projects
-  GET    /projects/ID                                               both          projects
-  PUT    /projects/ID                                               users         projects
-  DELETE /projects/ID                                               users         projects
-  GET    /projects/ID/config                                        users         projects
-  PUT    /projects/ID/config                                        users         projects
-  GET    /projects/ID/badge.svg                                     none          none
-  GET    /cctray.xml                                                both          projects
-  POST   /projects/ID/check_connection                              both          projects
-  GET    /projects/ID/polling                                       both          projects
-  GET    /projects/ID/schedules                                     both          projects
-  POST   /projects/ID/schedules                                     both          projects
-  GET    /projects/ID/schedules/ID                                  both          projects
-  PUT    /projects/ID/schedules/ID                                  both          projects
-  DELETE /projects/ID/schedules/ID                                  users         projects
-  GET    /projects/ID/collaborators                                 users         projects
-  POST   /projects/ID/collaborators                                 users         projects
-  DELETE /projects/ID/collaborators/ID                              users         projects
-  GET    /projects/ID/build_requests                                both          build_requests
-  POST   /projects/ID/build_requests                                both          build_requests_create
-  GET    /projects/ID/build_requests/ID                             both          build_requests
-  GET    /projects/ID/build_requests/ID/explanation                 both          build_requests
-  POST   /projects/ID/build_requests/ID/cancel                      both          build_requests_create
-  POST   /projects/ID/build_requests/ID/approve                     both          build_requests_create
-  POST   /projects/ID/build_requests/ID/rerun                       both          build_requests_create
-  GET    /projects/ID/build_requests/ID/log                         both          build_requests
-  GET    /projects/ID/build_requests/ID/log/lines                   both          build_requests
-  GET    /projects/ID/build_requests/ID/log/search                  both          build_requests
-  GET    /projects/ID/build_requests/ID/log.txt                     both          build_requests
-  GET    /projects/ID/build_requests/ID/firehose                    both          build_requests
-  GET    /projects/ID/commits                                       both          commits
-  GET    /projects/ID/commits/ID                                    both          commits
-  GET    /projects/ID/commits/ID/builds                             both          commits
-  GET    /projects/ID/builds                                        both          commits
-  GET    /projects/ID/builds/ID                                     both          commits
-  POST   /projects/ID/builds/ID/cancel                              both          build_requests_create
-  POST   /projects/ID/builds/ID/restart                             both          build_requests_create
-  POST   /projects/ID/builds/ID/shell                               both          build_requests_create
-  GET    /projects/ID/builds/ID/shell/ID/output                     both          build_requests_create
-  POST   /projects/ID/builds/ID/shell/ID/input                      both          build_requests_create
-  DELETE /projects/ID/builds/ID/shell/ID                            both          build_requests_create
-  GET    /projects/ID/builds/ID/log                                 both          commits
-  GET    /projects/ID/builds/ID/log/lines                           both          commits
-  GET    /projects/ID/builds/ID/log/search                          both          commits
-  GET    /projects/ID/builds/ID/log.txt                             both          commits
-  GET    /projects/ID/builds/ID/firehose                            both          commits
-  GET    /projects/ID/builds/ID/artifacts                           both          commits
-  GET    /projects/ID/builds/ID/artifacts/ID                        both          commits
-  GET    /projects/ID/builds/ID/artifacts.zip                       both          commits
-  GET    /projects/ID/builds/ID/tests                               both          commits
-  GET    /projects/ID/tests/flaky                                   both          commits
-  GET    /projects/ID/tests/slow                                    both          commits
-  GET    /projects/ID/firehose                                      both          projects
-  GET    /projects/ID/suites                                        both          suites
-  POST   /projects/ID/suites                                        both          suites
-  GET    /projects/ID/suites/ID                                     both          suites
-  PUT    /projects/ID/suites/ID                                     both          suites
-  DELETE /projects/ID/suites/ID                                     users         suites
-  GET    /projects/ID/caches                                        both          suites
-  DELETE /projects/ID/caches                                        both          suites
-  DELETE /projects/ID/caches/ID                                     both          suites
-  GET    /projects/ID/suites/ID/rules                               both          suites
-  POST   /projects/ID/suites/ID/rules                               both          suites
-  PUT    /projects/ID/suites/ID/rules/ID                            both          suites
-  DELETE /projects/ID/suites/ID/rules/ID                            both          suites
-  GET    /projects/ID/suites/ID/dependencies                        both          suites
-  POST   /projects/ID/suites/ID/dependencies                        both          suites
-  DELETE /projects/ID/suites/ID/dependencies/ID                     both          suites
-  POST   /projects/ID/suites/ID/dependencies/ID/update              both          suites
-  GET    /projects/ID/suites/ID/software                            both          suites
-  GET    /projects/ID/suites/ID/environment_variables               both          suites
-  POST   /projects/ID/suites/ID/environment_variables               both          suites
-  PUT    /projects/ID/suites/ID/environment_variables/ID            both          suites
-  DELETE /projects/ID/suites/ID/environment_variables/ID            both          suites
-  GET    /projects/ID/deploy_strategies                             both          deploys
-  POST   /projects/ID/deploy_strategies                             both          deploys
-  GET    /projects/ID/deploy_strategies/ID                          both          deploys
-  PUT    /projects/ID/deploy_strategies/ID                          both          deploys
-  DELETE /projects/ID/deploy_strategies/ID                          users         deploys
-  GET    /projects/ID/deploys                                       both          deploys
-  POST   /projects/ID/deploys                                       both          deploys
-  GET    /projects/ID/deploys/ID                                    both          deploys
-  POST   /projects/ID/deploys/ID/cancel                             both          deploys
-  GET    /projects/ID/deploys/ID/log                                both          deploys
-  GET    /projects/ID/deploys/ID/log/lines                          both          deploys
-  GET    /projects/ID/deploys/ID/log/search                         both          deploys
-  GET    /projects/ID/deploys/ID/log.txt                            both          deploys
-  GET    /projects/ID/deploys/ID/firehose                           both          deploys
-  GET    /projects/ID/notifications                                 both          notifications
-  POST   /projects/ID/notifications                                 both          notifications
-  GET    /projects/ID/notifications/ID                              both          notifications
-  PUT    /projects/ID/notifications/ID                              both          notifications
-  DELETE /projects/ID/notifications/ID                              users         notifications
-  GET    /projects/ID/notifications/ID/deliveries                   both          notifications
-  POST   /projects/ID/notifications/ID/deliveries/ID/redeliver      both          notifications
-  GET    /projects/ID/hooks                                         users         projects
-  POST   /projects/ID/hooks                                         users         projects
-  GET    /projects/ID/hooks/ID                                      users         projects
-  PUT    /projects/ID/hooks/ID                                      users         projects
-  DELETE /projects/ID/hooks/ID                                      users         projects
-  POST   /projects/ID/hooks/ID/new_secret                           users         projects
-  GET    /projects/ID/hooks/ID/deliveries                           both          projects
-  POST   /projects/ID/hooks/ID/deliveries/ID/replay                 users         projects
-  GET    /projects/ID/status_targets                                users         projects
-  POST   /projects/ID/status_targets                                users         projects
-  GET    /projects/ID/status_targets/ID                             users         projects
-  DELETE /projects/ID/status_targets/ID                             users         projects
-  GET    /projects/ID/status_targets/ID/deliveries                  users         projects
-  GET    /dependencies                                              users         dependencies
-  POST   /dependencies                                              users         dependencies
-  GET    /dependencies/ID                                           users         dependencies
-  PUT    /dependencies/ID                                           users         dependencies
-  DELETE /dependencies/ID                                           users         dependencies
-  POST   /dependencies/ID/archive                                   users         dependencies
-  POST   /dependencies/ID/compile                                   users         dependencies
-  GET    /dependencies/ID/log                                       users         dependencies
-  GET    /dependencies/ID/log/lines                                 users         dependencies
-  GET    /dependencies/ID/log/search                                users         dependencies
-  GET    /dependencies/ID/log.txt                                   users         dependencies
-  GET    /dependencies/ID/firehose                                  users         dependencies
-  GET    /dependencies/ID/result                                    users         dependencies
-  GET    /dependencies/ID/uses                                      users         dependencies
-  POST   /dependencies/ID/share                                     users         dependencies
-  POST   /dependencies/ID/unshare                                   users         dependencies
-  GET    /marketplace                                               users         dependencies
-  GET    /registries                                                users         dependencies
-  POST   /registries                                                users         dependencies
-  DELETE /registries/ID                                             users         dependencies
-  GET    /audit                                                     operators     user
-  GET    /runners                                                   operators     user
-  GET    /queue                                                     operators     user
-  GET    /operations                                                operators     user
-  GET    /users                                                     operators     never
-  POST   /users                                                     operators     never
-  POST   /users/ID/password_link                                    operators     never
-  POST   /users/ID/suspend                                          operators     never
-  POST   /users/ID/resume                                           operators     never
+  GET    /ping                                                     none          none
+  GET    /whoami                                                   authenticated any
+  GET    /projects                                                 both          projects              See, projects
+  POST   /projects                                                 users         projects              create, projects, repository, decides what runs with their variables
+  GET    /projects/ID                                              both          projects              See, projects
+  PUT    /projects/ID                                              users         projects              change, projects, repository, decides what runs with their variables
+  DELETE /projects/ID                                              users         projects              delete, projects
+  GET    /projects/ID/config                                       users         projects              See, all settings as one document
+  PUT    /projects/ID/config                                       users         projects              change, all settings as one document
+  GET    /projects/ID/badge.svg                                    none          none
+  GET    /cctray.xml                                               both          projects              See what happens in them
+  POST   /projects/ID/check_connection                             both          projects              See, repository
+  GET    /projects/ID/polling                                      both          projects              See, repository
+  GET    /projects/ID/schedules                                    both          projects              See, schedules
+  POST   /projects/ID/schedules                                    both          projects              create, schedules, start builds
+  GET    /projects/ID/schedules/ID                                 both          projects              See, schedules
+  PUT    /projects/ID/schedules/ID                                 both          projects              change, schedules, start builds
+  DELETE /projects/ID/schedules/ID                                 users         projects              delete, schedules
+  GET    /projects/ID/collaborators                                users         projects              See, collaborators
+  POST   /projects/ID/collaborators                                users         projects              create, collaborators
+  DELETE /projects/ID/collaborators/ID                             users         projects              delete, collaborators
+  GET    /projects/ID/build_requests                               both          build_requests        See build requests
+  POST   /projects/ID/build_requests                               both          build_requests_create Start, builds
+  GET    /projects/ID/build_requests/ID                            both          build_requests        See build requests
+  GET    /projects/ID/build_requests/ID/explanation                both          build_requests        why their suites ran
+  POST   /projects/ID/build_requests/ID/cancel                     both          build_requests_create cancel, builds
+  POST   /projects/ID/build_requests/ID/approve                    both          build_requests_create approve, builds
+  POST   /projects/ID/build_requests/ID/rerun                      both          build_requests_create repeat builds
+  GET    /projects/ID/build_requests/ID/log                        both          build_requests        See, logs of fetches
+  GET    /projects/ID/build_requests/ID/log/lines                  both          build_requests        See, logs of fetches
+  GET    /projects/ID/build_requests/ID/log/search                 both          build_requests        See, logs of fetches
+  GET    /projects/ID/build_requests/ID/log.txt                    both          build_requests        See, logs of fetches
+  GET    /projects/ID/build_requests/ID/firehose                   both          build_requests        See, the logs of fetches and builds
+  GET    /projects/ID/commits                                      both          commits               See commits
+  GET    /projects/ID/commits/ID                                   both          commits               See commits
+  GET    /projects/ID/commits/ID/builds                            both          commits               See, builds
+  GET    /projects/ID/builds                                       both          commits               See, builds
+  GET    /projects/ID/builds/ID                                    both          commits               See, builds
+  POST   /projects/ID/builds/ID/cancel                             both          build_requests_create cancel, builds
+  POST   /projects/ID/builds/ID/restart                            both          build_requests_create repeat builds
+  POST   /projects/ID/builds/ID/shell                              both          shells                Open a shell in failed builds, with their variables in clear
+  GET    /projects/ID/builds/ID/shell/ID/output                    both          shells                Open a shell in failed builds, with their variables in clear
+  POST   /projects/ID/builds/ID/shell/ID/input                     both          shells                Open a shell in failed builds, with their variables in clear
+  DELETE /projects/ID/builds/ID/shell/ID                           both          shells                Open a shell in failed builds, with their variables in clear
+  GET    /projects/ID/builds/ID/log                                both          commits               See, logs
+  GET    /projects/ID/builds/ID/log/lines                          both          commits               See, logs
+  GET    /projects/ID/builds/ID/log/search                         both          commits               See, logs
+  GET    /projects/ID/builds/ID/log.txt                            both          commits               See, logs
+  GET    /projects/ID/builds/ID/firehose                           both          commits               See, logs
+  GET    /projects/ID/builds/ID/artifacts                          both          commits               See, the files that builds left
+  GET    /projects/ID/builds/ID/artifacts/ID                       both          commits               download the files that builds left
+  GET    /projects/ID/builds/ID/artifacts.zip                      both          commits               download the files that builds left
+  GET    /projects/ID/builds/ID/tests                              both          commits               See, tests
+  GET    /projects/ID/tests/flaky                                  both          commits               See, tests
+  GET    /projects/ID/tests/slow                                   both          commits               See, tests
+  GET    /projects/ID/firehose                                     both          projects              See what happens in them
+  GET    /projects/ID/suites                                       both          suites                See, suites
+  POST   /projects/ID/suites                                       both          suites                create, suites, what they run
+  GET    /projects/ID/suites/ID                                    both          suites                See, suites
+  PUT    /projects/ID/suites/ID                                    both          suites                change, suites, what they run
+  DELETE /projects/ID/suites/ID                                    users         suites                delete, suites
+  GET    /projects/ID/caches                                       both          suites                See, caches
+  DELETE /projects/ID/caches                                       both          suites                delete, caches
+  DELETE /projects/ID/caches/ID                                    both          suites                delete, caches
+  GET    /projects/ID/suites/ID/rules                              both          suites                See, rules
+  POST   /projects/ID/suites/ID/rules                              both          suites                create, rules
+  PUT    /projects/ID/suites/ID/rules/ID                           both          suites                change, rules
+  DELETE /projects/ID/suites/ID/rules/ID                           both          suites                delete, rules
+  GET    /projects/ID/suites/ID/dependencies                       both          suites                See, dependencies
+  POST   /projects/ID/suites/ID/dependencies                       both          suites                change, dependencies
+  DELETE /projects/ID/suites/ID/dependencies/ID                    both          suites                change, dependencies
+  POST   /projects/ID/suites/ID/dependencies/ID/update             both          suites                change, dependencies
+  GET    /projects/ID/suites/ID/software                           both          suites                See, software
+  GET    /projects/ID/suites/ID/environment_variables              both          suites                See, environment variables in clear
+  POST   /projects/ID/suites/ID/environment_variables              both          suites                create, environment variables in clear
+  PUT    /projects/ID/suites/ID/environment_variables/ID           both          suites                change, environment variables in clear
+  DELETE /projects/ID/suites/ID/environment_variables/ID           both          suites                delete, environment variables in clear
+  GET    /projects/ID/deploy_strategies                            both          deploys               See, deploy strategies
+  POST   /projects/ID/deploy_strategies                            both          deploys               create, deploy strategies
+  GET    /projects/ID/deploy_strategies/ID                         both          deploys               See, deploy strategies
+  PUT    /projects/ID/deploy_strategies/ID                         both          deploys               change, deploy strategies
+  DELETE /projects/ID/deploy_strategies/ID                         users         deploys               delete, deploy strategies
+  GET    /projects/ID/deploys                                      both          deploys               See, deploys
+  POST   /projects/ID/deploys                                      both          deploys               deploy commits to the repositories
+  GET    /projects/ID/deploys/ID                                   both          deploys               See, deploys
+  POST   /projects/ID/deploys/ID/cancel                            both          deploys               cancel deploys
+  GET    /projects/ID/deploys/ID/log                               both          deploys               see their logs
+  GET    /projects/ID/deploys/ID/log/lines                         both          deploys               see their logs
+  GET    /projects/ID/deploys/ID/log/search                        both          deploys               see their logs
+  GET    /projects/ID/deploys/ID/log.txt                           both          deploys               see their logs
+  GET    /projects/ID/deploys/ID/firehose                          both          deploys               see their logs
+  GET    /projects/ID/notifications                                both          notifications         See, notifications
+  POST   /projects/ID/notifications                                both          notifications         create, notifications, which tell other addresses what happens
+  GET    /projects/ID/notifications/ID                             both          notifications         See, notifications
+  PUT    /projects/ID/notifications/ID                             both          notifications         change, notifications, which tell other addresses what happens
+  DELETE /projects/ID/notifications/ID                             users         notifications         delete, notifications
+  GET    /projects/ID/notifications/ID/deliveries                  both          notifications         see what was delivered
+  POST   /projects/ID/notifications/ID/deliveries/ID/redeliver     both          notifications         send it again
+  GET    /projects/ID/hooks                                        users         projects              See, hooks
+  POST   /projects/ID/hooks                                        users         projects              create, hooks, start builds
+  GET    /projects/ID/hooks/ID                                     users         projects              See, hooks
+  PUT    /projects/ID/hooks/ID                                     users         projects              change, hooks, start builds
+  DELETE /projects/ID/hooks/ID                                     users         projects              delete, hooks
+  POST   /projects/ID/hooks/ID/new_secret                          users         projects              change, hooks
+  GET    /projects/ID/hooks/ID/deliveries                          both          projects              See, hooks
+  POST   /projects/ID/hooks/ID/deliveries/ID/replay                users         projects              replays of hooks, start builds
+  GET    /projects/ID/status_targets                               users         projects              See, status targets, never shown
+  POST   /projects/ID/status_targets                               users         projects              create, status targets, never shown
+  GET    /projects/ID/status_targets/ID                            users         projects              See, status targets, never shown
+  DELETE /projects/ID/status_targets/ID                            users         projects              delete, status targets, never shown
+  GET    /projects/ID/status_targets/ID/deliveries                 users         projects              See, status targets, never shown
+  GET    /dependencies                                             users         dependencies          See, dependencies
+  POST   /dependencies                                             users         dependencies          create, dependencies
+  GET    /dependencies/ID                                          users         dependencies          See, dependencies
+  PUT    /dependencies/ID                                          users         dependencies          change, dependencies
+  DELETE /dependencies/ID                                          users         dependencies          delete, dependencies
+  POST   /dependencies/ID/archive                                  users         dependencies          upload, compile, runs their commands
+  POST   /dependencies/ID/compile                                  users         dependencies          compile, runs their commands, dependencies
+  GET    /dependencies/ID/log                                      users         dependencies          see their logs
+  GET    /dependencies/ID/log/lines                                users         dependencies          see their logs
+  GET    /dependencies/ID/log/search                               users         dependencies          see their logs
+  GET    /dependencies/ID/log.txt                                  users         dependencies          see their logs
+  GET    /dependencies/ID/firehose                                 users         dependencies          see their logs
+  GET    /dependencies/ID/result                                   users         dependencies          download, dependencies
+  GET    /dependencies/ID/uses                                     users         dependencies          see, uses
+  POST   /dependencies/ID/share                                    users         dependencies          share with every account, dependencies
+  POST   /dependencies/ID/unshare                                  users         dependencies          share with every account, dependencies
+  GET    /marketplace                                              users         dependencies          see, the marketplace
+  GET    /registries                                               users         dependencies          See, credentials for registries of images, without seeing passwords
+  POST   /registries                                               users         dependencies          add, credentials for registries of images, without seeing passwords
+  DELETE /registries/ID                                            users         dependencies          delete, credentials for registries of images, without seeing passwords
+  GET    /audit                                                    operators     user                  the audit log
+  GET    /runners                                                  operators     user                  the runners
+  GET    /queue                                                    operators     user                  the state of the service
+  GET    /operations                                               operators     user                  the state of the service
+  GET    /users                                                    operators     never
+  POST   /users                                                    operators     never
+  POST   /users/ID/password_link                                   operators     never
+  POST   /users/ID/suspend                                         operators     never
+  POST   /users/ID/resume                                          operators     never
 `);
 
 /** In the table, and not among the routes: whoever adds such an endpoint takes it off here. */

@@ -7,6 +7,8 @@ import { endLeftShells } from '../../src/dispatch/shells.ts';
 import { shellFrame, shellFrameReader, type ShellFrame } from '../../src/lib/shell-frames.ts';
 import { graceMs } from '../../src/lifecycle/shells.ts';
 import type { ShellOrder } from '../../src/protocol/index.ts';
+import { scopes, type Scope } from '../../src/http/route.ts';
+import { registerApplication } from '../support/applications.ts';
 import { allEntries } from '../support/audit.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeWithRunner, ScriptedRunner } from '../support/runner.ts';
@@ -181,6 +183,31 @@ describeWithRunner(
         [colleague, theirs],
       ] as const)
         assert.equal((await user.delete(one)).status, 200);
+    });
+
+    test('opens for a token with the scope of shells, and for no other [promise: account-scopes]', async () => {
+      const application = await registerApplication(service, alice);
+      const all = Object.keys(scopes) as Scope[];
+      const others = await application.token(
+        alice,
+        all.filter((scope) => scope !== 'shells'),
+      ); // as before shells
+      const own = await application.token(alice, ['shells']);
+      const ask = (token: string, method: string, path: string, form?: Record<string, string>) =>
+        service.api.ask(method, path, { headers: { authorization: `Bearer ${token}` }, ...(form && { form }) });
+      const path = await open(alice, build);
+      const typing = { offset: '0', data: 'eA==' };
+      for (const refused of [
+        await ask(others, 'POST', `${build.path}/shell`),
+        await ask(others, 'GET', `${path}/output`),
+        await ask(others, 'POST', `${path}/input`, typing),
+        await ask(others, 'DELETE', path),
+      ])
+        assertRefused(refused, 401, { generic: ['unauthorized'] });
+      assert.equal((await ask(own, 'DELETE', path)).status, 200);
+      const opened = await ask(own, 'POST', `${build.path}/shell`);
+      assert.equal(opened.status, 201);
+      assert.equal((await ask(own, 'DELETE', `${build.path}/shell/${opened.record.id}`)).status, 200);
     });
 
     test('leaves room at its runner for other accounts, whoever opens it [promise: shell-share]', async () => {

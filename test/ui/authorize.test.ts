@@ -54,7 +54,7 @@ describeService('the authorize page', (service) => {
       'Build lamp',
       alice.email,
       'app.example.org',
-      'your projects and their collaborators',
+      'See, create, change and delete your projects: their repository, which decides what runs',
       'See commits',
     ]) {
       assert.ok(page.text.includes(text), text);
@@ -74,7 +74,7 @@ describeService('the authorize page', (service) => {
     for (const [scope, granted] of [
       ['projects commits', 'projects commits'],
       ['projects, commits,projects', 'projects commits'],
-      ['build_requests_create', 'build_requests_create'],
+      ['build_requests_create shells', 'build_requests_create shells'],
       ['', 'user'],
     ] as const) {
       const { query } = landing(await decide(asked({ scope })));
