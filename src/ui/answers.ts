@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isForeignKeyViolation } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
@@ -9,16 +10,18 @@ import { problem, render, type Page, type Viewer } from './layout.ts';
 
 /**
  * Only our own stylesheet, icons and scripts are loaded, and no page can be put into a frame. Pages that ask for a
- * password or a decision have no scripts and may run none.
+ * password or a decision have no scripts and may run none. Others run those alone that carry the number which this answer
+ * was given, and what these import: with JSON-P every answer of the API is a script of this server's, so that an address
+ * proves nothing.
  */
-function policy({ formTarget, hasScripts = false }: Allowed): string {
+function policy({ formTarget, nonce }: Allowed): string {
   const target = formTarget === undefined ? '' : ` ${formTarget}`;
-  const scripts = ["script-src 'self'", "worker-src 'self'", "connect-src 'self'"];
+  const scripts = [`script-src 'nonce-${nonce}'`, "worker-src 'self'", "connect-src 'self'"];
   return [
     "default-src 'none'",
     "style-src 'self'",
     "img-src 'self'",
-    ...(hasScripts ? scripts : []),
+    ...(nonce === undefined ? [] : scripts),
     `form-action 'self'${target}`,
     "base-uri 'none'",
     "frame-ancestors 'none'",
@@ -27,7 +30,8 @@ function policy({ formTarget, hasScripts = false }: Allowed): string {
 
 interface Allowed {
   formTarget?: string | undefined;
-  hasScripts?: boolean;
+  /** The number that the scripts of the page carry; without it there are none. */
+  nonce?: string | undefined;
 }
 
 /** Addresses of our pages can contain private data, so other sites do not get them as referrer. */
@@ -47,8 +51,9 @@ export function sendPage(
   { headers }: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply | Promise<FastifyReply> {
-  const text = render(page, viewer);
-  protect(reply, { formTarget: page.formTarget, hasScripts: viewer.email !== undefined && !page.isNarrow })
+  const nonce = viewer.email === undefined || page.isNarrow ? undefined : randomBytes(16).toString('base64');
+  const text = render(page, viewer, nonce);
+  protect(reply, { formTarget: page.formTarget, nonce })
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
     .type('text/html; charset=utf-8');

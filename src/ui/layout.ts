@@ -56,7 +56,8 @@ const logo = html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focus
   <path d="M5 12c4-4 7-4 11 0s7 4 11 0M5 21c4-4 7-4 11 0s7 4 11 0" />
 </svg>`;
 
-export function render(page: Page, viewer: Viewer): string {
+/** `nonce` marks the scripts that may run; without one there are none. */
+export function render(page: Page, viewer: Viewer, nonce?: string): string {
   const { title, main, state, project, isNarrow = false } = page;
   const { email } = viewer;
   const isInside = email !== undefined && !isNarrow;
@@ -70,7 +71,7 @@ export function render(page: Page, viewer: Viewer): string {
         <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
         <link rel="stylesheet" href="${stylesheet.path}" />
         <link rel="icon" href="${icons[iconFor(state)].path}" />
-        ${isInside && scriptTags(page)}
+        ${nonce !== undefined && scriptTags(page, nonce)}
       </head>
       <body class="${isNarrow ? 'narrow' : 'wide'}">
         <a class="skip" href="#main">Skip to the content</a>
@@ -84,11 +85,11 @@ export function render(page: Page, viewer: Viewer): string {
     </html> `.text;
 }
 
-function scriptTags({ scripts = [], live = [] }: Page): Html {
+function scriptTags({ scripts = [], live = [] }: Page, nonce: string): Html {
   const wanted = ['main', ...scripts].map(script);
   const imported = new Set(wanted.flatMap((one) => [...one.imports]));
-  return html`${wanted.map((one) => html`<script type="module" src="${one.path}"></script>`)}
-  ${[...imported].map((one) => html`<link rel="modulepreload" href="${one.path}" />`)}
+  return html`${wanted.map((one) => html`<script type="module" nonce="${nonce}" src="${one.path}"></script>`)}
+  ${[...imported].map((one) => html`<link rel="modulepreload" nonce="${nonce}" href="${one.path}" />`)}
   ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" />`}`;
 }
 

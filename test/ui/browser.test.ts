@@ -51,6 +51,33 @@ describeService('in a real browser', (service, database) => {
     return new URL(page.url());
   };
 
+  test('what somebody slips into a page does not run, also as an answer of the API [promise: browser-credentials]', async () => {
+    const page = await browser.signIn(service.address, alice.credentials);
+    const complaints = complaintsOf(page);
+    const ran: string[] = [];
+    page.on('dialog', (dialog) => {
+      ran.push(dialog.message());
+      void dialog.dismiss();
+    });
+    const slipped = [
+      '<script src="/ping?callback=alert"></script>',
+      '<script type="module" src="/ping?callback=alert"></script>',
+      '<script nonce="" src="/ping?callback=alert"></script>',
+      '<script>alert(1)</script>',
+      '<script type="module">import "/ping?callback=alert"</script>',
+    ];
+    await page.route('**/ui/account?*', async (route) => {
+      const response = await route.fetch();
+      const body = (await response.text()).replace('</main>', `${slipped.join('')}</main>`);
+      await route.fulfill({ response, body });
+    });
+    await page.goto(`${service.address}/ui/account?done=1`);
+    // The page's own scripts still run, with what they import.
+    await page.waitForURL('**/ui/account');
+    assert.deepEqual(ran, []);
+    assert.ok(complaints.length >= slipped.length && complaints.every((text) => /Content Security Policy/.test(text)));
+  });
+
   test('a public application gets its token with oauth4webapi and PKCE', async () => {
     const application = await registerApplication(service, alice, { isPublic: true, redirectUris: [callback] });
     const issuer: oauth.AuthorizationServer = {

@@ -131,10 +131,10 @@ describeService('pages over the API', (service) => {
       const { headers, text } = await tab.get(path);
       const policy = String(headers['content-security-policy']);
       assert.ok(!policy.includes('unsafe'), policy);
-      assert.match(policy, /^default-src 'none'; .*script-src 'self'; .*frame-ancestors 'none'/);
+      assert.match(policy, /^default-src 'none'; .*script-src 'nonce-[\w+/]{22}=='; .*frame-ancestors 'none'/);
       assert.equal(headers['x-frame-options'], 'DENY');
       // Nothing is written into a page that would need more than that.
-      assert.doesNotMatch(text, /<script(?! type="module" src="\/ui\/)|\son\w+=|\sstyle=|javascript:/);
+      assert.doesNotMatch(text, /<script(?! type="module" nonce="[^"]{24}" src="\/ui\/)|\son\w+=|\sstyle=|javascript:/);
       const scripts = Array.from(
         text.matchAll(/(?:src|href)="(\/ui\/[\w-]+\.\w{16}\.js)"/g),
         ([, address = '']) => address,
