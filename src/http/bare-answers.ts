@@ -49,6 +49,7 @@ function bareAnswer(status: number, content: object, headers: Record<string, str
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${randomUUID()}`,
+    'x-content-type-options: nosniff',
     ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
     '',

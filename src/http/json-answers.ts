@@ -50,7 +50,7 @@ export function sendKnown(json: string, request: FastifyRequest, reply: FastifyR
   reply.hijack();
   server.answered(200, elapsed(request));
   const headers = ['content-type', jsonType, 'content-length', String(Buffer.byteLength(json))];
-  headers.push('x-request-id', id, 'cache-control', 'no-store');
+  headers.push('x-request-id', id, 'cache-control', 'no-store', 'x-content-type-options', 'nosniff');
   if (reply.hasHeader('strict-transport-security')) headers.push('strict-transport-security', strictTransport);
   reply.raw.writeHead(200, headers);
   reply.raw.end(json);
@@ -65,7 +65,7 @@ export function sendJson(
   const { callback, suppressesStatus, server } = request;
   server.answered(reply.statusCode, elapsed(request));
   if (callback === undefined) return sendText(json, request, reply.type(jsonType));
-  reply.type('application/javascript; charset=utf-8').header('x-content-type-options', 'nosniff');
+  reply.type('application/javascript; charset=utf-8');
   if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
   const link = JSON.stringify(reply.getHeader('link') ?? null);
   const told = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;

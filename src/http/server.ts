@@ -290,11 +290,14 @@ function readQuery(text: string): Record<string, unknown> {
   }
 }
 
-/** Sets the headers of every answer. */
+/** Sets the headers of every answer: above all, no browser takes one for something else than it says. */
 function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: FastifyReply) => void {
   return (request, reply) => {
     request.startedAt = performance.now();
-    reply.header('x-request-id', request.id).header('cache-control', 'no-store');
+    reply
+      .header('x-request-id', request.id)
+      .header('cache-control', 'no-store')
+      .header('x-content-type-options', 'nosniff');
     if (isStrict && !isLocalhost(request.hostname)) reply.header('strict-transport-security', strictTransport);
   };
 }

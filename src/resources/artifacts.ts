@@ -90,7 +90,6 @@ function asDownload(fileName: string): Record<string, string> {
   return {
     'content-disposition': attachment(fileName),
     'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
-    'x-content-type-options': 'nosniff',
     'cross-origin-resource-policy': 'same-origin',
     'cache-control': 'private, no-cache',
   };

@@ -80,7 +80,6 @@ function answerWith(picture: string, sentTags: string): StreamAnswer {
     'cache-control': 'no-cache, max-age=0, must-revalidate',
     'content-security-policy': "default-src 'none'",
     'cross-origin-resource-policy': 'cross-origin',
-    'x-content-type-options': 'nosniff',
   };
   const contentType = 'image/svg+xml; charset=utf-8';
   return isKept

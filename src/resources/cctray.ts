@@ -108,7 +108,6 @@ export const routes = [
       const projects = await projectsOf(db, caller);
       return {
         contentType: 'application/xml; charset=utf-8',
-        headers: { 'x-content-type-options': 'nosniff' },
         body: feed(database.read, projects, origin),
       };
     },

@@ -159,7 +159,7 @@ export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint)
     const away = { status: 307, headers: { location: location ?? '', 'cache-control': 'no-store' } };
     if (location !== undefined) return { contentType, ...away, body: nothing() };
   }
-  const headers = { 'accept-ranges': 'bytes', 'x-content-type-options': 'nosniff' };
+  const headers = { 'accept-ranges': 'bytes' };
   const read = (from: bigint, to: bigint) => begun(readLog(call.db, call.blobs, id, from, to));
   const range = readRange(call.headers, size);
   if (range === 'unsatisfiable') {

@@ -40,7 +40,6 @@ export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyRepl
     .header('content-security-policy', policy(allowed))
     .header('referrer-policy', 'no-referrer')
     .header('x-frame-options', 'DENY')
-    .header('x-content-type-options', 'nosniff')
     .header('cross-origin-resource-policy', 'same-origin')
     .header('cross-origin-opener-policy', 'same-origin');
 }

@@ -100,7 +100,6 @@ export function addAssets(server: FastifyInstance): void {
         reply
           .type(type)
           .header('cache-control', 'public, max-age=31536000, immutable')
-          .header('x-content-type-options', 'nosniff')
           .header('cross-origin-resource-policy', 'same-origin'),
       ),
     );
