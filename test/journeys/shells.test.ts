@@ -109,12 +109,20 @@ onEveryDatabase((database) => {
     assert.match(one.text, /^changed$/m);
   });
 
-  test('who may not start builds, and who is not of the project, opens none', async (t) => {
+  test('a token without the scope opens none, and its owner is told what to do; nor does a build that passed', async (t) => {
     const build = await built(t, 'false');
-    const limited = await developerOf(installation.admin.email, ['commits', 'projects', 'suites']);
+    const allowed: Scope[] = ['commits', 'projects', 'suites', 'build_requests', 'build_requests_create'];
+    const limited = await developerOf(installation.admin.email, allowed);
     limited.clone(installation.host.url('app.git'));
     const refused = await limited.run(['shell', build.id_str], 'echo no');
-    assert.deepEqual([refused.status, refused.out], [3, '']);
+    assert.deepEqual(
+      [refused.status, refused.out, refused.err],
+      [
+        3,
+        '',
+        'headrace: Your token does not allow shells (the scope shells). Sign in again, and allow them: headrace login\n',
+      ],
+    );
     const passed = await built(t, 'true');
     const { status, err } = await developer.run(['shell', passed.id_str], 'echo no');
     assert.deepEqual([status, err], [2, `headrace: Build ${passed.id_str} did not fail: it is passed.\n`]);
