@@ -1,6 +1,6 @@
 import type { Queries, Transaction } from '../db/open.ts';
 import { prepared, preparedChange } from '../db/prepared.ts';
-import type { HookDeliveryRow, HookRow } from '../db/schema.ts';
+import type { HookDeliveryRow, HookRow, ProjectRow } from '../db/schema.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { Facts } from './facts.ts';
 import { judge, type JudgedProject, type Judgement } from './judge.ts';
@@ -8,8 +8,16 @@ import { tell } from './reading.ts';
 
 /** Deliveries to hooks, with their outcomes and reasons. Only this file writes the table `hook_deliveries`. */
 
-const findHook = prepared<{ id: bigint }, HookRow>((db, value) =>
-  db.selectFrom('hooks').selectAll().where('id', '=', value('id')),
+/** A hook, and the account that its project belongs to. */
+export type HookOfAccount = HookRow & Pick<ProjectRow, 'owner_id'>;
+
+const findHook = prepared<{ id: bigint }, HookOfAccount>((db, value) =>
+  db
+    .selectFrom('hooks')
+    .innerJoin('projects', 'projects.id', 'hooks.project_id')
+    .selectAll('hooks')
+    .select('projects.owner_id')
+    .where('hooks.id', '=', value('id')),
 );
 /** The settings that decide about a delivery: the hook's events, and its project. */
 const findSettings = prepared<{ id: bigint }, Pick<HookRow, 'events'> & JudgedProject>((db, value) =>
@@ -62,7 +70,7 @@ const setJudgement = preparedChange<
     .where('id', '=', value('id')),
 );
 
-export async function hookById(db: Queries, id: bigint): Promise<HookRow | undefined> {
+export async function hookById(db: Queries, id: bigint): Promise<HookOfAccount | undefined> {
   return (await findHook(db, { id }))[0];
 }
 

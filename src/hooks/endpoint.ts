@@ -1,15 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
-import { sealedPlace, type HookDeliveryRow, type HookRow } from '../db/schema.ts';
+import { sealedPlace, type HookDeliveryRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { BareAnswer, BareCall, BareRoutes, Head } from '../http/bare-routes.ts';
+import { addressOf } from '../http/client-address.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
+import { isLoopback, networkOf } from '../lib/networks.ts';
 import type { Vault } from '../lib/vault.ts';
 import { twin } from '../views/twin.ts';
 import { BrokenBodyError, TooLongError, type ReadBody } from './bodies.ts';
-import { hookById, noteUnreadable, receive } from './deliveries.ts';
+import { hookById, noteUnreadable, receive, type HookOfAccount } from './deliveries.ts';
 import { PayloadError, type Facts } from './facts.ts';
 import { openBody, textIn } from './payload.ts';
 import { isSigned, judgeHead } from './proofs.ts';
@@ -24,10 +26,11 @@ export interface HookServices {
   vault: Vault;
   readBody: ReadBody;
   refusals: Refusals;
+  isBehindProxy: boolean;
 }
 
 interface Admitted {
-  hook: HookRow;
+  hook: HookOfAccount;
   secret: string;
   isProven: boolean;
 }
@@ -71,7 +74,7 @@ async function take(services: HookServices, { head, admitted }: BareCall<Admitte
 async function factsIn(services: HookServices, head: Head, { hook, secret, isProven }: Admitted): Promise<Facts> {
   const { refusals } = services;
   const provider = providerOf(hook);
-  const bytes = await services.readBody(head.raw, hook.id).catch((error: unknown) => {
+  const bytes = await services.readBody(head.raw, sharesOf(services, head, hook)).catch((error: unknown) => {
     if (error instanceof TooLongError) {
       refusals.note(hook.id, 'size');
       throw ApiError.ofHttp(413, 'invalid_format');
@@ -92,6 +95,13 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
     await tellUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), error);
     throw new ApiError(error.code, error.field);
   }
+}
+
+/** What comes from this machine counts for no network: a proxy here serves many senders. */
+function sharesOf({ isBehindProxy }: HookServices, { raw }: Head, { owner_id: owner }: HookOfAccount): string[] {
+  const address = addressOf(raw, isBehindProxy);
+  const account = `account ${owner}`;
+  return address === 'local' || isLoopback(address) ? [account] : [account, `network ${networkOf(address)}`];
 }
 
 async function tellUnreadable(

@@ -22,7 +22,7 @@ import { addBareRoutes } from '../http/bare-routes.ts';
 import { addOperations } from '../http/operations.ts';
 import { createServer } from '../http/server.ts';
 import { hasOwnName } from '../http/strict-transport.ts';
-import { boundedBodies } from '../hooks/bodies.ts';
+import { boundedBodies, type BodyLimits } from '../hooks/bodies.ts';
 import { hookEndpoint } from '../hooks/endpoint.ts';
 import { hookPaths } from '../hooks/openapi.ts';
 import { countRefusals } from '../hooks/refusals.ts';
@@ -76,6 +76,8 @@ export interface ServerParts {
   idleHoldMs?: number;
   /** Time limits of connections that differ from the defaults. */
   connectionTimes?: Partial<ConnectionTimes>;
+  /** Limits of what hooks are sent, and their clock, that differ from the defaults. */
+  hookBodies?: { limits: BodyLimits; now: () => number };
   /** Whether answers may be cached until the next commit. */
   answers?: 'kept' | 'made';
   /** The clock for schedules, if it is not the machine's. */
@@ -93,6 +95,7 @@ export async function startServer({
   streamPauseMs,
   idleHoldMs,
   connectionTimes,
+  hookBodies,
   webhooks = {},
   now = Date.now,
   tracer,
@@ -162,7 +165,10 @@ export async function startServer({
     onTrouble: (error) => log.error({ err: error }, 'counting refused calls of hooks failed'),
   });
   opened.defer(() => refusals.close());
-  addBareRoutes(server, hookEndpoint({ ...store, refusals, readBody: boundedBodies() }));
+  addBareRoutes(
+    server,
+    hookEndpoint({ ...store, refusals, isBehindProxy, readBody: boundedBodies(hookBodies?.limits, hookBodies?.now) }),
+  );
   const dispatch = await createDispatch({
     ...store,
     log,

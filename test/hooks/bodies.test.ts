@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, request, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
-import { boundedBodies, BrokenBodyError, TooLongError, type BodyLimits } from '../../src/hooks/bodies.ts';
+import { boundedBodies, BrokenBodyError, TooLongError, usualLimits, type BodyLimits } from '../../src/hooks/bodies.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 import { createHmac } from 'node:crypto';
@@ -55,16 +55,70 @@ describeService('a long payload', (service) => {
   });
 });
 
+/** A clock that a test can set forward, and how often it was looked at. */
+function settableClock() {
+  const clock = { looks: 0, ahead: 0, now: (): number => ((clock.looks += 1), performance.now() + clock.ahead) };
+  return clock;
+}
+
+const clock = settableClock();
+const room = 30 * megabyte;
+
+describeService(
+  'a delivery',
+  (service) => {
+    test('is taken however many slow bodies strangers hold open for hooks of others [promise: hook-bounds]', async () => {
+      const hooks: Hook[] = [];
+      for (let count = 0; count < 4; count += 1) {
+        const owner = await service.user();
+        const project = await owner.createProject();
+        hooks.push((await owner.post(`/projects/${project.id}/hooks`, { provider: 'github' })).record as Hook);
+      }
+      const [target, ...others] = hooks;
+      if (!target) assert.fail();
+      const headers = { 'content-type': 'application/json', 'x-github-event': 'ping' };
+      const unproven = { ...headers, 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
+      // They announce all that may be sent, and then send as much as there is room for.
+      const looks = clock.looks;
+      const slow = Array.from({ length: 24 }, (_, at) => {
+        const path = `/hooks/${others[at % others.length]?.id}`;
+        const all = { ...unproven, 'content-length': String(25 * megabyte), connection: 'close' };
+        const [request, answer] = service.api.begin(path, { headers: all });
+        request.write(Buffer.alloc(1.2 * megabyte, ' '));
+        return { request, answer };
+      });
+      while (clock.looks < looks + slow.length) await new Promise((resolve) => void setTimeout(resolve, 10));
+      clock.ahead += 20_000;
+
+      for (const size of [megabyte, 25 * megabyte]) {
+        const body = Buffer.alloc(size, ' ');
+        body.write('{"zen":"x"}');
+        const proof = `sha256=${createHmac('sha256', target.secret).update(body).digest('hex')}`;
+        const delivery = { headers: { ...headers, 'x-hub-signature-256': proof }, body };
+        const taken = await service.api.post(`/hooks/${target.id}`, delivery);
+        assert.deepEqual([taken.status, taken.record?.['outcome']], [202, 'ignored'], `${size} bytes`);
+      }
+      for (const { request } of slow) request.destroy();
+    });
+  },
+  { hookBodies: { limits: { ...usualLimits, room, share: 27 * megabyte }, now: clock.now } },
+);
+
+const kilobyte = 1024;
+
 /** A server that reads bodies within these limits, and says how it went. */
 async function reading(limits: Partial<BodyLimits>) {
-  const small = { longest: 1000, short: 10, room: 2000, waitMs: 5000, totalMs: 5000 };
-  const read = boundedBodies({ ...small, ...limits });
+  const small = { longest: 100 * kilobyte, room: 200 * kilobyte, share: 150 * kilobyte };
+  const time = settableClock();
+  const read = boundedBodies({ ...small, graceMs: 10_000, totalMs: 60_000, ...limits }, time.now);
   const outcomes: Promise<string>[] = [];
-  const begun: IncomingMessage[] = [];
+  const arrived: number[] = [];
   const server = createServer((incoming, response) => {
-    begun.push(incoming);
-    const outcome = read(incoming, BigInt(incoming.headers['x-hook'] as string)).then(
-      (body) => `read ${body.length}`,
+    const index = arrived.push(0) - 1;
+    incoming.on('data', (piece: Buffer) => (arrived[index] = (arrived[index] ?? 0) + piece.length));
+    const sharers = String(incoming.headers['x-sharers']).split(' ');
+    const outcome = read(incoming, sharers).then(
+      (body) => `read ${body.length / kilobyte}`,
       (error: unknown) =>
         error instanceof TooLongError ? 'too long' : error instanceof BrokenBodyError ? 'broken' : String(error),
     );
@@ -74,26 +128,22 @@ async function reading(limits: Partial<BodyLimits>) {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
-    /** Sends the beginning of a body. */
-    async begin(hook: number, length: number | undefined, bytes: number): Promise<ClientRequest> {
-      const size = length === undefined ? {} : { 'content-length': length };
-      const headers = { 'x-hook': hook, ...size };
+    /** Sends the beginning of a body, and waits until it has arrived. */
+    async begin(sharers: string, length: number | undefined, kilobytes: number): Promise<ClientRequest> {
+      const size = length === undefined ? {} : { 'content-length': length * kilobyte };
+      const headers = { 'x-sharers': sharers, ...size };
       const client = request({ port, host: '127.0.0.1', method: 'POST', agent: false, headers });
       client.on('error', () => {});
-      const arrived = once(server, 'request');
-      client.write(Buffer.alloc(bytes));
-      await arrived;
+      const coming = once(server, 'request');
+      client.write(Buffer.alloc(kilobytes * kilobyte));
+      const [incoming] = (await coming) as [IncomingMessage];
+      const index = arrived.length - 1;
+      while ((arrived[index] ?? 0) < kilobytes * kilobyte && !incoming.destroyed)
+        await new Promise((resolve) => void setImmediate(resolve));
       return client;
     },
+    pass: (ms: number): void => void (time.ahead += ms),
     outcome: (index: number): Promise<string> => outcomes[index] ?? assert.fail(),
-    isWaiting: async (index: number): Promise<boolean> => {
-      const waits = Symbol('waits');
-      // A turn of the event loop for what is there already to be taken.
-      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => void setImmediate(resolve));
-      return (
-        (await Promise.race([outcomes[index], Promise.resolve(waits)])) === waits && (begun[index]?.isPaused() ?? false)
-      );
-    },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       server.close();
@@ -102,64 +152,85 @@ async function reading(limits: Partial<BodyLimits>) {
   };
 }
 
+const rest = (kilobytes: number): Buffer => Buffer.alloc(kilobytes * kilobyte);
+
 describe('room for bodies', () => {
-  test('is for so many at a time, and those who come later wait their turn', async () => {
+  test('is made by ending those that come slowest, whoever sends them [promise: hook-bounds]', async () => {
     await using server = await reading({});
-    const first = await server.begin(1, 1000, 500);
-    const second = await server.begin(2, 1000, 500);
-    const third = await server.begin(3, 1000, 500);
-    while (!(await server.isWaiting(2)));
-    const short = await server.begin(4, 5, 5);
-    short.end();
-    assert.equal(await server.outcome(3), 'read 5', 'a short one waits for nobody');
-    first.end(Buffer.alloc(500));
-    assert.equal(await server.outcome(0), 'read 1000');
-    third.end(Buffer.alloc(500));
-    assert.equal(await server.outcome(2), 'read 1000');
-    second.end(Buffer.alloc(500));
-    assert.equal(await server.outcome(1), 'read 1000');
-  });
-
-  test('is not all for one hook [promise: hook-bounds]', async () => {
-    await using server = await reading({});
-    await server.begin(1, 1000, 500);
-    await server.begin(1, 1000, 500);
-    while (!(await server.isWaiting(1)));
-    const other = await server.begin(2, 1000, 500);
-    other.end(Buffer.alloc(500));
-    assert.equal(await server.outcome(2), 'read 1000');
-  });
-
-  test('is given back by those who break off, also while they wait for it', async () => {
-    await using server = await reading({ room: 1000 });
-    const first = await server.begin(1, 1000, 500);
-    const second = await server.begin(2, undefined, 500);
-    while (!(await server.isWaiting(1)));
-    second.destroy();
+    await server.begin('one', 100, 60);
+    server.pass(30_000);
+    await server.begin('two', 100, 60);
+    server.pass(20_000);
+    const third = await server.begin('three', 100, 50);
+    server.pass(15_000);
+    const fast = await server.begin('four', 100, 50);
+    assert.equal(await server.outcome(0), 'broken');
+    fast.end(rest(50));
+    assert.equal(await server.outcome(3), 'read 100');
     assert.equal(await server.outcome(1), 'broken');
-    const third = await server.begin(3, 1000, 500);
+    third.end(rest(50));
+    assert.equal(await server.outcome(2), 'read 100');
+  });
+
+  test('counts what has arrived and not what is announced [promise: hook-bounds]', async () => {
+    await using server = await reading({});
+    for (let count = 0; count < 20; count += 1) await server.begin(`one ${count}`, 100, 5);
+    const other = await server.begin('two', 60, 30);
+    other.end(rest(30));
+    assert.equal(await server.outcome(20), 'read 60');
+  });
+
+  test('is not all for one network, nor for the hooks of one account [promise: hook-bounds]', async () => {
+    await using server = await reading({});
+    await server.begin('network account1', 100, 70);
+    const other = await server.begin('network account2', 100, 60);
+    const elsewhere = await server.begin('elsewhere account1', 100, 15);
+    server.pass(20_000);
+    await server.begin('network account3', 100, 25);
+    const ended = await Promise.race([server.outcome(0), server.outcome(1), server.outcome(2)]);
+    assert.equal(ended, 'broken');
+    elsewhere.end(rest(85));
+    assert.equal(await server.outcome(2), 'read 100', 'the slowest of all, but not of the network that has too much');
+    other.destroy();
+  });
+
+  test('is not taken from those that have only begun: then there is none for one more', async () => {
+    await using server = await reading({});
+    const first = await server.begin('one', 100, 90);
+    const second = await server.begin('two', 100, 90);
+    await server.begin('three', 100, 60);
+    assert.match(await server.outcome(2), /resource_temporary_unavailable/);
+    first.end(rest(10));
+    second.end(rest(10));
+    assert.equal(await server.outcome(0), 'read 100');
+    assert.equal(await server.outcome(1), 'read 100');
+  });
+
+  test('is given back by those who break off, and by those who do not get on', async () => {
+    await using server = await reading({ totalMs: 300 });
+    const first = await server.begin('one', 100, 90);
     first.destroy();
     assert.equal(await server.outcome(0), 'broken');
-    third.end(Buffer.alloc(500));
-    assert.equal(await server.outcome(2), 'read 1000');
+    await server.begin('two', undefined, 90);
+    assert.equal(await server.outcome(1), 'broken');
+    const [third, fourth] = [await server.begin('three', 90, 80), await server.begin('four', 90, 80)];
+    third.end(rest(10));
+    fourth.end(rest(10));
+    assert.deepEqual([await server.outcome(2), await server.outcome(3)], ['read 90', 'read 90']);
   });
 
-  test('is not held by those who do not get on, nor waited for without end [promise: hook-bounds]', async () => {
-    await using server = await reading({ totalMs: 300, waitMs: 100, room: 1000 });
-    await server.begin(1, 1000, 500);
-    await server.begin(2, 1000, 500);
-    assert.match(await server.outcome(1), /resource_temporary_unavailable/);
-    assert.equal(await server.outcome(0), 'broken');
-    const next = await server.begin(3, 1000, 1000);
-    next.end();
-    assert.equal(await server.outcome(2), 'read 1000');
+  test('is not got by cutting a body into very many pieces [promise: hook-bounds]', async () => {
+    await using server = await reading({});
+    const client = await server.begin('one', undefined, 0);
+    for (let sent = 0; sent < 2000; sent += 1) client.write('x');
+    assert.match(await server.outcome(0), /resource_temporary_unavailable/);
   });
 
   test('is never for more than the longest', async () => {
     await using server = await reading({});
-    await server.begin(1, 1001, 1);
+    await server.begin('one', 101, 1);
     assert.equal(await server.outcome(0), 'too long');
-    await server.begin(1, undefined, 1001);
+    await server.begin('one', undefined, 101);
     assert.equal(await server.outcome(1), 'too long');
   });
 });

@@ -25,7 +25,7 @@ interface Parts {
 /** Options that differ from the usual ones. */
 export interface ServiceOptions extends Pick<
   ServerParts,
-  'webhooks' | 'streamPauseMs' | 'idleHoldMs' | 'connectionTimes' | 'tracer'
+  'webhooks' | 'streamPauseMs' | 'idleHoldMs' | 'connectionTimes' | 'hookBodies' | 'tracer'
 > {
   settings?: Record<string, string>;
   checkMs?: number;
