@@ -87,13 +87,7 @@ describe('columns that need care', () => {
     const referring = columns.filter(({ type }) => /\bBlobDigest\b/.test(type)).map(({ name }) => name);
     assert.deepEqual(referring.toSorted(), named(blobColumns));
     // A column with such a name that is not typed as one was forgotten; these say what is no blob, or keeps none.
-    const others = [
-      'jobs.named_blobs',
-      'jobs.stored_blob',
-      'doomed_blobs.digest',
-      'polled_refs.digest',
-      'suites.artifacts',
-    ];
+    const others = ['jobs.named_blobs', 'doomed_blobs.digest', 'polled_refs.digest', 'suites.artifacts'];
     const likely = columns.filter(
       ({ name, type }) =>
         /blob|digest|archive$|result$|artifact/.test(name.split('.')[1] ?? '') && /string|Digest/.test(type),

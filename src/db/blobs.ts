@@ -22,9 +22,13 @@ export interface Blobs {
   /**
    * Removes one blob at once, unless it is wanted. The file is moved away before the last check, so content that is
    * stored under the same name after that is another file. A caller that stores a blob must count as wanting it by
-   * then.
+   * then, or refer to it within `age`: what was stored a shorter time ago is `young`, and stays.
    */
-  remove(digest: string, isWanted: () => Promise<boolean>): Promise<'removed' | 'missing' | 'wanted'>;
+  remove(
+    digest: string,
+    isWanted: () => Promise<boolean>,
+    age?: number,
+  ): Promise<'removed' | 'missing' | 'wanted' | 'young'>;
   /** All blobs, in the order of their digests. */
   list(): AsyncIterable<{ digest: string; size: number }>;
   /** Rejects with the reason in words when blobs cannot be stored and read at this moment. */
@@ -117,8 +121,11 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
       }
       return removed;
     },
-    async remove(digest, isWanted) {
+    async remove(digest, isWanted, age) {
       if (await isWanted()) return 'wanted';
+      const isYoung = async (path: string): Promise<boolean> =>
+        age !== undefined &&
+        (performance.now() - (stored.get(digest) ?? -Infinity) < age || !(await isOlder(path, Date.now() - age)));
       const aside = await incoming.file();
       try {
         await rename(pathOf(digest), aside);
@@ -126,10 +133,10 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'missing';
         throw error;
       }
-      const wanted = await isWanted();
-      if (wanted) await rename(aside, pathOf(digest));
-      else await rm(aside);
-      return wanted ? 'wanted' : 'removed';
+      const fate = (await isYoung(aside)) ? 'young' : (await isWanted()) ? 'wanted' : 'removed';
+      if (fate === 'removed') await rm(aside);
+      else await rename(aside, pathOf(digest));
+      return fate;
     },
     async *list() {
       for (const group of (await readdir(folder)).toSorted()) {

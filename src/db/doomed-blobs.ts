@@ -1,3 +1,4 @@
+import { sql, type Expression } from 'kysely';
 import type { Transaction } from './open.ts';
 
 /*
@@ -5,23 +6,50 @@ import type { Transaction } from './open.ts';
  * removed soon and not only at the next full collection. The removal checks whether another row refers to them.
  */
 
-export async function doomBlob(trx: Transaction, digest: string): Promise<void> {
+/**
+ * What a runner sends refers to its blob a while after it is stored, and the same content may come from two of them. So
+ * such a blob stays until nobody has stored it for this long.
+ */
+export const youngMs = 5 * 60_000;
+
+export async function doomBlob(trx: Transaction, digest: string, removeAfter = 0): Promise<void> {
   await trx
     .insertInto('doomed_blobs')
-    .values({ digest })
+    .values({ digest, remove_after: BigInt(removeAfter) })
     .onConflict((conflict) => conflict.column('digest').doNothing())
     .execute();
 }
 
+/** Notes blobs that runners have sent. */
+export async function doomSent(trx: Transaction, ...digests: string[]): Promise<void> {
+  for (const digest of new Set(digests)) await doomBlob(trx, digest, Date.now() + youngMs);
+}
+
 /** Notes the blobs of all logs of a project. */
 export async function doomLogsOf(trx: Transaction, projectId: bigint): Promise<void> {
-  const logs = trx.selectFrom('logs').select('blob').distinct().where('project_id', '=', projectId);
-  await trx
-    .insertInto('doomed_blobs')
-    .columns(['digest'])
-    .expression(logs.where('blob', 'is not', null).$castTo<{ digest: string }>())
-    .onConflict((conflict) => conflict.column('digest').doNothing())
-    .execute();
+  const logs = trx.selectFrom('logs').select('blob as digest').where('blob', 'is not', null);
+  await doomFound(trx, logs.where('project_id', '=', projectId).$castTo<{ digest: string }>(), 0);
+}
+
+/** Notes the files that are kept of a build. */
+export async function doomArtifactsOf(trx: Transaction, buildId: bigint): Promise<void> {
+  const files = trx.selectFrom('artifacts').select('sha256 as digest').where('build_id', '=', buildId);
+  await doomFound(trx, files, Date.now() + youngMs);
+}
+
+/** Notes what was stored under the claims of jobs about these subjects. */
+export async function doomStoredFor(trx: Transaction, subjects: Expression<bigint>): Promise<void> {
+  const stored = trx.selectFrom('jobs').select('stored_blob as digest').where('stored_blob', 'is not', null);
+  const found = stored.where('subject_id', 'in', subjects as never).$castTo<{ digest: string }>();
+  await doomFound(trx, found, Date.now() + youngMs);
+}
+
+async function doomFound(trx: Transaction, found: Expression<{ digest: string }>, removeAfter: number): Promise<void> {
+  await sql`
+    insert into doomed_blobs (digest, remove_after)
+    select distinct digest, cast(${BigInt(removeAfter)} as bigint) from (${found}) as found where true
+    on conflict (digest) do nothing
+  `.execute(trx);
 }
 
 /** The blob was removed, or another row refers to it. */

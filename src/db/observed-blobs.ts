@@ -25,7 +25,7 @@ export function observeBlobs(blobs: Blobs, observer: BlobObserver): Blobs {
       };
     },
     collect: (age, referredTo) => blobs.collect(age, referredTo),
-    remove: (digest, isWanted) => timed('remove', () => blobs.remove(digest, isWanted)),
+    remove: (digest, isWanted, age) => timed('remove', () => blobs.remove(digest, isWanted, age)),
     list: () => blobs.list(),
     prove: () => blobs.prove(),
     close: () => blobs.close(),

@@ -156,6 +156,7 @@ export const blobColumns = [
   { table: 'dependencies', column: 'result' },
   { table: 'dependency_pins', column: 'digest' },
   { table: 'cache_layers', column: 'digest' },
+  { table: 'jobs', column: 'stored_blob' },
 ] as const;
 
 /** The place that a sealed value is bound to. */

@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib';
 import { checkRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
+import { doomSent } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
@@ -10,6 +11,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { addArtifacts, type NewArtifact } from '../lifecycle/artifacts.ts';
 import type { Kept } from '../protocol/index.ts';
 import { holdJob, jobOf, type ClaimedJob } from '../queue/queue.ts';
+import { oneAtATime, whileHeld } from './intakes.ts';
 import type { ArtifactLimits } from './job-handler.ts';
 
 /** Takes the files that builds leave: each becomes a blob, and then a row of its build. */
@@ -34,20 +36,31 @@ export function artifactIntake(parts: {
   artifacts: ArtifactLimits;
 }): ArtifactIntake {
   const { db, blobs, artifacts: limits } = parts;
+  const alone = oneAtATime();
 
-  const note = (runner: Runner, claim: string, rows: readonly NewArtifact[]): Promise<void> =>
-    db.transaction(async (trx) => {
+  const note = async (runner: Runner, claim: string, rows: readonly NewArtifact[]): Promise<void> => {
+    const noting = db.transaction(async (trx) => {
       const job = await holdJob(db, trx, claim);
       if (!isHeld(job, runner)) throw new Ended({ gone: true });
       const { files, bytes } = await addArtifacts(trx, parts.ids, { buildId: job.subject_id, files: rows });
       // Whatever was sent beside: what is kept stays within the limits.
       if (files > limits.mostFiles || bytes > limits.mostBytes) throw new Ended({ refused: 'too_large' });
     });
+    await noting.catch(async (error: unknown) => {
+      if (error instanceof Ended) await db.transaction((trx) => doomSent(trx, ...rows.map(({ sha256 }) => sha256)));
+      throw error;
+    });
+  };
 
   return {
     async keep(runner, claim, content) {
       const job = await jobOf(db.read, claim);
       if (!isHeld(job, runner)) return { gone: true };
+      using _ = alone(claim);
+      const check = async (): Promise<void> => {
+        await checkRunner(db.read, runner);
+        if (!isHeld(await jobOf(db.read, claim), runner)) throw new Ended({ gone: true });
+      };
       const before = db.read.selectFrom('artifacts').select(['path', 'size']).where('build_id', '=', job.subject_id);
       const known = new Map((await before.execute()).map(({ path, size }) => [path, Number(size)]));
       let bytes = [...known.values()].reduce((sum, size) => sum + size, 0);
@@ -57,8 +70,6 @@ export function artifactIntake(parts: {
         notedAt = performance.now();
         const rows = stored.splice(0);
         if (rows.length > 0) await note(runner, claim, rows);
-        else if (!isHeld(await jobOf(db.read, claim), runner)) throw new Ended({ gone: true });
-        await checkRunner(db.read, runner);
       };
       const noteNowAndThen = async (): Promise<void> => {
         if (stored.length >= mostRows || performance.now() - notedAt > longestMs) await noteStored();
@@ -95,10 +106,11 @@ export function artifactIntake(parts: {
         await noteNowAndThen();
       };
       try {
-        const frames = frameReader(content);
+        const frames = frameReader(whileHeld(content, check));
         for (let frame = await frames.next(); frame; frame = await frames.next()) await take(frame);
         await several.ended();
         await noteStored();
+        await check();
         return { kept: true };
       } catch (error) {
         await several.ended().catch(() => {}); // the first error is the one to answer

@@ -29,23 +29,16 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
 export async function keepCache(
   context: JobContext,
   build: CachedBuild,
-  { stored_blob: stored, account_id: accountId }: ClaimedJob,
+  { stored_blob: digest, stored_bytes: bytes, account_id: accountId }: ClaimedJob,
   sent: readonly CacheLayer[],
 ): Promise<void> {
   if (sent.length === 0 || !mayWrite(build)) return;
-  const layers = sent.map((layer): StoredLayer => {
-    const { name, digest, bytes } = layer;
-    return { build_id: BigInt(name), digest, bytes: BigInt(bytes) };
+  const isSaved = await saveCache(context, placeOf(build), {
+    layers: sent.map((layer) => ({ build_id: BigInt(layer.name), digest: layer.digest })),
+    newest: { build_id: build.id, digest: digest ?? '', bytes: bytes ?? 0n },
+    mostBytes: BigInt(context.cacheBytes),
+    accountId,
   });
-  const own = layers.filter(({ build_id: by }) => by === build.id);
-  const isSaved =
-    own.every(({ digest }) => digest === stored) &&
-    (await saveCache(context, placeOf(build), {
-      layers,
-      newest: build.id,
-      mostBytes: BigInt(context.cacheBytes),
-      accountId,
-    }));
   if (!isSaved) await addLine(context.db, context.trx, build.id, notKept);
 }
 

@@ -167,7 +167,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   };
 
   return {
-    ...runnerBlobs({ db, ids, blobs, artifacts }),
+    ...runnerBlobs({ db, ids, blobs, artifacts, unpacked, cacheBytes }),
     ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, held, holdMs: idleHoldMs }),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),

@@ -22,8 +22,8 @@ export const foldCache: JobHandler = {
     const [layer, ...others] = outcome.kind === 'exited' && outcome.status === 0 ? (outcome.cache ?? []) : [];
     // A runner creates a layer and cannot choose one: otherwise it could name another account's blob.
     if (!layer || others.length > 0 || layer.name !== String(job.id) || layer.digest !== job.stored_blob) return;
-    const { digest, bytes } = layer;
-    await putAsOne(context, job.subject_id, { build_id: job.id, digest, bytes: BigInt(bytes) });
+    const { stored_blob: digest, stored_bytes: bytes } = job;
+    await putAsOne(context, job.subject_id, { build_id: job.id, digest, bytes: bytes ?? 0n });
   },
 
   async lose() {

@@ -6,10 +6,11 @@ import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Stored, Work } from '../protocol/index.ts';
 import { isNamedTo, noteStored } from '../queue/claimed-blobs.ts';
-import { jobOf } from '../queue/queue.ts';
+import { holdJob, jobOf } from '../queue/queue.ts';
 import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
 import { writesCache } from './caches.ts';
-import type { ArtifactLimits } from './job-handler.ts';
+import { atMost, oneAtATime, TooLargeError, whileHeld } from './intakes.ts';
+import type { ArtifactLimits, UnpackLimits } from './job-handler.ts';
 
 /** Transfers blobs between the server and its runners, as far as the runner's claims allow. */
 export interface RunnerBlobs extends ArtifactIntake {
@@ -19,7 +20,7 @@ export interface RunnerBlobs extends ArtifactIntake {
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
 }
 
-/** How often a long transfer checks whether its claim still holds. */
+/** How often a long read checks whether its claim still holds. */
 const lookEvery = 1000;
 
 export function runnerBlobs(parts: {
@@ -27,13 +28,19 @@ export function runnerBlobs(parts: {
   ids: IdSource;
   blobs: Blobs;
   artifacts: ArtifactLimits;
+  unpacked: UnpackLimits;
+  cacheBytes: number;
 }): RunnerBlobs {
-  const { db, blobs } = parts;
-  const isHeld = async ({ holder }: Runner, claim: string): Promise<boolean> => {
+  const { db, blobs, unpacked, cacheBytes } = parts;
+  const alone = oneAtATime();
+  /** How many bytes the work of a claim may store; undefined where it may store nothing. */
+  const mostFor = async ({ holder }: Runner, claim: string): Promise<number | undefined> => {
     const job = await jobOf(db.read, claim);
-    if (job?.holder !== holder) return false;
-    if (job.kind === 'compile_dependency' || job.kind === 'fold_cache') return true;
-    return job.kind === 'run_suite' && writesCache(db.read, job.subject_id);
+    if (job?.holder !== holder) return undefined;
+    if (job.kind === 'compile_dependency') return unpacked.bytes;
+    const isCache =
+      job.kind === 'fold_cache' || (job.kind === 'run_suite' && (await writesCache(db.read, job.subject_id)));
+    return isCache && cacheBytes > 0 ? cacheBytes : undefined;
   };
   return {
     ...artifactIntake(parts),
@@ -48,24 +55,25 @@ export function runnerBlobs(parts: {
     },
 
     async store(runner, claim, content) {
-      if (!(await isHeld(runner, claim))) return { gone: true };
-      const look = everyNow(async () => {
+      const most = await mostFor(runner, claim);
+      if (most === undefined) return { gone: true };
+      using _ = alone(claim);
+      const check = async (): Promise<void> => {
         await checkRunner(db.read, runner);
-        if (!(await isHeld(runner, claim))) throw new LostClaimError();
-      });
-      async function* whileHeld(): AsyncGenerator<Uint8Array> {
-        for await (const piece of content) {
-          await look();
-          yield piece;
-        }
-      }
+        if ((await mostFor(runner, claim)) === undefined) throw new LostClaimError();
+      };
       try {
-        const { digest } = await blobs.put(whileHeld());
-        const isNoted = await db.transaction((trx) => noteStored(trx, runner.holder, claim, digest));
-        return isNoted ? { digest } : { gone: true };
+        const stored = await blobs.put(atMost(most, whileHeld(content, check)));
+        return await db.transaction(async (trx) => {
+          const held = await holdJob(db, trx, claim);
+          const job = held?.holder === runner.holder ? held : undefined;
+          await noteStored(trx, job, stored);
+          return job ? { digest: stored.digest } : { gone: true };
+        });
       } catch (error) {
         if (error instanceof LostClaimError) return { gone: true };
         if (error instanceof DiskFullError) return { refused: 'disk_full' };
+        if (error instanceof TooLargeError) return { refused: 'too_large' };
         throw error;
       }
     },

@@ -1,3 +1,4 @@
+import { doomArtifactsOf } from '../db/doomed-blobs.ts';
 import type { Database, Transaction } from '../db/open.ts';
 import type { ArtifactRow } from '../db/schema.ts';
 import { firstIdAt, type IdSource } from '../lib/ids.ts';
@@ -30,6 +31,7 @@ export async function addArtifacts(
 
 /** Nothing is kept of a build that was lost or cancelled. Blobs are removed when nothing refers to them (collect.ts). */
 export async function dropArtifacts(trx: Transaction, buildId: bigint): Promise<void> {
+  await doomArtifactsOf(trx, buildId);
   await trx.deleteFrom('artifacts').where('build_id', '=', buildId).execute();
 }
 

@@ -62,11 +62,15 @@ export async function useCache(
   return { branch: first.branch, size: first.size, layers };
 }
 
+/** A layer as a runner names it; its size is not taken from there. */
+type LayerName = Omit<CacheLayer, 'bytes'>;
+
 const insertLayers = preparedInsert('cache_layers');
 
 interface Saved {
-  layers: readonly CacheLayer[];
-  newest: bigint;
+  layers: readonly LayerName[];
+  /** What the build itself has stored. */
+  newest: CacheLayer;
   mostBytes: bigint;
   /** The account whose runners do what follows. */
   accountId: bigint;
@@ -80,18 +84,18 @@ interface Saved {
 export async function saveCache(
   context: WriteContext,
   place: CachePlace,
-  { layers, newest, mostBytes, accountId }: Saved,
+  { layers: named, newest, mostBytes, accountId }: Saved,
 ): Promise<boolean> {
   const { db, trx, ids } = context;
   const { projectId, suiteId, variant, branch, paths } = place;
-  const size = layers.reduce((sum, { bytes }) => sum + bytes, 0n);
-  if (layers.length === 0 || size > mostBytes) return false;
+  if (named.length === 0) return false;
   await db.holdNumber(trx, projectId);
   const suite = trx.selectFrom('suites').select('id').where('id', '=', suiteId).where('cache', '=', paths);
   if (!(await suite.executeTakeFirst())) return false;
-  if (await isThere(trx, place, layers)) return true;
-  const below = layers.filter(({ build_id: build }) => build !== newest);
-  if (!(await areKept(trx, projectId, below))) return false;
+  if (await isThere(trx, place, named)) return true;
+  const layers = await measured(trx, projectId, named, newest);
+  const size = layers?.reduce((sum, { bytes }) => sum + bytes, 0n) ?? 0n;
+  if (!layers || size > mostBytes) return false;
   const now = BigInt(Date.now());
   await trx
     .deleteFrom('caches')
@@ -112,18 +116,26 @@ export async function saveCache(
 }
 
 /** Whether the cache has these layers already. */
-async function isThere(db: Queries, place: CachePlace, layers: readonly CacheLayer[]): Promise<boolean> {
+async function isThere(db: Queries, place: CachePlace, layers: readonly LayerName[]): Promise<boolean> {
   const { projectId: _, ...key } = place;
   const found = await findLayers(db, { ...key, fallback: place.branch });
   return found.length === layers.length && layers.every(({ build_id: by }, at) => found[at]?.build_id === by);
 }
 
-async function areKept(db: Queries, projectId: bigint, layers: readonly CacheLayer[]): Promise<boolean> {
-  if (layers.length === 0) return true;
-  const found = await db
+/**
+ * The layers with their sizes, as they were counted when they were stored. Undefined where one of them is neither the
+ * newest nor part of a cache of the project.
+ */
+async function measured(
+  db: Queries,
+  projectId: bigint,
+  layers: readonly LayerName[],
+  newest: CacheLayer,
+): Promise<CacheLayer[] | undefined> {
+  const kept = await db
     .selectFrom('cache_layers')
     .innerJoin('caches', 'caches.id', 'cache_layers.cache_id')
-    .select(['cache_layers.build_id', 'cache_layers.digest'])
+    .select(['cache_layers.build_id', 'cache_layers.digest', 'cache_layers.bytes'])
     .distinct()
     .where('caches.project_id', '=', projectId)
     .where(
@@ -132,8 +144,11 @@ async function areKept(db: Queries, projectId: bigint, layers: readonly CacheLay
       layers.map(({ build_id: build }) => build),
     )
     .execute();
-  const known = new Set(found.map(({ build_id: build, digest }) => `${build} ${digest}`));
-  return layers.every(({ build_id: build, digest }) => known.has(`${build} ${digest}`));
+  const known = [newest, ...kept.filter(({ build_id: build }) => build !== newest.build_id)];
+  const found = layers.map(({ build_id: build, digest }) =>
+    known.find((layer) => layer.build_id === build && layer.digest === digest),
+  );
+  return found.every((layer) => layer !== undefined) ? found : undefined;
 }
 
 /** Keeps the caches that were used last, as far as there is room. Layers that several caches share count once. */

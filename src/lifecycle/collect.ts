@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
-import { spareBlob } from '../db/doomed-blobs.ts';
+import { spareBlob, youngMs } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
 import { blobColumns } from '../db/schema.ts';
 
@@ -25,23 +25,26 @@ export async function collectBlobs(db: Database, blobs: Blobs, age = hour): Prom
 const atOnce = 100;
 
 /**
- * Removes the blobs of deleted logs. Two logs with the same text share a blob, so a blob that something still refers to
+ * Removes the blobs of deleted logs, and those that were stored under claims and came to nothing. Two logs with the same text share a blob, so a blob that something still refers to
  * stays. A log that is being packed refers to its blob a moment after the blob is stored, so while any log is being
  * packed, all removals wait.
  */
-export async function removeDoomedBlobs(db: Database, blobs: Blobs): Promise<number> {
-  const doomed = await db.read.selectFrom('doomed_blobs').select('digest').limit(atOnce).execute();
+export async function removeDoomedBlobs(db: Database, blobs: Blobs, age = youngMs): Promise<number> {
+  const due = db.read
+    .selectFrom('doomed_blobs')
+    .selectAll()
+    .where('remove_after', '<=', BigInt(Date.now() + youngMs - age));
   let removed = 0;
-  for (const { digest } of doomed) {
+  for (const { digest, remove_after: after } of await due.limit(atOnce).execute()) {
     let isReferredTo = false;
     const isWanted = async (): Promise<boolean> => {
       if (await isPacking(db)) return true;
       isReferredTo = (await referredTo(db, [digest])).length > 0;
       return isReferredTo;
     };
-    const fate = await blobs.remove(digest, isWanted);
+    const fate = await blobs.remove(digest, isWanted, after === 0n ? undefined : age);
     if (fate === 'removed') removed += 1;
-    if (fate === 'wanted' && !isReferredTo) continue; // The next run looks at it again.
+    if (fate === 'young' || (fate === 'wanted' && !isReferredTo)) continue; // The next run looks at it again.
     await db.transaction((trx) => spareBlob(trx, digest));
   }
   return removed;

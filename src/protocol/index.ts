@@ -40,7 +40,9 @@ export * from './shells.ts';
  *
  * Data that is too large for an order is a blob on the server, named by the SHA-256 of its bytes: source archives, and
  * the software compiled from them. A runner *reads* blobs from any offset on, so a broken transfer continues where it
- * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result. Where
+ * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result. That is
+ * one blob for each claim: another takes the place of the one before. What is larger than the order allows is answered
+ * `refused`, and what no outcome names is removed. Where
  * the server keeps its blobs elsewhere, a runner that says that it follows (`headrace-follows: yes`) may be answered with
  * 307 and an address that opens this blob for some minutes. It fetches the bytes there, without its token. Where it cannot
  * get there, it asks the server again, without saying so.
@@ -214,5 +216,5 @@ export interface KeptLayer {
 /** The answer to files of a build: all are kept, they are not wanted any more, or there is no room for more. */
 export type Kept = { kept: true } | { gone: true } | { refused: 'disk_full' | 'too_large' };
 
-/** The answer to a stored blob: its digest, not wanted any more, or no room. */
-export type Stored = { digest: string } | { gone: true } | { refused: 'disk_full' };
+/** The answer to a stored blob: its digest, not wanted any more, or no room, or more than the order allows. */
+export type Stored = { digest: string } | { gone: true } | { refused: 'disk_full' | 'too_large' };

@@ -99,7 +99,7 @@ export interface CacheLayer {
   /** The name of the build that made it, or of the work that made it of others. */
   name: string;
   digest: string;
-  /** The size of its files. */
+  /** The size of the blob. A server takes it from what it stored, and not from a runner. */
   bytes: number;
 }
 
@@ -124,7 +124,7 @@ export interface CompileOrder {
   software: Software[];
   prefixes: string[];
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
-  /** The limits of the unpacked archive. */
+  /** The limits of the unpacked archive. The packed result may have as many bytes. */
   unpacked: { bytes: number; entries: number };
   image?: ImageOrder;
 }

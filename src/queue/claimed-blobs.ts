@@ -1,4 +1,6 @@
+import { doomSent } from '../db/doomed-blobs.ts';
 import type { Queries, Transaction } from '../db/open.ts';
+import type { JobRow } from '../db/schema.ts';
 import { findHeld } from './statements.ts';
 
 /** The blobs that a claimed job's order names are stored with the claim, and removed with it. */
@@ -13,8 +15,28 @@ export async function isNamedTo(db: Queries, holder: string, digest: string): Pr
   return held.some(({ named_blobs: named }) => named !== null && (JSON.parse(named) as string[]).includes(digest));
 }
 
-/** Notes the blob that was stored under a claim; false when the holder does not have the claim any more. */
-export async function noteStored(trx: Transaction, holder: string, claim: string, digest: string): Promise<boolean> {
-  const stored = trx.updateTable('jobs').set({ stored_blob: digest }).where('claim', '=', claim);
-  return (await stored.where('holder', '=', holder).executeTakeFirst()).numUpdatedRows === 1n;
+/**
+ * Notes the blob that was stored under a claim, in the place of one that was stored before. Nobody wants it when the
+ * claim is not the job's any more.
+ */
+export async function noteStored(
+  trx: Transaction,
+  job: Pick<JobRow, 'id' | 'stored_blob'> | undefined,
+  { digest, size }: { digest: string; size: number },
+): Promise<void> {
+  const unwanted = job ? job.stored_blob : digest;
+  if (unwanted !== null && unwanted !== (job && digest)) await doomSent(trx, unwanted);
+  if (!job) return;
+  const stored = { stored_blob: digest, stored_bytes: BigInt(size) };
+  await trx.updateTable('jobs').set(stored).where('id', '=', job.id).execute();
+}
+
+export const nothingStored = { stored_blob: null, stored_bytes: null };
+
+/** The claim is over: what was stored under it goes, unless its outcome made something else refer to it. */
+export async function doomStored(
+  trx: Transaction,
+  { stored_blob: stored }: Pick<JobRow, 'stored_blob'>,
+): Promise<void> {
+  if (stored !== null) await doomSent(trx, stored);
 }

@@ -16,7 +16,7 @@ export interface LapseWatch {
   look(): Promise<LapsedClaim[]>;
 }
 
-export type LapsedClaim = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id'> & { claim: string };
+export type LapsedClaim = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'stored_blob'> & { claim: string };
 
 export interface LapseTimes {
   /** How long a claim on a job of that kind lasts without an extension, in milliseconds. */
@@ -69,11 +69,11 @@ export const nobodys = 0n;
 export const left = -1n;
 const leftMs = 10 * 60 * 1000;
 
-type ClaimedRow = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'claim' | 'claimed_until'>;
+type ClaimedRow = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'stored_blob' | 'claim' | 'claimed_until'>;
 
 const findAllClaimed = prepared<Record<string, never>, ClaimedRow>((db) =>
   db
     .selectFrom('jobs')
-    .select(['id', 'kind', 'holder', 'subject_id', 'claim', 'claimed_until'])
+    .select(['id', 'kind', 'holder', 'subject_id', 'stored_blob', 'claim', 'claimed_until'])
     .where('claim', 'is not', null),
 );

@@ -1,10 +1,12 @@
 import { sql, type Expression, type SqlBool } from 'kysely';
+import { doomStoredFor } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { newerKindOf, plainKindOf } from '../lib/newer-kinds.ts';
 import { randomName } from '../lib/random-name.ts';
 import { nextAccount, type Serving } from './accounts.ts';
+import { doomStored, nothingStored } from './claimed-blobs.ts';
 import { takeNext } from './claiming.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { left, nobodys } from './lapses.ts';
@@ -91,6 +93,7 @@ function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, 
     cancelled: 0,
     named_blobs: null,
     stored_blob: null,
+    stored_bytes: null,
     tags: tags ?? '',
   };
 }
@@ -200,6 +203,7 @@ export async function holdJob(db: Database, trx: Transaction, claim: string): Pr
 
 /** Removes a job, if the claim still holds it. */
 export async function remove(db: Database, trx: Transaction, job: ClaimedJob): Promise<void> {
+  await doomStored(trx, job);
   await deleteClaimed(trx, { id: job.id, claim: job.claim });
   await moveUp(db, trx, [job.lane]);
   await db.announce(trx, endedClaims(job.holder));
@@ -233,6 +237,7 @@ export async function drop(db: Database, trx: Transaction, subjects: Expression<
   await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
   const inLanes = trx.selectFrom('jobs').select('lane').distinct().where('lane', 'is not', null);
   const lanes = lanesOf(await inLanes.where('subject_id', 'in', subjects as never).execute());
+  await doomStoredFor(trx, subjects);
   await trx
     .deleteFrom('jobs')
     .where('subject_id', 'in', subjects as never)
@@ -261,13 +266,14 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
   return jobs.map(({ id }) => id);
 }
 
-type ReleasedJob = Pick<ClaimedJob, 'id' | 'claim' | 'holder'>;
+type ReleasedJob = Pick<ClaimedJob, 'id' | 'claim' | 'holder' | 'stored_blob'>;
 
 /** Lets a job be claimed again: its holder is gone, or gave it back. */
 export async function release(db: Database, trx: Transaction, job: ReleasedJob): Promise<boolean> {
-  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
+  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
   if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
+  await doomStored(trx, job);
   await db.announce(trx, endedClaims(job.holder));
   await db.announce(trx, queueTopic);
   return true;

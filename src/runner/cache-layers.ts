@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
 import { sourceFile } from '../lib/source-files.ts';
+import { TooLargeError } from './transfers.ts';
 
 /**
  * A layer of a cache as one packed file: a list of what it removes from the layers below, and the files that it adds. It
@@ -16,11 +18,6 @@ export interface Packing {
   signal: AbortSignal;
 }
 
-/** The files take more room than a cache may. */
-export class TooLargeError extends Error {
-  override name = 'TooLargeError';
-}
-
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 30 * 60 * 1000 };
 const [oldPlace, newPlace] = ['/run/headrace/old', '/run/headrace/new'];
 /** Inside the workspace, so that the packed file has it beside the list. */
@@ -31,7 +28,7 @@ export const packedFile = 'layer.tar.zst';
 const lister = readFileSync(sourceFile('runner/list-layer.pl'), 'utf8');
 const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
 
-/** Packs a layer into a file in `into`. Returns the size of its files. */
+/** Packs a layer of files that are no more than `most` bytes into a file in `into`. Returns its size. */
 export async function packLayer(
   packing: Packing,
   { tree, below, into, most }: { tree: string; below: readonly string[]; into: string; most: number },
@@ -57,9 +54,8 @@ async function pack(packing: Packing, into: string, mounts: Mount[], words: (str
   ].join('\n');
   const { ended, said } = await run(packing, into, mounts, command);
   if (ended.exitStatus === tooLarge && ended.reason === null) throw new TooLargeError();
-  const size = /^bytes (\d{1,15})$/m.exec(said)?.[1];
-  if (ended.exitStatus !== 0 || size === undefined) throw new Error(ended.reason ?? said.trim());
-  return Number(size);
+  if (ended.exitStatus !== 0) throw new Error(ended.reason ?? said.trim());
+  return (await lstat(packedIn(into))).size;
 }
 
 /** Unpacks the packed layer in a folder over the layers below it. */

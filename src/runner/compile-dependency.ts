@@ -8,7 +8,7 @@ import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';
-import { fetchBlob, storeBlob } from './transfers.ts';
+import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
 
 /** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */
@@ -22,6 +22,7 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
   } catch (error) {
     if (error instanceof RefusedArchiveError) await task.say(`The archive is refused: ${error.message}\n`);
     else if (error instanceof ImageError) await task.say(`${error.message}\n`);
+    else if (error instanceof TooLargeError) await task.say(`\n${tooLarge(order)}\n`);
     else if (error instanceof CannotMountError) await task.say(`It cannot be compiled here: ${error.message}\n`);
     else throw error;
     return { kind: 'uncompilable' };
@@ -76,6 +77,10 @@ async function compile(
   if (digest === undefined) return { kind: 'lost', message: 'the claim expired' };
   await say('\nCompiled.\n');
   return { kind: 'compiled', digest };
+}
+
+function tooLarge({ unpacked }: CompileOrder): string {
+  return `What it left is packed larger than ${unpacked.bytes} bytes, which is the most that is kept.`;
 }
 
 function entering(source: string): string {

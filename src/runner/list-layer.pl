@@ -62,4 +62,3 @@ sub walk {
 
 walk( '', 0700, defined $old );
 close $list and close $removed or fail("$!");
-print "bytes $bytes\n";

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { placeOf } from '../lib/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { mostLayers, type CacheLayer, type CacheOrder } from '../protocol/index.ts';
-import { packedIn, packLayer, packWhole, TooLargeError, unpackLayer } from './cache-layers.ts';
+import { packedIn, packLayer, packWhole, unpackLayer } from './cache-layers.ts';
 import type { Making, TakenLayers } from './cache-store.ts';
 import type { RunnerServices } from './job-runner.ts';
 import type { Ended, Left } from './sandbox/types.ts';
-import { storeBlob } from './transfers.ts';
+import { storeBlob, TooLargeError } from './transfers.ts';
 
 /**
  * The cache of a suite during one build. Its layers lie below what the build writes, so that restoring it costs a few
@@ -143,12 +143,12 @@ async function store(
   const into = join(folder, 'packed');
   await mkdir(into, { mode: 0o755 });
   const room = roomFor(layers, most);
-  const adding = room > 0 ? packLayer(packing, { tree, below: trees, into, most: room }) : Promise.resolve(undefined);
+  const adding = room > 0 ? packLayer(packing, { tree, below: trees, into, most }) : Promise.resolve(Infinity);
   const added = await adding.catch((error: unknown) => {
-    if (error instanceof TooLargeError && layers.length > 0) return undefined;
+    if (error instanceof TooLargeError && layers.length > 0) return Infinity;
     throw error;
   });
-  if (added === undefined) {
+  if (layers.length > 0 && added > room) {
     const whole = await packAsOne(services, { id, project, name, most, signal }, folder, [...trees, tree]);
     return whole && [whole];
   }

@@ -11,6 +11,11 @@ export class MissingBlobError extends Error {
   override name = 'MissingBlobError';
 }
 
+/** It is larger than what the work may store, or than its files may be. */
+export class TooLargeError extends Error {
+  override name = 'TooLargeError';
+}
+
 /** Fetches a blob into a file. After a lost connection it continues from there. */
 export async function fetchBlob(
   link: Pick<Link, 'read'>,
@@ -64,7 +69,7 @@ export async function storeBlob(
       await finished(content).catch(() => {}); // it was closed before its end, on purpose
     }
   });
-  if ('refused' in stored) throw new DiskFullError();
+  if ('refused' in stored) throw stored.refused === 'too_large' ? new TooLargeError() : new DiskFullError();
   return 'digest' in stored ? stored.digest : undefined;
 }
 

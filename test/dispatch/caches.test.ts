@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
 import type { CacheLayer, SuiteOrder, Stored } from '../../src/protocol/index.ts';
@@ -38,21 +38,21 @@ describeWithRunner(
       return runner.take('run_suite');
     };
     const cacheOf = ({ order }: Task<SuiteOrder>) => order.work.cache ?? assert.fail('the order has no cache');
-    const store = ({ order }: Task<SuiteOrder>, text: string): Promise<Stored> => {
-      const content = (async function* pieces() {
-        yield Buffer.from(text);
+    const store = ({ order }: Task<SuiteOrder>, content: string | Buffer): Promise<Stored> => {
+      const pieces = (async function* all() {
+        yield Buffer.from(content);
       })();
-      return runner.dispatch.store(runner.self, order.claim, content);
+      return runner.dispatch.store(runner.self, order.claim, pieces);
     };
-    const stored = async (task: Task<SuiteOrder>, text: string): Promise<string> => {
-      const answer = await store(task, text);
+    const stored = async (task: Task<SuiteOrder>, content: string | Buffer): Promise<string> => {
+      const answer = await store(task, content);
       assert.ok('digest' in answer);
       return answer.digest;
     };
     /** Ends a build that leaves a layer of this size. */
     const save = async (task: Task<SuiteOrder>, bytes: number): Promise<CacheLayer> => {
       const { savesAs = '', found } = cacheOf(task);
-      const layer = { name: savesAs, digest: await stored(task, `${savesAs} ${bytes}`), bytes };
+      const layer = { name: savesAs, digest: await stored(task, randomBytes(bytes)), bytes };
       await task.finish({ kind: 'exited', status: 0, cache: [...(found?.layers ?? []), layer] });
       return layer;
     };
@@ -74,8 +74,10 @@ describeWithRunner(
       await save(await begin(project, 'main'), 700);
       assert.equal(await branches(project), 'main 1000');
       const whole = await begin(project, 'main');
-      const layer = { name: cacheOf(whole).savesAs ?? '', digest: await stored(whole, 'large'), bytes: 1001 };
-      await whole.finish({ kind: 'exited', status: 0, cache: [layer] });
+      assert.deepEqual(await store(whole, randomBytes(1001)), { refused: 'too_large' });
+      const layer = { name: cacheOf(whole).savesAs ?? '', digest: await stored(whole, 'one more'), bytes: 0 };
+      const layers = cacheOf(whole).found?.layers ?? [];
+      await whole.finish({ kind: 'exited', status: 0, cache: [...layers, layer] });
       assert.equal(await branches(project), 'main 1000', 'one that is too large is not kept');
     });
 
@@ -172,7 +174,7 @@ describeWithRunner(
       assert.deepEqual(work, { kind: 'fold_cache', projectId: String(project.id), layers, savesAs: name, mostBytes });
       for (const { digest } of layers) await (await runner.dispatch.read(runner.self, digest))?.[Symbol.asyncDispose]();
       const content = (async function* pieces() {
-        yield Buffer.from('all as one');
+        yield randomBytes(95);
       })();
       const answer = await runner.dispatch.store(runner.self, claim, content);
       assert.ok('digest' in answer);

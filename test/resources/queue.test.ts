@@ -25,7 +25,15 @@ describeService(
         const id = ids.next() - BigInt(minutesAgo * 60_000 * 2 ** 22);
         const job = { id: isAwaited ? -id : id, kind, subject_id: ids.next(), account_id: 1n, lane: null, tries: 0 };
         const claimed = { claim, holder: claim, claimed_until: null, cancelled: 0 };
-        const row = { ...job, ...claimed, run_after: 0n, named_blobs: null, stored_blob: null, tags: '' };
+        const row = {
+          ...job,
+          ...claimed,
+          run_after: 0n,
+          named_blobs: null,
+          stored_blob: null,
+          stored_bytes: null,
+          tags: '',
+        };
         await db.transaction((trx) => trx.insertInto('jobs').values(row).execute());
       };
       const shown = async () => {

@@ -29,6 +29,7 @@ export interface ScriptedLimits {
   accountConcurrency?: number;
   timeoutSeconds?: number;
   artifacts?: ArtifactLimits;
+  unpackedBytes?: number;
 }
 
 /**
@@ -58,10 +59,11 @@ export class ScriptedRunner {
       accountConcurrency = 0,
       timeoutSeconds = 1,
       artifacts = { mostFiles: 10_000, mostBytes: 1024 ** 3 },
+      unpackedBytes = 1024 ** 3,
     }: ScriptedLimits = {},
   ): Promise<void> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
-    const unpacked = { bytes: 1, entries: 1 };
+    const unpacked = { bytes: unpackedBytes, entries: 1 };
     const log = pino({ level: 'silent' });
     const sizes = { unpacked, artifacts, logBytes, cacheBytes };
     const configure = configuringFrom(routes, { ...store, buildTimeout: timeoutSeconds }, '');

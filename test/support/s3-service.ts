@@ -1,7 +1,7 @@
 import { after, before, describe } from 'node:test';
 import type { TestDatabase } from './databases.ts';
 import { startFaultyProxy, type FaultyProxy } from './faulty-proxy.ts';
-import { describeWithRunner, type ScriptedRunner } from './runner.ts';
+import { describeWithRunner, type ScriptedLimits, type ScriptedRunner } from './runner.ts';
 import type { Service, ServiceOptions } from './service.ts';
 import { startSwift, type Swift } from './swift.ts';
 
@@ -17,7 +17,7 @@ export interface Behind {
 export function describeInS3(
   name: string,
   define: (service: Service, runner: ScriptedRunner, behind: Behind, database: TestDatabase) => void,
-  options: ServiceOptions = {},
+  options: ServiceOptions & ScriptedLimits = {},
 ): void {
   describe(name, () => {
     const behind = {} as Behind;

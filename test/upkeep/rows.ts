@@ -178,9 +178,17 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tests_skipped: 3,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
-    const free = { lane: null, claim: null, holder: null, claimed_until: null, named_blobs: null, stored_blob: null };
+    const free = {
+      lane: null,
+      claim: null,
+      holder: null,
+      claimed_until: null,
+      named_blobs: null,
+      stored_blob: null,
+      stored_bytes: null,
+    };
     await put('jobs', { id: 1n, kind: 'run_suite', ...job, ...free });
-    const blobs = { named_blobs: JSON.stringify(['f'.repeat(64)]), stored_blob: 'e'.repeat(64) };
+    const blobs = { named_blobs: JSON.stringify(['f'.repeat(64)]), stored_blob: 'e'.repeat(64), stored_bytes: 7n };
     const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId, ...blobs };
     await put('jobs', { id: 2n, kind: 'fetch_commit', ...job, ...held });
     await put('queue_turns', { account_id: user, turn: largestId });
@@ -236,7 +244,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     const file = { size: largestId, sha256: 'c'.repeat(64), crc32: 4_294_967_295n, content_type: 'text/plain' };
     await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });
-    await put('doomed_blobs', { digest: 'd'.repeat(64) });
+    await put('doomed_blobs', { digest: 'd'.repeat(64), remove_after: largestId });
     const seen = { created_at: 1n, expires_at: largestId, client_seen_at: 1n, runner_seen_at: 2n };
     const shell = { project_id: project, keeper: awkward };
     await put('kept_builds', {

@@ -47,4 +47,6 @@ export interface LogIndexRow {
 /** A deleted record referred to it: it is removed, unless another row refers to it. */
 export interface DoomedBlobRow {
   digest: string;
+  /** The moment before which it stays; 0 where it may go at once. */
+  remove_after: bigint;
 }

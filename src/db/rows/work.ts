@@ -1,3 +1,4 @@
+import type { BlobDigest } from './values.ts';
 /** The work for projects: requests, commits, builds, deploys, checks, jobs and deliveries. */
 
 export interface BuildRequestRow {
@@ -132,7 +133,9 @@ export interface JobRow {
   /** The blobs that its order names, as a JSON list: the holder of the claim may read these. */
   named_blobs: string | null;
   /** The blob that was stored under the claim: the outcome can name no other. */
-  stored_blob: string | null;
+  stored_blob: BlobDigest | null;
+  /** Its size, as the server counted it. */
+  stored_bytes: bigint | null;
   /** The tags that a runner needs for it, as one text; empty where any runner will do. */
   tags: string;
 }

@@ -24,7 +24,7 @@ export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
     put: (content, expected) => storeContent(link, content, { partSize, copySize }, expected),
     open: (digest) => openBlob(link, digest),
     collect: (age, referredTo) => collect(link, age, referredTo, { copySize, abandonedAfterMs }),
-    remove: (digest, isWanted) => remove(link, digest, isWanted, copySize),
+    remove: (digest, isWanted, age) => remove(link, digest, isWanted, { copySize, age }),
     async *list() {
       for await (const page of blobPages(link)) yield* page.map(({ digest, size }) => ({ digest, size }));
     },

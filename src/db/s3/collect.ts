@@ -3,7 +3,7 @@ import type { Blobs } from '../blobs.ts';
 import { NoSuchObjectError } from './failures.ts';
 import type { S3Link } from './link.ts';
 import { abortUploads, blobPages, pagesOf, type Listed } from './listing.ts';
-import { copyObject, removeObject, sizeOf } from './store-object.ts';
+import { copyObject, factsOf, removeObject } from './store-object.ts';
 
 /*
  * Removing blobs while others store them. The same content may be stored again at any moment, under the same key, and a
@@ -58,11 +58,12 @@ export async function remove(
   link: S3Link,
   digest: string,
   isWanted: () => Promise<boolean>,
-  copySize: number,
+  { copySize, age }: { copySize: number; age: number | undefined },
 ): ReturnType<Blobs['remove']> {
   if (await isWanted()) return 'wanted';
   try {
-    const size = await sizeOf(link, link.keys.of(digest));
+    const { size, modified } = await factsOf(link, link.keys.of(digest));
+    if (age !== undefined && olderThan(link, [{ modified }], age).length === 0) return 'young';
     const aside = await setAside(link, digest, { size, copySize });
     const wanted = await isWanted();
     if (wanted) await copyObject(link, aside, link.keys.of(digest), { size, copySize });
@@ -82,7 +83,7 @@ export async function sweepIncoming(link: S3Link, abandonedAfterMs: number): Pro
 }
 
 /** By the clock of S3 alone: this machine's may be wrong, or be set. */
-function olderThan<T extends Listed>(link: S3Link, objects: T[], age: number): T[] {
+function olderThan<T extends Pick<Listed, 'modified'>>(link: S3Link, objects: T[], age: number): T[] {
   const now = link.now();
   return now === undefined ? [] : objects.filter(({ modified }) => now - modified > age);
 }

@@ -160,13 +160,17 @@ export async function copyObject(
       throw error;
     }
   }
-  if ((await sizeOf(link, to)) !== size) throw new UnavailableError('S3 made a copy of another length');
+  if ((await factsOf(link, to)).size !== size) throw new UnavailableError('S3 made a copy of another length');
 }
 
-export async function sizeOf({ ask, client, place }: S3Link, key: string): Promise<number> {
+/** The size of an object, and when it was stored, by the clock of S3. */
+export async function factsOf(
+  { ask, client, place }: S3Link,
+  key: string,
+): Promise<{ size: number; modified: number }> {
   const head = new HeadObjectCommand({ Bucket: place.bucket, Key: key });
-  const { ContentLength = -1 } = await ask((abortSignal) => client.send(head, { abortSignal }));
-  return ContentLength;
+  const { ContentLength = -1, LastModified } = await ask((abortSignal) => client.send(head, { abortSignal }));
+  return { size: ContentLength, modified: LastModified?.getTime() ?? Infinity };
 }
 
 export async function removeObject({ ask, client, place }: S3Link, key: string): Promise<void> {
