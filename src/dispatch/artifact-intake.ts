@@ -92,6 +92,7 @@ export function artifactIntake(parts: {
         const facts = { size: BigInt(size), sha256: digest, crc32: BigInt(sum), content_type: contentTypeOf(path) };
         stored.push({ build_id: job.subject_id, path, ...facts });
       };
+      const arriving = whileHeld(content, check);
       const several = inParallel(atOnce);
       const take = async ({ letter, number: size, text: path, content: pieces }: Frame): Promise<void> => {
         if (letter !== 'F' || !isPlainPath(path)) throw new ApiError('invalid_format', 'path');
@@ -106,7 +107,7 @@ export function artifactIntake(parts: {
         await noteNowAndThen();
       };
       try {
-        const frames = frameReader(whileHeld(content, check));
+        const frames = frameReader(arriving);
         for (let frame = await frames.next(); frame; frame = await frames.next()) await take(frame);
         await several.ended();
         await noteStored();
@@ -117,6 +118,8 @@ export function artifactIntake(parts: {
         // What is stored by now stays, whatever ended the rest.
         const lost = await noteStored().then(() => undefined, answerTo);
         return lost ?? answerTo(error) ?? refuse(error);
+      } finally {
+        await arriving.return(undefined);
       }
     },
   };
