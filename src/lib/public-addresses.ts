@@ -77,19 +77,23 @@ export interface AddressRules {
   resolve: Resolve;
 }
 
+/** Resolves a host, and returns those of its addresses that may be called: at least one. */
+export async function judgedAddresses(
+  host: string,
+  { mayCall, resolve }: AddressRules,
+  signal: AbortSignal,
+): Promise<LookupAddress[]> {
+  const addresses = (await orAborted(resolve(host, signal), signal)).filter(({ address }) => mayCall(address));
+  if (addresses.length === 0) throw new ForbiddenAddressError();
+  return addresses;
+}
+
 /**
  * Resolves the host of a URL and judges its addresses. The returned lookup is for the connection and always answers
  * with the judged addresses, so that no second look-up can give another result.
  */
-export async function judgedLookup(
-  url: URL,
-  { mayCall, resolve }: AddressRules,
-  signal: AbortSignal,
-): Promise<LookupFunction> {
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-  const addresses = (await orAborted(resolve(host, signal), signal)).filter(({ address }) => mayCall(address));
-  if (addresses.length === 0) throw new ForbiddenAddressError();
-  return always(addresses);
+export async function judgedLookup(url: URL, rules: AddressRules, signal: AbortSignal): Promise<LookupFunction> {
+  return always(await judgedAddresses(url.hostname.replace(/^\[(.*)\]$/, '$1'), rules, signal));
 }
 
 function always(addresses: LookupAddress[]): LookupFunction {

@@ -117,7 +117,7 @@ async function makeTree(services: GitServices, source: Source, commit: Commit, m
   return tree;
 }
 
-/** Undefined for a submodule that is not public, or whose host does not answer. */
+/** Undefined for a submodule that is not public, or whose host does not answer over HTTPS. */
 async function makeSubmodule(
   services: GitServices,
   source: Source,
@@ -127,9 +127,10 @@ async function makeSubmodule(
   source.narrator.line(`Submodule ${path}: ${commit} of ${address.url}.`);
   const isOpen = address.transport === 'https';
   const leave = (why: string, isLasting: boolean): void => {
-    const help = isLasting
-      ? ' Submodules over https are fetched without credentials. Name a private one user@host:path.'
-      : '';
+    const help =
+      isLasting && isOpen
+        ? ' Submodules over https are fetched without credentials. Name a private one user@host:path.'
+        : '';
     leaveOut(making, source, `Submodule ${path} is left out: ${why} (${address.url}).${help}`, isLasting);
   };
   if (isOpen && making.silentHosts.has(address.host)) {
@@ -139,8 +140,8 @@ async function makeSubmodule(
   try {
     return await makeTree(services, { ...source, address }, { sha: commit }, making);
   } catch (error) {
-    if (!isOpen || !(error instanceof FetchError)) throw error;
-    if (error.kind !== 'not_public' && error.kind !== 'host_unreachable') throw error;
+    if (!(error instanceof FetchError)) throw error;
+    if (error.kind !== 'not_public' && !(isOpen && error.kind === 'host_unreachable')) throw error;
     if (error.kind === 'host_unreachable') making.silentHosts.add(address.host);
     leave(error.message, error.kind === 'not_public');
     return undefined;

@@ -1,8 +1,10 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
+import type { AddressRules } from '../../lib/public-addresses.ts';
 import type { SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
 import { FetchError } from './failures.ts';
+import { judgedHost } from './judged-host.ts';
 import type { Narrator } from './narrator.ts';
 import { sshConfig } from './ssh-config.ts';
 import { runMaster } from './ssh-master.ts';
@@ -17,12 +19,16 @@ export interface ConnectionSettings {
   connectionMs: number;
   /** Additional ssh settings, which the operator's configuration can override. */
   defaults?: readonly string[];
+  /** For hosts that repositories name. */
+  rules: AddressRules;
 }
 
 /** The master's files, its destination, and its key. */
 interface MasterPlace {
   files: string;
   destination: string;
+  /** The content of a repository names the destination. */
+  isNamed: boolean;
   key: SshPrivateKey;
 }
 
@@ -48,11 +54,8 @@ export interface Connection {
 const mostWords = 64 * 1024;
 
 /** Starts a master. `onEnd` is called when no process may join it any more. */
-export function startConnection(
-  settings: ConnectionSettings,
-  { files, destination, key }: MasterPlace,
-  onEnd: () => void,
-): Connection {
+export function startConnection(settings: ConnectionSettings, place: MasterPlace, onEnd: () => void): Connection {
+  const { files } = place;
   const users = new Set<Narrator>();
   const words = keepTail(mostWords);
   const stop = new AbortController();
@@ -68,7 +71,7 @@ export function startConnection(
     if (connecting) words.add(chunk);
     await Promise.allSettled(Array.from(users, (narrator) => narrator.output(chunk)));
   };
-  const over = live(settings, { files, destination, key }, stop.signal, { hear, isReady }).finally(onEnd);
+  const over = live(settings, place, stop.signal, { hear, isReady }).finally(onEnd);
   over.then(() => reject(new Error('the connection was ended')), reject);
   const end = async (): Promise<void> => {
     onEnd(); // at once: the next caller needs a new master
@@ -94,8 +97,8 @@ export function startConnection(
 
 /** The whole life of a master, from its agent to the removal of its files. */
 async function live(
-  { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [] }: ConnectionSettings,
-  { files, destination, key }: MasterPlace,
+  { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [], rules }: ConnectionSettings,
+  { files, destination, isNamed, key }: MasterPlace,
   stop: AbortSignal,
   { hear, isReady }: { hear: (chunk: Buffer) => Promise<void>; isReady: () => void },
 ): Promise<void> {
@@ -105,7 +108,8 @@ async function live(
     const operator = await operatorsConfig(operatorsFile);
     await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
     await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator, defaults }));
-    const args = ['-F', names.config, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
+    const host = isNamed ? await judgedHost(names.config, destination, rules, stop, hear) : [];
+    const args = ['-F', names.config, ...host, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
     args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
     await runMaster(args, stop, 3 * connectSeconds * 1000, hear, () => {
       void agent.close();

@@ -1,6 +1,7 @@
 import { symlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { orAborted } from '../../lib/or-aborted.ts';
+import type { AddressRules } from '../../lib/public-addresses.ts';
 import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { startConnection, type Connection } from './connection.ts';
 import { explain, FetchError, recognize } from './failures.ts';
@@ -36,6 +37,8 @@ export interface ConnectionOptions {
   connectionMs: number;
   /** Additional ssh settings, which the operator's configuration can override. */
   defaults?: readonly string[];
+  /** For hosts that repositories name. */
+  rules: AddressRules;
 }
 
 export interface ConnectionRequest {
@@ -44,6 +47,8 @@ export interface ConnectionRequest {
   privateKey: string;
   narrator: Narrator;
   signal: AbortSignal;
+  /** The content of a repository names the host, which has to have an address that may be called. */
+  isNamed?: boolean;
   /** How long it stays open for the next use, where that is shorter than usual. */
   keepMs?: number;
 }
@@ -57,7 +62,7 @@ export interface Connections {
   /** How many connections are open or being opened. */
   count(): number;
   /** Whether the next use would join an open connection. */
-  isOpen(request: Pick<ConnectionRequest, 'projectId' | 'address' | 'privateKey'>): boolean;
+  isOpen(request: Pick<ConnectionRequest, 'projectId' | 'address' | 'privateKey' | 'isNamed'>): boolean;
   close(): Promise<void>;
 }
 
@@ -70,7 +75,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
     const files = join(folder, `connection-${++count}`);
-    const place = { files, destination: request.address.destination, key };
+    const place = { files, destination: request.address.destination, isNamed: request.isNamed ?? false, key };
     const connection = startConnection({ ...options, knownHosts }, place, () => {
       if (connections.get(name) === connection) connections.delete(name);
     });
@@ -128,9 +133,12 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   };
 }
 
-/** A connection belongs to one project, one key and one host. */
-function nameOf({ projectId, address }: Pick<ConnectionRequest, 'projectId' | 'address'>, key: SshPrivateKey): string {
-  return [projectId, address.destination, key.publicKey].join('\n');
+/** A connection belongs to one project, one key and one host; and for a host that was judged no other serves. */
+function nameOf(
+  { projectId, address, isNamed = false }: Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed'>,
+  key: SshPrivateKey,
+): string {
+  return [projectId, address.destination, isNamed, key.publicKey].join('\n');
 }
 
 /** Failures that look the same when only the shared connection has died. */

@@ -42,7 +42,7 @@ export interface MirrorsOptions {
   checkoutBytes?: number;
   /** How much memory git may have for one repository. */
   memoryBytes?: number;
-  /** Private ranges that may be called for public submodules. */
+  /** Private ranges that may be called for what repositories name. */
   allowedAddresses?: readonly string[];
   /** Other rules for public addresses and trusted certificates. */
   https?: Partial<PublicHttpsOptions>;
@@ -113,7 +113,8 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir);
   const folder = run.path;
-  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs });
+  const rules = { mayCall: outsideJudge(options.allowedAddresses ?? []), resolve: createResolve(), ...options.https };
+  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs, rules });
   const lookFolder = join(folder, 'looks');
   await mkdir(lookFolder, { mode: 0o700 });
   const looks = {
@@ -124,6 +125,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
       connectSeconds,
       connectionMs: lookConnectionMs,
       defaults: lookDefaults,
+      rules,
     }),
     asking: openSlots(mostAtHost),
     connecting: openSlots(mostConnecting),
@@ -131,12 +133,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   };
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const sessions = openSessions({ sandboxes, isolation, folder, limits, disk: options.disk });
-  const https = openPublicHttps({
-    mayCall: outsideJudge(options.allowedAddresses ?? []),
-    resolve: createResolve(),
-    connectMs: connectSeconds * 1000,
-    ...options.https,
-  });
+  const https = openPublicHttps({ connectMs: connectSeconds * 1000, ...rules });
   const services: GitServices = {
     dir,
     connections,

@@ -37,10 +37,12 @@ export interface GitServices {
  */
 export type KeySource = string | (() => Promise<string>);
 
-/** A project's repository. */
+/** A project's repository, or a submodule of it. */
 export interface Source {
   projectId: string;
   address: RepositoryAddress;
+  /** The destination of the project's own repository, which its people entered. */
+  home: string;
   privateKey: KeySource;
   narrator: Narrator;
   signal: AbortSignal;
@@ -66,7 +68,7 @@ export function sourceOf(request: SourceRequest): Source {
       `The address ${JSON.stringify(url)} is not of the form user@host:path. ${wherePortsGo}`,
     );
   }
-  return { projectId, address, privateKey, narrator: narrate(say), signal };
+  return { projectId, address, home: address.destination, privateKey, narrator: narrate(say), signal };
 }
 
 /**
@@ -113,7 +115,8 @@ export async function connected<T>(
 ): Promise<T> {
   const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
   const known = { ...source, privateKey };
-  return connections.use(known, (ssh) => work(ssh, known));
+  const isNamed = source.address.destination !== source.home;
+  return connections.use({ ...known, isNamed }, (ssh) => work(ssh, known));
 }
 
 /** A public repository is requested over HTTPS, and without the project's key. */

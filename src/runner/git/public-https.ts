@@ -89,12 +89,13 @@ export function openPublicHttps(options: PublicHttpsOptions): PublicHttps {
   };
 }
 
+export const notPublic = 'its address is not public, and the operator of this runner has not allowed it';
 const certificates = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_(GET|VERIFY))/;
 
 function inWords(error: unknown): UnavailableError {
   if (error instanceof UnavailableError) return error;
   if (error instanceof ForbiddenAddressError) {
-    return new UnavailableError('its address is not public, and the operator of this runner has not allowed it', true);
+    return new UnavailableError(notPublic, true);
   }
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (certificates.test(code)) return new UnavailableError('its certificate is not one that this runner trusts', true);
