@@ -32,7 +32,7 @@ export const workspaces: Benchmark = {
     const mirrors = await openMirrors({ dir: join(folder, 'git'), sandboxes, sshConfig: host.sshConfig });
     try {
       const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, () => {});
-      const workspace = (sha: string) => checkouts.of(source, { sha }, () => {}, patient);
+      const workspace = (sha: string) => checkouts.of(source, { sha, isFork: false }, () => {}, patient);
       const first: number[] = [];
       const second: number[] = [];
       for (let turn = 0; turn < commits; turn += 1) {

@@ -59,7 +59,7 @@ export const fetches: Target = {
       try {
         const found = await mirrors.fetch({ ...request, commitRef: 'main' });
         assert.equal(found.sha, sha);
-        await mirrors.checkout({ ...request, sha, into });
+        await mirrors.checkout({ ...request, sha, isFork: count % 2 === 0, into });
       } catch (error) {
         if (!(error instanceof FetchError)) throw error;
         reason = error.message;

@@ -91,6 +91,7 @@ export const runSuite: JobHandler = {
       source: { projectId: String(build.project_id), repositoryUrl },
       sha,
       ...reachedBy(fetchRef, commitRef),
+      isFork: fromFork === 1,
       command,
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),

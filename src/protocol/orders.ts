@@ -59,6 +59,8 @@ export interface SuiteOrder {
   sha: string;
   /** The full name of the ref that reaches the commit, where no branch or tag does. */
   fetchRef?: string;
+  /** Whether the commit comes from a fork. Where this is not said, it counts as one that does. */
+  isFork?: boolean;
   command: string;
   environment: Record<string, string>;
   /** The values to mask in the log. */

@@ -10,7 +10,7 @@ import type { KeySource } from './git/obtain.ts';
 
 /**
  * One work tree per commit, shared by all its suites: the first suite makes it while the others wait, and it is kept
- * until room is needed.
+ * until room is needed. A commit of a fork that was merged since has another one, because a fork's lacks parts.
  */
 export interface Checkouts {
   /** A work tree that stays until the result is disposed of. */
@@ -23,7 +23,7 @@ export interface PlaceWithKey extends Place {
   privateKey: KeySource;
 }
 
-type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef'>;
+type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork'>;
 
 export interface Checkout extends Disposable {
   path: string;
@@ -31,14 +31,16 @@ export interface Checkout extends Disposable {
   misses: readonly string[];
 }
 
-/** How many unused work trees are kept for the next suite of the same commit. */
+/** How many unused work trees are kept for the next suite of the same commit. A fork's has a copy of its history. */
 const mostKept = 32;
+const mostOfForksKept = 4;
 
 interface Entry {
   path: string;
   ready: Promise<Misses>;
   users: number;
   projectId: string;
+  isFork: boolean;
 }
 
 export async function openCheckouts(
@@ -58,10 +60,12 @@ export async function openCheckouts(
   const entries = new Map<string, Entry>();
 
   const makeRoom = (): void => {
-    const idle = [...entries].filter(([, entry]) => entry.users === 0);
-    for (const [name, entry] of idle.slice(0, Math.max(0, idle.length - mostKept))) {
-      entries.delete(name);
-      void remove(entry.path);
+    for (const most of [mostKept, mostOfForksKept]) {
+      const idle = [...entries].filter(([, { users, isFork }]) => users === 0 && isFork === (most === mostOfForksKept));
+      for (const [name, entry] of idle.slice(0, Math.max(0, idle.length - most))) {
+        entries.delete(name);
+        void remove(entry.path);
+      }
     }
   };
 
@@ -73,14 +77,15 @@ export async function openCheckouts(
         await remove(entry.path);
       }
     },
-    async of(source, commit, say, signal) {
-      const name = `${source.projectId}-${commit.sha}`;
+    async of(source, { sha, fetchRef, isFork = true }, say, signal) {
+      const name = `${source.projectId}-${sha}${isFork ? '-fork' : ''}`;
       let entry = entries.get(name);
       if (!entry) {
         const path = join(folder, `${name}-${randomName()}`);
         const { projectId, repositoryUrl, privateKey } = source;
+        const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork };
         const request = { projectId, repositoryUrl, privateKey, ...commit, into: path, say, signal };
-        entry = { path, ready: mirrors.checkout(request), users: 0, projectId };
+        entry = { path, ready: mirrors.checkout(request), users: 0, projectId, isFork };
         entries.set(name, entry);
         entry.ready.catch(() => entries.delete(name));
       } else {

@@ -25,8 +25,6 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
   const tell = (text: string) => say(mask.push(Buffer.from(text)));
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
-    const { sha, fetchRef } = order;
-    const commit = { sha, ...(fetchRef !== undefined && { fetchRef }) };
     // The registry is asked while the workspace is prepared.
     let aboutImage = '';
     const { image: wanted } = order;
@@ -37,7 +35,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
         signal,
       );
     steps.begin('checkout');
-    using checkout = await checkouts.of(source, commit, (text) => heard.add(Buffer.from(text)), signal);
+    using checkout = await checkouts.of(source, order, (text) => heard.add(Buffer.from(text)), signal);
     for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);

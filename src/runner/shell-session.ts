@@ -115,9 +115,9 @@ async function runOver(
   { io, input, hello: { terminal }, script, signal }: Session,
 ): Promise<Ended> {
   const { checkouts, dependencyCache, images, caches, sandboxes } = services;
-  const { sha, fetchRef, software: wanted, limits } = order;
+  const { software: wanted, limits } = order;
   const place = { ...source, privateKey: async () => source.privateKey };
-  using checkout = await checkouts.of(place, { sha, ...(fetchRef !== undefined && { fetchRef }) }, () => {}, signal);
+  using checkout = await checkouts.of(place, order, () => {}, signal);
   using software = await dependencyCache.take(wanted, signal);
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;

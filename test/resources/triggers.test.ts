@@ -88,6 +88,7 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     const build = await runner.take('run_suite');
     assert.deepEqual([build.order.work.environment['KEY'], build.order.work.secrets], [undefined, []]);
     assert.equal(build.order.work.environment['HEADRACE_PULL_REQUEST'], '7');
+    assert.equal(build.order.work.isFork, true);
     await build.exit(0);
     // By its SHA, which is known, and by the ref of the pull request.
     const known = await alice.requestBuild(project, sha('f'));
@@ -114,6 +115,32 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     const deployed = await alice.post(`/projects/${project.id}/deploys`, deploy);
     assert.equal(deployed.status, 201);
     await alice.post(`/projects/${project.id}/deploys/${deployed.record.id}/cancel`);
+  });
+
+  test('says to the runner whose commit it is, by the commit and not by who asks [promise: fork-sources]', async () => {
+    const project = await withSecret();
+    const isFork = async (): Promise<boolean | undefined> => {
+      const build = await runner.take('run_suite');
+      await build.exit(0);
+      return build.order.work.isFork;
+    };
+    // By a payload that says nothing of a fork, by hand with the SHA and with the ref, and once more.
+    await trigger(service.store, project, sha('f'), { ...fromFork, fromFork: false });
+    await (await runner.take('fetch_commit')).fetched({ ...foreign, sha: sha('f') });
+    assert.equal(await isFork(), true);
+    const byHand = await alice.requestBuild(project, sha('f'));
+    assert.equal(await isFork(), true);
+    await alice.requestBuild(project, 'refs/pull/7/head');
+    await (await runner.take('fetch_commit')).fetched({ ...foreign, sha: sha('f') });
+    assert.equal(await isFork(), true);
+    // Merged, it is one like all others; what was asked for before is what it was.
+    await trigger(service.store, project, sha('f'));
+    await (await runner.take('fetch_commit')).fetched({ sha: sha('f') });
+    assert.equal(await isFork(), false);
+    await alice.post(`/projects/${project.id}/build_requests/${byHand.id}/rerun`);
+    assert.equal(await isFork(), true);
+    await alice.requestBuild(project, sha('f'));
+    assert.equal(await isFork(), false);
   });
 
   test('from a fork waits for approval, or does not come to be, as the project says [promise: fork-approval]', async () => {

@@ -14,7 +14,8 @@ import { open as openBench, tree, usualLimits } from './sandbox/support.ts';
 
 const terminal = { terminal: { type: 'xterm', rows: 24, columns: 80 } };
 
-async function stage(t: TestContext) {
+/** `isFork` is whose commit the build was of. */
+async function stage(t: TestContext, isFork = false) {
   const { sandboxes, folder, sh } = await openBench(t);
   const checkout = await tree(join(folder, 'checkout'), { 'tracked.txt': 'tracked\n' });
   await sandboxes.adopt(checkout);
@@ -27,6 +28,7 @@ async function stage(t: TestContext) {
     kind: 'run_suite',
     source: { projectId: '7', repositoryUrl: '' },
     sha: 'c0ffee',
+    isFork,
     environment: { COLOUR: 'teal' },
     limits: { ...usualLimits, timeoutSeconds: 60 },
     software: [],
@@ -41,7 +43,12 @@ async function stage(t: TestContext) {
   const services = {
     kept,
     sandboxes,
-    checkouts: { of: async () => ({ path: checkout, misses: [], [Symbol.dispose]: () => {} }) },
+    checkouts: {
+      of: async (_: unknown, commit: Pick<SuiteOrder, 'isFork'>) => {
+        assert.equal(commit.isFork, isFork);
+        return { path: checkout, misses: [], [Symbol.dispose]: () => {} };
+      },
+    },
     dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
     log: () => {},
   } as unknown as RunnerServices;
@@ -113,8 +120,14 @@ class Server implements Pick<Link, 'shellInput' | 'shellOutput'> {
 
 const ending = new AbortController().signal;
 
-async function shell(t: TestContext, { idleMs, order: other }: { idleMs?: number; order?: Partial<ShellOrder> } = {}) {
-  const { services, order } = await stage(t);
+interface Given {
+  idleMs?: number;
+  order?: Partial<ShellOrder>;
+  isFork?: boolean;
+}
+
+async function shell(t: TestContext, { idleMs, order: other, isFork }: Given = {}) {
+  const { services, order } = await stage(t, isFork);
   const server = new Server();
   const io = openShellIo(server, '1', ending);
   const ended = runShell(services, { ...order, ...other }, io, { idleMs });
@@ -134,6 +147,13 @@ test('nothing is lost when connections break, and everything is told again to wh
   server.type(shellFrame('d', 'exit 4\n'));
   assert.equal(await ended, 'exited');
   assert.equal(server.frames.at(-1), 'x 4');
+});
+
+test('a shell in the build of a fork is over the work tree that a fork gets [promise: fork-sources]', async (t) => {
+  const { server, ended } = await shell(t, { isFork: true });
+  server.type(shellFrame('h', JSON.stringify(terminal)), shellFrame('d', 'cat tracked.txt; exit 0\n'));
+  assert.equal(await ended, 'exited');
+  assert.match(server.text, /tracked\r\n/);
 });
 
 test('a shell in which nothing happens ends, and says so', async (t) => {

@@ -22,6 +22,9 @@ import { sourceFile } from '../../lib/source-files.ts';
  * hard links to the mirror's. They are read-only, but a build runs as their owner. So it must see the tree through an
  * overlay or a copy, in which it replaces files without writing into the shared ones.
  *
+ * A fork's commit gets none of that: the mirror's packs also hold other branches, other forks, and what was overwritten
+ * because nobody should see it. Its `.git` has the objects that the commit reaches, and the tags among them.
+ *
  * git writes the files without running any filter, hook or other program: none is configured, and the filters in a
  * repository's attributes are only names. It runs in a session that sees only the new tree.
  *
@@ -128,7 +131,7 @@ async function makeSubmodule(
   const isOpen = address.transport === 'https';
   const leave = (why: string, isLasting: boolean): void => {
     const help =
-      isLasting && isOpen
+      isLasting && isOpen && !source.isFork
         ? ' Submodules over https are fetched without credentials. Name a private one user@host:path.'
         : '';
     leaveOut(making, source, `Submodule ${path} is left out: ${why} (${address.url}).${help}`, isLasting);
@@ -164,7 +167,7 @@ async function makeOne(
   if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
   const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
   const { refs, submodules } = await obtain(services, source, wanted, async (session) => ({
-    refs: await packedRefs(session, source),
+    refs: source.isFork ? await tagsIn(session, sha) : await packedRefs(session, source),
     submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
   }));
   const tree = join(making.folder, String(making.trees++));
@@ -246,6 +249,22 @@ async function packedRefs(session: Session, { narrator }: Source): Promise<strin
   return `# pack-refs with: peeled fully-peeled \n${refs.join('')}`;
 }
 
+/** The tags in the history of a commit, without their messages: those are objects that the commit does not reach. */
+async function tagsIn(session: Session, sha: string): Promise<string> {
+  const format = '--format=%(objecttype) %(objectname) %(refname)%00%(*objecttype) %(*objectname) %(refname)';
+  const listed = await session.git(['for-each-ref', `--merged=${sha}`, format, 'refs/tags'], { maxOutput: mostOfRefs });
+  if (!listed.truncated) expectSuccess('listing tags', listed);
+  const places = listed.stdout
+    .toString('latin1')
+    .split(/[\n\0]/)
+    .slice(0, -1);
+  const refs = places.flatMap((place) => /^commit (\S+ .+)$/.exec(place)?.[1] ?? []);
+  return refs.map((ref) => `${ref}\n`).join('');
+}
+
+/** Puts everything that HEAD and the tags reach into one new pack, as compressed as it is; the other packs go. */
+const repack = ['repack', '-a', '-d', '-n', '--quiet', '--window=0'];
+
 /** Returns the pointers to large files in it. */
 async function fillTree(
   { sessions }: GitServices,
@@ -257,12 +276,16 @@ async function fillTree(
   return sessions.use(request, async (session) => {
     const { directory, run } = session;
     const here = ['-C', directory, '--git-dir=.git', '--work-tree=.'];
-    const finished = await run([...git, ...here, 'read-tree', '--reset', '-u', '--no-recurse-submodules', sha]);
-    if (finished.status === 0) return findPointers(session);
-    const error = new GitError('writing the work tree', finished);
-    if (recognize(finished.stderr) !== 'malformed_repository') throw error;
-    source.narrator.line(error.said);
-    throw reason(source, 'malformed_repository');
+    const write = ['read-tree', '--reset', '-u', '--no-recurse-submodules', sha];
+    for (const step of source.isFork ? [repack, write] : [write]) {
+      const finished = await run([...git, ...here, ...step]);
+      if (finished.status === 0) continue;
+      const error = new GitError('writing the work tree', finished);
+      if (recognize(finished.stderr) !== 'malformed_repository') throw error;
+      source.narrator.line(error.said);
+      throw reason(source, 'malformed_repository');
+    }
+    return findPointers(session);
   });
 }
 

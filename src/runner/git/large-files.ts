@@ -25,6 +25,8 @@ import { sourceFile } from '../../lib/source-files.ts';
 const findProgram = readFileSync(sourceFile('runner/git/large-pointers.pl'), 'utf8');
 const placeProgram = readFileSync(sourceFile('runner/git/large-place.pl'), 'utf8');
 const mostOfPointers = 8 * 1024 * 1024;
+/** The folders of stored files beside a mirror. */
+const [keptForOwn, keptForForks] = ['lfs', 'lfs-public'];
 
 /** The pointers in the session's work tree, and whether these are all. */
 export async function findPointers({ directory, run }: Session): Promise<{ pointers: Pointer[]; areAll: boolean }> {
@@ -61,7 +63,8 @@ export async function bringLargeFiles(
   { source, pointers }: PointedTree,
   objects: string,
 ): Promise<LargeFiles> {
-  const kept = join(mirrorOf(services, source).folder, 'lfs');
+  // A fork gets none that came with the key: whoever knows a hash could read the files of other branches.
+  const kept = join(mirrorOf(services, source).folder, source.isFork ? keptForForks : keptForOwn);
   const wanted = new Map(pointers.map((pointer) => [pointer.oid, pointer]));
   let why: UnavailableError | undefined;
   try {
@@ -86,13 +89,16 @@ export async function bringLargeFiles(
   const missed = pointers.filter(({ oid }) => !here.has(oid));
   return {
     objects: placed.length > 0 ? objects : undefined,
-    miss: missed.length === 0 ? undefined : { sentence: sentenceOf(missed, why), isLasting: why?.isLasting ?? true },
+    miss:
+      missed.length === 0
+        ? undefined
+        : { sentence: sentenceOf(missed, why, source), isLasting: why?.isLasting ?? true },
   };
 }
 
 /**
- * Over SSH where the host supports it, else over HTTPS from the address that the host names; a public repository
- * directly.
+ * Over SSH where the host supports it, else over HTTPS from the address that the host names; for a public repository, and
+ * for a fork's commit, directly and without credentials.
  */
 async function fetchMissing(
   services: GitServices,
@@ -102,7 +108,9 @@ async function fetchMissing(
 ): Promise<UnavailableError | undefined> {
   const { address, signal } = source;
   const store = { folder, takeRoom: services.takeRoom, signal };
-  if (address.transport === 'https') return downloadLargeFiles(services.https, publicLfsPlace(address), missing, store);
+  if (source.isFork || address.transport === 'https') {
+    return downloadLargeFiles(services.https, publicLfsPlace(address), missing, store);
+  }
   return connected(services, source, async (ssh) => {
     const remote = { ssh, destination: address.destination, path: address.path };
     const transferred = await transferLargeFiles(remote, missing, store);
@@ -125,7 +133,11 @@ function asMiss(error: unknown): UnavailableError {
   return unlessFull(error);
 }
 
-function sentenceOf([first, ...more]: readonly Pointer[], why: UnavailableError | undefined): string {
+function sentenceOf(
+  [first, ...more]: readonly Pointer[],
+  why: UnavailableError | undefined,
+  { isFork }: Source,
+): string {
   const path = Buffer.from(first?.path ?? '', 'latin1')
     .toString()
     .replaceAll(/\p{Cc}/gu, '?')
@@ -134,7 +146,8 @@ function sentenceOf([first, ...more]: readonly Pointer[], why: UnavailableError 
     more.length === 0
       ? `The file ${path} of Git LFS was`
       : `${more.length + 1} files of Git LFS, such as ${path}, were`;
-  return `${which} not fetched, and the pointer stands in its place: ${why?.message ?? 'the host does not have it'}.`;
+  const how = isFork ? ' For a commit from a fork they are fetched without the key of the project.' : '';
+  return `${which} not fetched, and the pointer stands in its place: ${why?.message ?? 'the host does not have it'}.${how}`;
 }
 
 async function namesIn(folder: string): Promise<Set<string>> {
@@ -169,9 +182,10 @@ export async function placeLargeFiles({ run }: Session, tree: string, objects: s
 
 /** Removes files that no checkout needed for this long, and the remains of broken downloads. */
 export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
-  const kept = join(mirrorFolder, 'lfs');
-  for (const name of await namesIn(kept)) {
-    const found = await stat(join(kept, name)).catch(() => undefined);
-    if (found !== undefined && Date.now() - found.mtimeMs > unusedForMs) await rm(join(kept, name), { force: true });
+  for (const kept of [keptForOwn, keptForForks].map((name) => join(mirrorFolder, name))) {
+    for (const name of await namesIn(kept)) {
+      const found = await stat(join(kept, name)).catch(() => undefined);
+      if (found !== undefined && Date.now() - found.mtimeMs > unusedForMs) await rm(join(kept, name), { force: true });
+    }
   }
 }

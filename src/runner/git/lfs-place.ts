@@ -1,5 +1,6 @@
 import { run } from '../../lib/processes.ts';
-import type { RepositoryAddress } from './repository-url.ts';
+import { UnavailableError } from './public-https.ts';
+import { parsePublicUrl, type RepositoryAddress } from './repository-url.ts';
 import { quoted, type SshRemote } from './ssh-channel.ts';
 
 /** The address of a repository's large files, and the headers for it. */
@@ -11,8 +12,10 @@ export interface LfsPlace {
 
 const longestMs = 30_000;
 
-/** For a public repository the address follows from its own. */
-export function publicLfsPlace({ url }: RepositoryAddress): LfsPlace {
+/** Where anybody would ask: the address follows from the repository's own, as git-lfs does it. */
+export function publicLfsPlace({ transport, url: own, host, path }: RepositoryAddress): LfsPlace {
+  const url = transport === 'https' ? own : parsePublicUrl(`https://${host}/${path.replace(/^\/+/, '')}`)?.url;
+  if (url === undefined) throw new UnavailableError(`no https address follows from ${own}`, true);
   return { url: new URL(`${url.replace(/(\.git)?$/, '.git')}/info/lfs`), headers: {} };
 }
 

@@ -43,6 +43,8 @@ export interface Source {
   address: RepositoryAddress;
   /** The destination of the project's own repository, which its people entered. */
   home: string;
+  /** The wanted commit comes from a fork: a stranger chose everything in it. */
+  isFork: boolean;
   privateKey: KeySource;
   narrator: Narrator;
   signal: AbortSignal;
@@ -53,13 +55,15 @@ export interface SourceRequest {
   /** The scp-like form `user@host:path`. */
   repositoryUrl: string;
   privateKey: KeySource;
+  /** Where this is not known, the commit counts as a fork's. */
+  isFork?: boolean;
   /** Takes the log as it grows. */
   say: Say;
   signal: AbortSignal;
 }
 
 export function sourceOf(request: SourceRequest): Source {
-  const { projectId, repositoryUrl: url, privateKey, say, signal } = request;
+  const { projectId, repositoryUrl: url, privateKey, isFork = true, say, signal } = request;
   if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
   const address = parseRepositoryUrl(url);
   if (address === undefined) {
@@ -68,7 +72,7 @@ export function sourceOf(request: SourceRequest): Source {
       `The address ${JSON.stringify(url)} is not of the form user@host:path. ${wherePortsGo}`,
     );
   }
-  return { projectId, address, home: address.destination, privateKey, narrator: narrate(say), signal };
+  return { projectId, address, home: address.destination, isFork, privateKey, narrator: narrate(say), signal };
 }
 
 /**

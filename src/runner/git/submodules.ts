@@ -16,8 +16,9 @@ const mostDeclared = 500;
 const longestPath = 1024;
 
 /**
- * The submodules of a commit that may be fetched: over SSH with the project's key, or over HTTPS without credentials.
- * Submodules that are left out are reported with the reason.
+ * The submodules of a commit that may be fetched: over SSH with the project's key, or over HTTPS without credentials. A
+ * fork's commit, and a repository that came without credentials, cannot have the key used: a stranger would read
+ * everything that it opens. Submodules that are left out are reported with the reason.
  */
 export async function submodulesOf(
   session: Session,
@@ -42,10 +43,11 @@ export async function submodulesOf(
         `Submodule ${path} is left out: ${JSON.stringify(withoutPassword(url))} is neither of the form user@host:path, ` +
           'which the key of the project opens, nor a public https address.',
       );
-    } else if (source.address.transport === 'https' && address.transport === 'ssh') {
+    } else if (address.transport === 'ssh' && (source.isFork || source.address.transport === 'https')) {
+      const who = source.isFork ? 'this commit, which comes from a fork,' : 'a repository without credentials';
       leaveOut(
-        `Submodule ${path} is left out: a repository that is fetched without credentials names ${address.url}, and the ` +
-          'key of the project is not used for what others name.',
+        `Submodule ${path} is left out: ${who} names ${address.url}, and the key of the project is not used for what ` +
+          'others name. One that is public can be named https://….',
       );
     } else {
       wanted.push({ path, commit, address });

@@ -5,6 +5,9 @@ import { readdir, readFile, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { addressJudge } from '../../../src/lib/public-addresses.ts';
+import { publicLfsPlace } from '../../../src/runner/git/lfs-place.ts';
+import { UnavailableError } from '../../../src/runner/git/public-https.ts';
+import { parsePublicUrl, parseRepositoryUrl } from '../../../src/runner/git/repository-url.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
 import { workplace, type Workplace } from './workplace.ts';
@@ -253,4 +256,17 @@ test('a host that gives the files out over SSH itself is asked there, and for no
     assert.match(cheated.misses[0] ?? '', why, what);
     assert.equal(await readFile(join(cheated.tree, 'a.bin'), 'utf8'), pointerTo(content));
   }
+});
+
+test('where anybody would ask for large files follows from the address of the repository', () => {
+  const placeOf = (url: string): string => {
+    const address = parseRepositoryUrl(url) ?? parsePublicUrl(url);
+    assert.ok(address, url);
+    return publicLfsPlace(address).url.href;
+  };
+  assert.equal(placeOf('git@git.test:team/app.git'), 'https://git.test/team/app.git/info/lfs');
+  assert.equal(placeOf('git.test:/srv/app'), 'https://git.test/srv/app.git/info/lfs');
+  assert.equal(placeOf('https://git.test:8443/team/app'), 'https://git.test:8443/team/app.git/info/lfs');
+  for (const odd of ['git@[::1]:app.git', 'git@git.test:app.git?x'])
+    assert.throws(() => placeOf(odd), UnavailableError);
 });

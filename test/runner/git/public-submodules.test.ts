@@ -161,7 +161,7 @@ test('a work tree that lacks something for the moment serves nobody after those 
   const { open, lib, naming, mirrors, project, folder } = await publicPlace(t);
   const sha = await naming(open.url('lib.git'), await lib.commit({ files: { a: '1' } }));
   const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, assert.fail);
-  const take = () => checkouts.of(project, { sha }, () => {}, project.signal);
+  const take = () => checkouts.of(project, { sha, isFork: false }, () => {}, project.signal);
   open.instead = (_, response) => (response.writeHead(503).end(), true);
   const waiting = await Promise.all([take(), take()]);
   for (const { path, misses } of waiting) {

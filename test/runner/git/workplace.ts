@@ -23,7 +23,10 @@ export interface Workplace {
   /** A folder for what the test makes. */
   folder: string;
   /** What every request of this project says. */
-  project: Pick<FetchRequest, 'projectId' | 'repositoryUrl' | 'say' | 'signal'> & { privateKey: string };
+  project: Pick<FetchRequest, 'projectId' | 'repositoryUrl' | 'say' | 'signal'> & {
+    privateKey: string;
+    isFork: boolean;
+  };
   fetch: (commitRef: string, more?: Partial<FetchRequest>) => Promise<FetchedCommit>;
   /** Expects the fetch to fail in this way, and answers the log. */
   fetchFails: (kind: FetchFailure, commitRef: string, more?: Partial<FetchRequest>) => Promise<string>;
@@ -61,6 +64,7 @@ export async function workplace(t: TestContext, options: Partial<MirrorsOptions>
     projectId: '1',
     repositoryUrl: host.url('app.git'),
     privateKey: key.privateKey,
+    isFork: false,
     say: (text: Buffer | string) => void (said += text.toString()),
     signal: new AbortController().signal,
   };
