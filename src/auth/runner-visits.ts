@@ -216,7 +216,7 @@ export function whyPassedOver(takers: readonly Taker[], needed: string, kind = '
 
 /** For work that older runners would do wrongly. */
 export const tooOld =
-  'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports: they have to be upgraded';
+  'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports, nor what is kept from forks: they have to be upgraded';
 
 function noneHas(needed: string): string {
   const tags = tagsIn(needed);

@@ -26,8 +26,10 @@ export async function isForNewer(trx: Transaction, { kind, subject_id: id }: Job
   const suite = await trx
     .selectFrom('builds')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
-    .select(['suites.image', 'suites.artifacts', 'suites.reports'])
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select(['suites.image', 'suites.artifacts', 'suites.reports', 'build_requests.from_fork'])
     .where('builds.id', '=', id)
     .executeTakeFirst();
-  return suite !== undefined && (suite.image !== '' || suite.artifacts !== '[]' || suite.reports !== '[]');
+  if (!suite) return false;
+  return suite.image !== '' || suite.artifacts !== '[]' || suite.reports !== '[]' || suite.from_fork === 1;
 }

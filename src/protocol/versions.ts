@@ -2,7 +2,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 
 export const version = packageJson.version;
 
-/** Orders of this number may have an image, and files and reports to keep. */
+/** Orders of this number may have an image, and files and reports to keep, and may be about a fork's commit. */
 export const ordersKnown = 2;
 
 /** A runner that does not send its version is older than the versions. */

@@ -73,7 +73,7 @@ describeService('a runner of another version', (service) => {
     (await operator.get('/runners')).list.find((one) => one.name === name);
 
   // First of all: runners of other tests count as present for a while.
-  test('that does not know images, artifacts or reports gets no work that has them, and others do', async () => {
+  test('that does not know images, artifacts, reports or forks gets no work that has them, and others do [promise: fork-sources]', async () => {
     const { token } = await registered(service);
     const old = async (path: string, json: unknown): Promise<Fields> => {
       const answer = await service.api.post(path, { json, headers: { authorization: `Bearer ${token}` } });
@@ -113,6 +113,21 @@ describeService('a runner of another version', (service) => {
     }
     assert.deepEqual(seen, Object.keys(fields));
     assert.equal((await alice.get(`${at}/build_requests/${request.id}`)).record.build_state, 'passed');
+    // A fork's commit, in a suite that has nothing new.
+    for (const name of Object.keys(fields)) {
+      const suite = (await alice.get(`${at}/suites`)).list.find((one) => one.name === name);
+      await alice.delete(`${at}/suites/${suite?.id}`);
+    }
+    await alice.requestBuild(project, 'refs/pull/7/head');
+    const foreign = { ...commit, sha: 'f'.repeat(40), branches: [], tags: [], branch: null, ref: 'refs/pull/7/head' };
+    const proposed = randomName();
+    assert.equal(kindOf((await old('/runner/next', { claim: proposed })).order), 'fetch_commit');
+    const outcome = { kind: 'fetched', commit: foreign };
+    const after = await old('/runner/finish', { claim: proposed, outcome, logSize: 0, next: randomName() });
+    assert.deepEqual(after.next ?? null, null);
+    const order = await link.next(randomName(), patient);
+    assert.ok(order?.work.kind === 'run_suite' && order.work.isFork);
+    await link.finish({ claim: order.claim, outcome: { kind: 'exited', status: 0 }, logSize: 0 }, patient);
     link.close();
   });
 

@@ -147,7 +147,7 @@ describeService('work that nobody can take', (service) => {
     const asked = { json: { claim: randomName(), holdMs: 0 }, headers: { authorization: `Bearer ${far.token}` } };
     assert.deepEqual((await service.api.post('/runner/next', asked)).body, { order: null });
     const words =
-      'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports: they have to be upgraded';
+      'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports, nor what is kept from forks: they have to be upgraded';
     assert.equal(await reason(), words);
     const { status, runner } = await health();
     assert.deepEqual(
