@@ -1,3 +1,5 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 /**
  * A ZIP archive as a stream, of files whose size and checksum are known before: each entry is complete in its header, so
  * every program can read the archive from its beginning on, and its length is known too. The files are stored as they
@@ -23,11 +25,25 @@ interface Options {
 }
 
 /** How long the archive of these entries is. */
-export function zipLength(entries: readonly ZipEntry[], options: Options = {}): number {
-  let length = 0;
-  for (const entry of entries) length += localHeader(entry, options).length + entry.size;
-  return length + directory(entries, options).length;
+export function zipLength(entries: readonly ZipEntry[], { zip64From = elsewhere }: Options = {}): number {
+  let offset = 0;
+  let size = 0;
+  for (const entry of entries) {
+    const isLarge = entry.size >= zip64From;
+    const name = Buffer.byteLength(entry.name);
+    size += 46 + name + largeLength((isLarge ? 2 : 0) + (offset >= zip64From ? 1 : 0)) + momentLength;
+    offset += localLength(name, entry.size, isLarge);
+  }
+  return offset + size + end(entries.length, size, offset, zip64From).length;
 }
+
+/** The length of the ZIP64 record with so many numbers. */
+const largeLength = (numbers: number): number => (numbers > 0 ? 4 + 8 * numbers : 0);
+const momentLength = 9;
+
+/** The length of a file in the archive, with what stands before it. */
+const localLength = (name: number, size: number, isLarge: boolean): number =>
+  30 + name + largeLength(isLarge ? 2 : 0) + momentLength + size;
 
 export async function* zip<Entry extends ZipEntry>(
   entries: readonly Entry[],
@@ -38,7 +54,7 @@ export async function* zip<Entry extends ZipEntry>(
     yield localHeader(entry, options);
     yield* contentOf(entry);
   }
-  yield directory(entries, options);
+  yield* directory(entries, options);
 }
 
 /**
@@ -47,6 +63,8 @@ export async function* zip<Entry extends ZipEntry>(
  */
 export function zipNames(paths: readonly string[]): string[] {
   const taken = new Set<string>();
+  /** The last number that each name got: with thousands of the same, nothing is tried twice. */
+  const numbers = new Map<string, number>();
   return paths.map((path) => {
     const parts = path.replaceAll('\\', '_').split('/');
     const safe = parts
@@ -54,8 +72,9 @@ export function zipNames(paths: readonly string[]): string[] {
       .map((part) => (part === '..' ? '__' : part))
       .join('/')
       .replace(/^([A-Za-z]):/, '$1_');
-    let name = safe === '' ? '_' : safe;
-    for (let number = 2; taken.has(name); number += 1) name = `${safe}-${number}`;
+    const base = safe === '' ? '_' : safe;
+    let name = base;
+    for (let number = numbers.get(base) ?? 1; taken.has(name); numbers.set(base, number)) name = `${base}-${++number}`;
     taken.add(name);
     return name;
   });
@@ -96,11 +115,13 @@ function localHeader(entry: ZipEntry, { zip64From = elsewhere }: Options): Buffe
   return Buffer.concat([fields([4, 0x04034b50]), common(entry, name, isLarge, extra), name, extra]);
 }
 
-function directory(entries: readonly ZipEntry[], options: Options): Buffer {
-  const { zip64From = elsewhere } = options;
-  const records: Buffer[] = [];
-  let offset = 0;
-  for (const entry of entries) {
+/** So many entries of the directory are written in one go; then others get their turn. */
+const entriesAtOnce = 500;
+
+async function* directory(entries: readonly ZipEntry[], { zip64From = elsewhere }: Options): AsyncGenerator<Buffer> {
+  let records: Buffer[] = [];
+  let [offset, size] = [0, 0];
+  for (const [at, entry] of entries.entries()) {
     const name = Buffer.from(entry.name);
     const isLarge = entry.size >= zip64From;
     const isFar = offset >= zip64From;
@@ -115,10 +136,15 @@ function directory(entries: readonly ZipEntry[], options: Options): Buffer {
       name,
       extra,
     );
-    offset += localHeader(entry, options).length + entry.size;
+    offset += localLength(name.length, entry.size, isLarge);
+    if ((at + 1) % entriesAtOnce > 0 && at + 1 < entries.length) continue;
+    const written = Buffer.concat(records);
+    records = [];
+    size += written.length;
+    yield written;
+    await nextTurn();
   }
-  const all = Buffer.concat(records);
-  return Buffer.concat([all, end(entries.length, all.length, offset, zip64From)]);
+  yield end(entries.length, size, offset, zip64From);
 }
 
 function end(count: number, size: number, offset: number, zip64From: number): Buffer {

@@ -7,6 +7,7 @@ import { attachment } from '../../src/lib/attachments.ts';
 import { run } from '../../src/lib/processes.ts';
 import { zip, zipLength, zipNames, type ZipEntry } from '../../src/lib/zip.ts';
 import { temporaryFolder } from '../support/databases.ts';
+import { processorTime } from '../support/event-loop.ts';
 
 describe('a ZIP archive', () => {
   let folder: string;
@@ -76,6 +77,28 @@ print(json.dumps([[i.filename, i.file_size, list(i.date_time), oct(i.external_at
       '..evil',
       '...',
     ]);
+  });
+
+  test('[promise: untrusted-input] has many names that would be the same without trying them one by one', () => {
+    const alike = Array.from({ length: 6000 }, (_, at) => at.toString(2).padStart(16, '\\').replaceAll('0', '_'));
+    const paths = [...alike.map((_, at) => `x-${at}`), ...alike.map(() => 'x'), ...alike];
+    const before = processorTime();
+    const names = zipNames(paths);
+    const taken = processorTime() - before;
+    assert.equal(new Set(names).size, paths.length);
+    assert.ok(taken < 1000, `${taken}`);
+  });
+
+  test('lets others have their turn while the list of its files is written', async () => {
+    const many = Array.from({ length: 20_000 }, (_, at) => ({ name: `${at}`, size: 0, crc32: 0, modifiedAt }));
+    async function* nothing(): AsyncGenerator<Buffer> {}
+    let turns = 0;
+    const ticking = setInterval(() => (turns += 1), 0);
+    let length = 0;
+    for await (const piece of zip(many, nothing)) length += piece.length;
+    clearInterval(ticking);
+    assert.equal(length, zipLength(many));
+    assert.ok(turns > 10, `${turns}`);
   });
 });
 

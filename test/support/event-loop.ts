@@ -26,7 +26,8 @@ export async function longestTurn<T>(work: () => Promise<T>): Promise<{ result: 
   return { result, longestMs: longest };
 }
 
-function processorTime(): number {
+/** What this thread has worked so far, in milliseconds. */
+export function processorTime(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 }
