@@ -1,4 +1,5 @@
 import { ApiError } from '../errors.ts';
+import { boundedMessage, boundedNames, boundedPerson } from '../lib/commit-bounds.ts';
 import { longestListing } from '../lib/ref-listings.ts';
 import { mostShells } from '../lib/shell-limits.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
@@ -89,8 +90,8 @@ const trunkNews: Read<TrunkNews> = (value = 'kept', name) =>
 const mostClaims = 4096;
 const longestText = 1024 * 1024;
 const longestName = 64 * 1024;
-/** More than a runner ever sends (runner/git/commits.ts). */
-const mostNames = 20_000;
+/** What is cut is not refused for its length; the body has a limit of its own. */
+const anyLength = Infinity;
 /** More than a check ever sends (runner/git/look.ts). */
 const mostSeen = 1000;
 
@@ -328,16 +329,17 @@ function readCommit(value: unknown): CommitReport {
   const read = <Name extends keyof CommitReport>(name: Name, how: Read<CommitReport[Name]>): Pick<CommitReport, Name> =>
     ({ [name]: how(commit[name], `outcome[commit][${name}]`) }) as Pick<CommitReport, Name>;
   const name = text(longestName);
-  const names = list(mostNames, name);
+  const names: Read<string[]> = (value, of) => boundedNames(list(anyLength, name)(value, of));
+  const person: Read<string> = (value, of) => boundedPerson(text(anyLength)(value, of));
   const date = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
   return {
     ...read('sha', matching(shaForm)),
-    ...read('message', text(16 * longestText)),
-    ...read('authorName', text(longestText)),
-    ...read('authorEmail', text(longestText)),
+    ...read('message', (value, of) => boundedMessage(text(anyLength)(value, of))),
+    ...read('authorName', person),
+    ...read('authorEmail', person),
     ...read('authoredDate', date),
-    ...read('committerName', text(longestText)),
-    ...read('committerEmail', text(longestText)),
+    ...read('committerName', person),
+    ...read('committerEmail', person),
     ...read('committedDate', date),
     ...read('branches', names),
     ...read('tags', names),

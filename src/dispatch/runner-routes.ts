@@ -38,9 +38,10 @@ export const largestChunk = 1024 * 1024;
 /** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
 const vanishedAfterMs = 5000;
 
-/** The largest body of messages with claims only. Messages about commits may be longer. */
+/** The largest body of messages with claims only; about a commit (lib/commit-bounds.ts); and with listings of refs. */
 const short = 1024;
-const long = 32 * largestChunk;
+const long = 3 * largestChunk;
+const longest = 32 * largestChunk;
 
 export interface RunnerRoutes {
   dispatch: Dispatch;
@@ -116,7 +117,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       post('/runner/looks', json(short), async ({ admitted, body, signal }) => ({
         looks: await dispatch.looks(admitted, readRoom(body), signal),
       })),
-      post('/runner/looked', json(long), async ({ admitted, body }) => {
+      post('/runner/looked', json(longest), async ({ admitted, body }) => {
         await dispatch.looked(admitted, readLooked(body));
         return {};
       }),

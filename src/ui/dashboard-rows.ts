@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
+import { startOfMessage } from './parts.ts';
 import { visibleTo } from './visible.ts';
 
 /** The data that the dashboard shows for a project. */
@@ -105,7 +106,7 @@ function requestsOf(db: Queries, ids: bigint[]) {
 function commitsOf(db: Queries, ids: bigint[]) {
   return db
     .selectFrom('commits')
-    .select(['id as about', 'message', 'scm_author_name as author'])
+    .select(['id as about', startOfMessage('message').as('message'), 'scm_author_name as author'])
     .where('id', 'in', ids)
     .execute();
 }

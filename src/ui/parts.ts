@@ -1,3 +1,4 @@
+import { sql, type RawBuilder } from 'kysely';
 import { ApiError } from '../errors.ts';
 import type { PageOf } from '../http/paging.ts';
 import { html, type Html } from './html.ts';
@@ -72,9 +73,17 @@ export function shortSha(ref: string): string {
   return ref.slice(0, 10);
 }
 
+const longestSubject = 500;
+
 /** The first line of a commit's message. */
 export function subjectOf(message: string): string {
-  return message.trimStart().split('\n', 1)[0]?.trim() || '(no message)';
+  const line = message.trimStart().split('\n', 1)[0]?.trim() || '(no message)';
+  return line.length > longestSubject ? `${line.slice(0, longestSubject).toWellFormed()}…` : line;
+}
+
+/** What a list needs of a message for its subject: a list of whole ones would be megabytes. */
+export function startOfMessage(column: string): RawBuilder<string> {
+  return sql<string>`substr(${sql.ref(column)}, 1, ${sql.lit(2 * longestSubject)})`;
 }
 
 /** Throws the page for a missing record. */

@@ -7,7 +7,7 @@ import { pageForm } from './forms.ts';
 import { buildName, buildsOfCommits, countedOfCommit, type NamedBuild } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { empty, pagination, shortSha, subjectOf } from './parts.ts';
+import { empty, pagination, shortSha, startOfMessage, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { suiteChoice, type ChoosableSuite } from './suite-choice.ts';
@@ -41,7 +41,14 @@ function isOnBranch(branch: string) {
 async function commitsOf(db: Queries, projectId: bigint, branch: string, page: ListPage) {
   const commits = db
     .selectFrom('commits as c')
-    .select(['c.id', 'c.ref', 'c.build_state', 'c.message', 'c.scm_author_name', 'c.branch'])
+    .select([
+      'c.id',
+      'c.ref',
+      'c.build_state',
+      startOfMessage('c.message').as('message'),
+      'c.scm_author_name',
+      'c.branch',
+    ])
     .select((of) =>
       of
         .selectFrom('build_requests as n')

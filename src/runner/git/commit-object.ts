@@ -1,4 +1,5 @@
 import type { CommitMetadata } from '../../protocol/index.ts';
+import { boundedMessage, boundedPerson } from '../../lib/commit-bounds.ts';
 import { trimEnd } from './words.ts';
 
 /** Room for a thousand parents; the fields that are read follow right after them. */
@@ -17,7 +18,7 @@ export function readCommitObject(bytes: Buffer): CommitMetadata {
   const author = readIdentity(field(header, 'author') ?? '');
   const committer = readIdentity(field(header, 'committer') ?? '');
   return {
-    message: trimEnd(decode(messageBytes, encoding), '\n'),
+    message: boundedMessage(trimEnd(decode(messageBytes, encoding), '\n')),
     authorName: author.name,
     authorEmail: author.email,
     authoredDate: author.date,
@@ -45,8 +46,8 @@ function readIdentity(line: string): { name: string; email: string; date: string
   const at = words.findIndex((word) => /^-?\d+$/.test(word));
   const [seconds = '0', offset = ''] = at < 0 ? [] : words.slice(at);
   return {
-    name: line.slice(0, opens).trim(),
-    email: line.slice(opens + 1, closes).trim(),
+    name: boundedPerson(line.slice(0, opens).trim()),
+    email: boundedPerson(line.slice(opens + 1, closes).trim()),
     date: formatDate(Number(seconds), /^[+-]\d+$/.test(offset) ? offset : '+0000'),
   };
 }

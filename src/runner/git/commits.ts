@@ -1,5 +1,6 @@
 import { FetchError } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
+import { boundedNames, mostNames } from '../../lib/commit-bounds.ts';
 import type { CommitMetadata } from '../../protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type Place } from './refs.ts';
@@ -31,8 +32,6 @@ export interface Found {
   bytes: Buffer;
 }
 
-export const mostFiles = 10_000;
-const mostRefs = 10_000;
 const mostOfCommits = 16 * 1024 * 1024;
 
 /** Looks up all places with one process. */
@@ -90,7 +89,7 @@ async function refsContaining(
     Array.from(tips.keys())
       .filter((name) => name.startsWith(prefix))
       .map((name) => name.slice(prefix.length));
-  const branches = named('refs/heads/').slice(0, mostRefs);
+  const branches = boundedNames(named('refs/heads/'));
   const likely = (endWeighs: number): string | null =>
     best(branches, (branch) => {
       const ends = tips.get(`refs/heads/${branch}`) === sha ? endWeighs : 0;
@@ -98,7 +97,7 @@ async function refsContaining(
     });
   return {
     branches,
-    tags: named('refs/tags/').slice(0, mostRefs),
+    tags: boundedNames(named('refs/tags/')),
     // A commit that is requested by its SHA was mostly just pushed, so a branch that ends in it comes first.
     likelyBranch: { bySha: likely(8), byName: likely(0.5) },
     onDefault: tips.has(remoteHead),
@@ -118,9 +117,9 @@ async function changedFiles(session: Session, sha: string): Promise<Pick<KnownCo
   const how = ['-r', '-z', '--root', '--diff-merges=first-parent', '--no-commit-id', '--name-only', '--no-renames'];
   const args = ['diff-tree', ...how, '--no-ext-diff', '--no-textconv', sha];
   const finished = wholeOrCut('listing files', await session.git(args));
-  const names = linesOf(finished, '\0', mostFiles + 1);
-  const filesTruncated = names.length > mostFiles || finished.truncated;
-  return { files: names.slice(0, mostFiles), filesTruncated };
+  const names = linesOf(finished, '\0', mostNames + 1);
+  const files = boundedNames(names);
+  return { files, filesTruncated: files.length < names.length || finished.truncated };
 }
 
 /** A program whose output was cut off may end with a failing status. */

@@ -1,7 +1,7 @@
 import type { CommitCache } from './commit-cache.ts';
 import type { ConfigFile, TrunkNews } from '../../protocol/index.ts';
 import { readConfigFile } from './config-file.ts';
-import { descends, describe, lookUp, mostFiles, type Found, type KnownCommit } from './commits.ts';
+import { descends, describe, lookUp, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
@@ -127,7 +127,7 @@ function finish({ narrator }: Source, request: FetchRequest, finding: Finding): 
   const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
   const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likely;
   narrator.line(`Found commit ${commit.sha}: ${commit.message.split('\n', 1)[0] ?? ''}`);
-  if (commit.filesTruncated) narrator.line(`It changes more files than are recorded for rules (${mostFiles}).`);
+  if (commit.filesTruncated) narrator.line(`It changes more files than are recorded for rules (${commit.files.length}).`);
   if (overwritten)
     narrator.line(
       `The history of ${quoted(request.fetchRef || request.commitRef)} was overwritten since it was last built.`,

@@ -58,3 +58,12 @@ test('a signature is no part of the message, nor are its lines headers', () => {
   const read = readCommitObject(commit('A <a> 0 +0000', 'Signed\n', signature));
   assert.deepEqual([read.message, read.authorName], ['Signed', 'A']);
 });
+
+test('of texts that are very long the beginning is read, and it is said', () => {
+  const long = messageOf(Buffer.from(`Mend the sluice\n\n${'é'.repeat(1_000_000)}`));
+  assert.ok(Buffer.byteLength(long) <= 64 * 1024, `${Buffer.byteLength(long)}`);
+  assert.match(long, /^Mend the sluice\n\né+\n\n\[The message is longer\. This is its beginning\.\]$/);
+  const [name = '', email = ''] = authorOf(`${'A'.repeat(5000)} <${'b'.repeat(5000)}> 86400 +0000`);
+  assert.match(name, /^A{1000,1021}…$/);
+  assert.match(email, /^b{1000,1021}…$/);
+});
