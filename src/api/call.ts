@@ -10,11 +10,11 @@ import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
-import type { SearchThreads } from '../lib/search-threads.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
 import type { RecentChunks } from '../streams/recent-chunks.ts';
+import type { SearchThread } from '../streams/search.ts';
 
 /** A route by its method and path. */
 type RouteName = `${RouteDescription['method']} /${string}`;
@@ -35,7 +35,7 @@ export interface Services {
   /** The free space for large data on the store's disk. */
   disk: DiskReserve;
   /** The thread that searches logs. */
-  searches: SearchThreads;
+  searches: SearchThread;
   /** How long a caller waits for a look at a repository, if it is not the usual time. */
   checkMs?: number;
   /** The longest time that a build may take on this server, in seconds. */
@@ -78,7 +78,7 @@ export interface Call<
   broadcasts: Broadcasts;
   recentChunks: RecentChunks;
   blobs: Blobs;
-  searches: SearchThreads;
+  searches: SearchThread;
   disk: DiskReserve;
   checkMs?: number;
   buildTimeout: number;

@@ -11,9 +11,9 @@ import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
-import { createSearchThreads } from '../lib/search-threads.ts';
 import { createObservers } from '../lifecycle/endings.ts';
-import { searchProgram } from '../streams/search.ts';
+import { closeJudging } from '../lifecycle/judging.ts';
+import { createSearchThread } from '../streams/search.ts';
 
 export interface Store extends Services {
   /** Writes a small value to the database; rejects when that is not possible. */
@@ -42,7 +42,7 @@ export async function openStore(
     const lease = await leaseNode(db, onTrouble);
     const subscriptions = createSubscriptions(db);
     const relay = createByteRelay(db, vault);
-    const searches = createSearchThreads(searchProgram);
+    const searches = createSearchThread();
     // While the database was unreachable the lease may have expired, and without one no record can be created.
     const stopListening = db.listen(
       () => {},
@@ -69,6 +69,7 @@ export async function openStore(
         relay.close();
         subscriptions.close();
         await searches.close();
+        await closeJudging(db);
         await lease.close();
         await blobs.close();
         await db.close();

@@ -112,6 +112,24 @@ const additionsOf = carriedBy<Transaction, Addition[]>(() => []);
 const commitsOf = carriedBy<Transaction, (() => void)[]>(() => []);
 const failuresOf = carriedBy<Transaction, (() => void)[]>(() => []);
 
+/** What was found out for a transaction that is run again; the same for all its runs. */
+const foundFor = carriedBy<Transaction, { found: Map<string, unknown> }>(() => ({ found: new Map() }));
+
+export const foundBefore = (trx: Transaction): Map<string, unknown> => foundFor(trx).found;
+
+/**
+ * Thrown in a transaction that needs something first which would hold up others: the transaction is rolled back, `first`
+ * is done without one, and it is run again. `first` puts what it finds into `foundBefore`.
+ */
+export class NotYetError extends Error {
+  readonly first: () => Promise<void>;
+
+  constructor(first: () => Promise<void>) {
+    super('something has to be found out first');
+    this.first = first;
+  }
+}
+
 interface Addition {
   added: () => Promise<void>;
   otherwise: () => Promise<void>;
@@ -147,14 +165,16 @@ export async function openDatabase({
       : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
     async transaction(work) {
       const beganAt = performance.now();
-      const giveUpAt = beganAt + waitLimitMs;
+      let giveUpAt = beganAt + waitLimitMs;
       let mayAdd = true;
+      const found = new Map<string, unknown>();
       for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
         let transaction: Transaction | undefined;
         let hasAdded = false;
         try {
           const result = await runIn(await parts.begin(), async (trx) => {
             transaction = trx;
+            foundFor(trx).found = found;
             const answer = await work(trx);
             for (const { added, otherwise } of additionsOf(trx)) {
               hasAdded ||= mayAdd;
@@ -172,6 +192,12 @@ export async function openDatabase({
           return result;
         } catch (error) {
           for (const after of transaction ? failuresOf(transaction) : []) after();
+          if (error instanceof NotYetError && performance.now() < giveUpAt) {
+            const pausedAt = performance.now();
+            await error.first();
+            giveUpAt += performance.now() - pausedAt;
+            continue;
+          }
           const isTie = tieBreaks.has(codeOf(error));
           if (hasAdded && !isTie && !isUnavailable(error)) {
             mayAdd = false;

@@ -3,9 +3,10 @@ import type { Transaction } from '../db/open.ts';
 import { prepared, preparedInsert } from '../db/prepared.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
-import { beginLogs, completeLog } from '../streams/logs.ts';
+import { addLine, beginLogs, completeLog } from '../streams/logs.ts';
 import { noteEnding } from './endings.ts';
 import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
+import { tooSlow, type Rule } from './rules.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
@@ -160,6 +161,8 @@ export interface Tried {
   tags: string;
   allowFailure: number;
   retries: number;
+  /** The rule that took too long to judge: nothing is run then, and the build says so. */
+  slow?: Rule;
 }
 
 /** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
@@ -229,11 +232,17 @@ export async function addBuilds(
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
   await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
-  const jobs = builds.map(({ id: subjectId }, at) => {
-    const { tags = '' } = suites[at] ?? {};
-    return { kind: 'run_suite', subjectId, accountId, tries, tags };
+  const jobs = builds.flatMap(({ id: subjectId }, at) => {
+    const { tags = '', slow } = suites[at] ?? {};
+    return slow ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags }];
   });
-  await enqueue(db, trx, ids, ...jobs);
+  if (jobs.length > 0) await enqueue(db, trx, ids, ...jobs);
+  for (const [at, build] of builds.entries()) {
+    const slow = suites[at]?.slow;
+    if (!slow) continue;
+    await addLine(db, trx, build.id, tooSlow(slow));
+    await moveBuild(context, build, 'errored', { failure_reason: 'rule_too_slow' });
+  }
   return builds;
 }
 

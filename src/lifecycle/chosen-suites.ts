@@ -3,7 +3,8 @@ import { prepared } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../lib/matrix.ts';
 import type { Tried } from './builds.ts';
-import { applies, type CommitFacts, type Rule } from './rules.ts';
+import { judgedIn, textsOf } from './judging.ts';
+import type { Rule } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
 /** Which suites of a project are run on a commit, and in which variants. */
@@ -43,21 +44,35 @@ export const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>
     .orderBy('suites.id'),
 );
 
-/** The suites and variants to run. Naming suites in a request leaves out the others; the rules hold in any case. */
+/**
+ * The suites and variants to run. Naming suites in a request leaves out the others; the rules hold in any case. One whose
+ * rules could not be judged is among them, with the rule that took too long.
+ */
 export async function applying(
   context: WriteContext,
+  account: bigint,
   rows: readonly Readonly<SuiteFacts>[],
   commit: CommitRow,
   request: BuildRequestRow,
 ): Promise<Tried[]> {
-  const facts = factsOf(commit, request);
   const named = new Set(suitesOf(request));
-  const suites = Array.from(Map.groupBy(rows, ({ id }) => id).values())
-    .filter(([suite]) => suite && (named.size === 0 || named.has(suite.id)))
-    .filter((rules) => applies(rules.filter(({ subject }) => subject !== null) as unknown as Rule[], facts))
-    .flatMap(([suite]) => suite ?? []);
-  const tried = await Promise.all(suites.map((suite) => triedAnew(context, suite, commit.id)));
-  return tried.flat();
+  const suites = Array.from(Map.groupBy(rows, ({ id }) => id)).filter(([id]) => named.size === 0 || named.has(id));
+  const question = {
+    suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
+    texts: textsOf(commit, request),
+  };
+  const judged = judgedIn(context, account, question);
+  const tried = suites.map(async ([, [suite]], at) => {
+    const { unmet, slow } = judged[at] ?? {};
+    if (!suite || unmet) return [];
+    const variants = await triedAnew(context, suite, commit.id);
+    return slow ? variants.map((one) => ({ ...one, slow })) : variants;
+  });
+  return (await Promise.all(tried)).flat();
+}
+
+function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
+  return subject === null ? [] : [{ subject, operator, value } as Rule];
 }
 
 /** The suites that a request names; none where it is about all. */
@@ -84,24 +99,4 @@ async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, com
   const attempts = await findAttempts(trx, { commit, suite: suiteId });
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
   return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
-}
-
-/** The facts about a commit that rules compare. */
-export function factsOf(
-  commit: CommitRow,
-  request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork'>,
-): CommitFacts {
-  return {
-    event: request.event,
-    targetBranch: request.target_branch,
-    isFromFork: request.from_fork === 1,
-    message: commit.message,
-    branches: JSON.parse(commit.branches) as string[],
-    tags: JSON.parse(commit.tags) as string[],
-    files: JSON.parse(commit.files) as string[],
-    authorName: commit.scm_author_name,
-    authorEmail: commit.scm_author_email,
-    committerEmail: commit.scm_committer_email,
-    ref: commit.ref,
-  };
 }

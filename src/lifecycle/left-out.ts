@@ -1,7 +1,7 @@
-import type { Queries } from '../db/open.ts';
+import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { factsOf } from './chosen-suites.ts';
-import { unmetRule, type Rule } from './rules.ts';
+import { judged, textsOf } from './judging.ts';
+import { tooSlow, type Rule, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
 
@@ -10,49 +10,52 @@ export type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'fr
   named: readonly bigint[];
 };
 
-export type Reason = 'not_asked_for' | 'made_later' | 'not_part' | { rule: Rule; values: readonly string[] };
+/** A rule that is not met, or a sentence. */
+export type Reason = string | Unmet;
 
 export interface LeftOut {
-  suite: SuiteRow;
+  suite: Pick<SuiteRow, 'id' | 'name'>;
   reason: Reason;
 }
 
+/** The account is the one that asks. */
 export async function leftOut(
-  db: Queries,
+  db: Database,
+  account: bigint,
   { projectId, request, commit }: { projectId: bigint; request: Asked; commit: CommitRow },
   built: ReadonlySet<bigint>,
 ): Promise<LeftOut[]> {
-  const suites = await db.selectFrom('suites').selectAll().where('project_id', '=', projectId).orderBy('id').execute();
-  const rules = await db
+  const suites = await db.read
+    .selectFrom('suites')
+    .select(['id', 'name'])
+    .where('project_id', '=', projectId)
+    .orderBy('id')
+    .execute();
+  const rules = await db.read
     .selectFrom('suite_rules')
     .innerJoin('suites', 'suites.id', 'suite_rules.suite_id')
-    .selectAll('suite_rules')
+    .select(['suite_rules.suite_id', 'suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .where('suites.project_id', '=', projectId)
     .orderBy('suite_rules.id')
     .execute();
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
-  const facts = factsOf(commit, request);
-  return suites
-    .filter(({ id }) => !built.has(id))
-    .map((suite) => {
-      const isAsked = request.named.length === 0 || request.named.includes(suite.id);
-      if (!isAsked) return { suite, reason: 'not_asked_for' };
-      const unmet = unmetRule((rulesOf.get(suite.id) ?? []) as unknown as Rule[], facts);
-      return { suite, reason: unmet ?? (suite.id > request.id ? 'made_later' : 'not_part') };
-    });
-}
-
-/** What is not a rule, in words. */
-export const inWords = {
-  not_asked_for: 'It was not asked for: the build is one of some suites only.',
-  made_later: 'It was made after this was asked for.',
-  not_part: 'It was not part of this.',
-} as const;
-
-/** More values of a commit are not listed. */
-export const mostValues = 5;
-const longestValue = 100;
-
-export function shortened(value: string): string {
-  return value.length > longestValue ? `${value.slice(0, longestValue)}…` : value;
+  const named = new Set(request.named);
+  const others = suites.filter(({ id }) => !built.has(id));
+  const asked = others.filter(({ id }) => named.size === 0 || named.has(id));
+  const question = {
+    suites: asked.map(({ id }) => ({
+      id: String(id),
+      rules: (rulesOf.get(id) ?? []).map(({ suite_id: _, ...rule }) => rule as Rule),
+    })),
+    texts: textsOf(commit, request),
+  };
+  const answers = new Map((await judged(db, account, question)).map((one) => [one.id, one]));
+  return others.map((suite) => {
+    const answer = answers.get(String(suite.id));
+    if (!answer) return { suite, reason: 'It was not asked for: the build is one of some suites only.' };
+    if (answer.unmet) return { suite, reason: answer.unmet };
+    if (answer.slow) return { suite, reason: tooSlow(answer.slow) };
+    const isNew = suite.id > request.id;
+    return { suite, reason: isNew ? 'It was made after this was asked for.' : 'It was not part of this.' };
+  });
 }

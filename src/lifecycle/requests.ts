@@ -86,7 +86,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
   };
   const { trx } = context;
-  const known = isHeld ? undefined : await knownCommit(context, request);
+  const known = isHeld ? undefined : await knownCommit(context, project, request);
   isOurs(context, request.id);
   const opened = known ? { ...request, ...fetchedAs(request, known.commit, known.commit.branch) } : request;
   await insertRequest(trx, opened);
@@ -135,7 +135,11 @@ interface Known {
   suites: Tried[];
 }
 
-async function knownCommit(context: WriteContext, request: BuildRequestRow): Promise<Known | undefined> {
+async function knownCommit(
+  context: WriteContext,
+  { owner_id: account }: Owned,
+  request: BuildRequestRow,
+): Promise<Known | undefined> {
   const { db, trx } = context;
   const { project_id: project, commit_ref: commitRef } = request;
   if (!/^[0-9a-f]{40}$/.test(commitRef)) return undefined;
@@ -146,7 +150,7 @@ async function knownCommit(context: WriteContext, request: BuildRequestRow): Pro
   if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
   isOurs(context, commit.id);
   const fetched = { ...request, ...fetchedAs(request, commit, commit.branch) };
-  return { commit, suites: await applying(context, suites, commit, fetched) };
+  return { commit, suites: await applying(context, account, suites, commit, fetched) };
 }
 
 /** Whether a known commit is on the branch, or has the tag, that it was sent with. */
@@ -188,7 +192,7 @@ export async function startSuites(
   await completeLog(context.db, trx, request.id);
   await holdForBuilds(context, request.id, commit.id);
   const facts = await findSuites(trx, { project: project.id, ref: commit.ref });
-  const suites = await applying(context, facts, commit, { ...request, ...fetched });
+  const suites = await applying(context, project.owner_id, facts, commit, { ...request, ...fetched });
   await startKnown(context, project, request, { commit, suites });
 }
 

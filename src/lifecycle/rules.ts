@@ -52,22 +52,44 @@ export interface Rule {
   value: string;
 }
 
-export interface CommitFacts {
+/** What is compared, as it stands in the rows: lists are JSON. */
+export interface Texts {
   message: string;
-  branches: readonly string[];
-  tags: readonly string[];
+  branches: string;
+  tags: string;
+  /** The paths changed against the first parent. */
+  files: string;
   authorName: string;
   authorEmail: string;
   committerEmail: string;
   /** The full SHA. */
   ref: string;
-  /** The paths changed against the first parent. */
-  files: readonly string[];
   /** The event that started the build: a push, a schedule, a user. */
   event: string;
   /** Empty where no branch was pushed to and there is no pull request. */
   targetBranch: string;
-  isFromFork: boolean;
+  fromFork: string;
+}
+
+/** The suites of a project with their rules, and the commit on which they may run. */
+export interface Question {
+  suites: readonly { id: string; rules: readonly Rule[] }[];
+  texts: Texts;
+}
+
+/** A rule that keeps a suite from running, with some of the values that it was compared with, and their number. */
+export interface Unmet {
+  rule: Rule;
+  values: string[];
+  count: number;
+}
+
+/** Where it says neither, the suite runs. */
+export interface Judged {
+  id: string;
+  unmet?: Unmet;
+  /** This rule took too long, so nobody knows whether the suite should run. */
+  slow?: Rule;
 }
 
 export const longestValue = 1000;
@@ -92,48 +114,124 @@ export function validRule(subject: string, operator: string, value: string): boo
   return wrongFields(subject, operator, value).length === 0;
 }
 
-/** Whether a suite with these rules runs on a commit. A suite without rules runs on every commit. */
-export function applies(rules: readonly Rule[], facts: CommitFacts): boolean {
-  return rules.every((rule) => isMet(rule, facts));
+/**
+ * Judges each suite: it runs where all of its rules are met. Once `isOver`, the rest counts as slow. What costs little
+ * comes first, so that a slow rule keeps only its own suite from running, and that only where no other rule decides.
+ */
+export function judge({ suites, texts }: Question, isOver: () => boolean = () => false): Judged[] {
+  const lists = new Map<Subject, readonly string[]>();
+  const valuesOf = (subject: Subject): readonly string[] => {
+    const known = lists.get(subject) ?? valuesIn(subject, texts);
+    lists.set(subject, known);
+    return known;
+  };
+  const verdictOn = (rule: Rule): Omit<Judged, 'id'> | undefined => {
+    const values = valuesOf(rule.subject);
+    const isMet = meets(rule, values, isOver);
+    if (isMet === undefined) return { slow: rule };
+    if (isMet) return undefined;
+    return { unmet: { rule, values: values.slice(0, mostValues).map(shortened), count: values.length } };
+  };
+  const verdicts = new Map<string, Omit<Judged, 'id'>>();
+  const judgeBy = (suite: Question['suites'][number], isPlain: boolean): void => {
+    for (const rule of suite.rules) {
+      if (verdicts.has(suite.id)) return;
+      const verdict = (rule.operator !== 'matches') === isPlain ? verdictOn(rule) : undefined;
+      if (verdict) verdicts.set(suite.id, verdict);
+    }
+  };
+  for (const suite of suites) judgeBy(suite, true);
+  const costs = new Map(suites.map((suite) => [suite, costOf(suite.rules, texts)]));
+  const byCost = suites.toSorted((a, b) => (costs.get(a) ?? 0) - (costs.get(b) ?? 0));
+  for (const suite of byCost) judgeBy(suite, false);
+  return suites.map(({ id }) => ({ id, ...verdicts.get(id) }));
 }
 
-/** The first rule that keeps a suite from running on a commit, and the commit's values for it. */
-export function unmetRule(
-  rules: readonly Rule[],
-  facts: CommitFacts,
-): { rule: Rule; values: readonly string[] } | undefined {
-  const rule = rules.find((one) => !isMet(one, facts));
-  return rule && { rule, values: valuesOf[rule.subject](facts) };
+/** More values of a commit are not told. */
+const mostValues = 5;
+const longestTold = 100;
+
+export function shortened(value: string): string {
+  return value.length > longestTold ? `${value.slice(0, longestTold).toWellFormed()}…` : value;
 }
 
-function isMet({ subject, operator, value }: Rule, facts: CommitFacts): boolean {
-  return holds[operator](valuesOf[subject](facts), value);
+export function inWords({ subject, operator, value }: Rule): string {
+  return `${subject} ${operator.replaceAll('_', ' ')} ${shortened(value)}`;
 }
 
-const valuesOf: Record<Subject, (facts: CommitFacts) => readonly string[]> = {
-  'commit.message': ({ message }) => [message],
-  'commit.branches': ({ branches }) => branches,
-  'commit.tags': ({ tags }) => tags,
-  'commit.author_name': ({ authorName }) => [authorName],
-  'commit.author_email': ({ authorEmail }) => [authorEmail],
-  'commit.committer_email': ({ committerEmail }) => [committerEmail],
-  'commit.ref': ({ ref }) => [ref],
-  'commit.files': ({ files }) => files,
-  'request.event': ({ event }) => [event],
-  'request.target_branch': ({ targetBranch }) => (targetBranch === '' ? [] : [targetBranch]),
-  'request.from_fork': ({ isFromFork }) => [String(isFromFork)],
+export function tooSlow(rule: Rule): string {
+  return `Nothing was run: the rule ${inWords(rule)} takes too long to compare with this commit.`;
+}
+
+/**
+ * Whether judging takes no more than a few milliseconds, whatever the expressions and texts are. The unit is an atom of
+ * an expression at one character, for which the worst that is known takes a quarter of a microsecond.
+ */
+export function isQuick({ suites, texts }: Question): boolean {
+  let cost = 0;
+  return suites.every(({ rules }) => {
+    cost += costOf(rules, texts, mostUnits);
+    return cost <= mostUnits;
+  });
+}
+
+const mostUnits = 100_000;
+
+/** No more is added up than `most`. */
+function costOf(rules: readonly Rule[], texts: Texts, most = Infinity): number {
+  let cost = 0;
+  for (const { subject, operator, value } of rules) {
+    const length = texts[textOf[subject]].length;
+    // To compile an atom costs as much as fifty characters; texts are searched much faster.
+    cost += operator === 'matches' ? expressionSize(value) * (length + 50) : length / 10 + value.length + 10;
+    if (cost > most) break;
+  }
+  return cost;
+}
+
+const textOf: Record<Subject, keyof Texts> = {
+  'commit.message': 'message',
+  'commit.branches': 'branches',
+  'commit.tags': 'tags',
+  'commit.author_name': 'authorName',
+  'commit.author_email': 'authorEmail',
+  'commit.committer_email': 'committerEmail',
+  'commit.ref': 'ref',
+  'commit.files': 'files',
+  'request.event': 'event',
+  'request.target_branch': 'targetBranch',
+  'request.from_fork': 'fromFork',
 };
 
-const holds: Record<Operator, (values: readonly string[], value: string) => boolean> = {
-  contains: (values, value) => values.some((text) => text.includes(value)),
-  does_not_contain: (values, value) => !values.some((text) => text.includes(value)),
-  equals: (values, value) => values.includes(value),
-  does_not_equal: (values, value) => !values.includes(value),
-  starts_with: (values, value) => values.some((text) => text.startsWith(value)),
-  ends_with: (values, value) => values.some((text) => text.endsWith(value)),
-  matches(values, value) {
-    const expression = engine().compile(value); // Compiled once for all values: a commit may have changed thousands of files.
-    return values.some((text) => expression.test(text));
+function valuesIn(subject: Subject, texts: Texts): readonly string[] {
+  const text = texts[textOf[subject]];
+  if (subject === 'commit.branches' || subject === 'commit.tags' || subject === 'commit.files')
+    return JSON.parse(text) as string[];
+  return subject === 'request.target_branch' && text === '' ? [] : [text];
+}
+
+/** Undefined when it was over before that was known. */
+function meets({ operator, value }: Rule, values: readonly string[], isOver: () => boolean): boolean | undefined {
+  const isNegative = operator === 'does_not_contain' || operator === 'does_not_equal';
+  const holds = comparing[operator](value); // made once for all values: a commit may have changed thousands of files
+  for (const text of values) {
+    if (isOver()) return undefined;
+    if (holds(text)) return !isNegative;
+  }
+  return isNegative;
+}
+
+/** A negative operator holds where the positive one holds for no value. */
+const comparing: Record<Operator, (value: string) => (text: string) => boolean> = {
+  contains: (value) => (text) => text.includes(value),
+  does_not_contain: (value) => (text) => text.includes(value),
+  equals: (value) => (text) => text === value,
+  does_not_equal: (value) => (text) => text === value,
+  starts_with: (value) => (text) => text.startsWith(value),
+  ends_with: (value) => (text) => text.endsWith(value),
+  matches(value) {
+    const expression = engine().compile(value);
+    return (text) => expression.test(text);
   },
 };
 

@@ -187,9 +187,9 @@ export const routes = [
         why: schema.string,
       }),
     ),
-    async handle({ db, project, params }) {
+    async handle({ db, database, caller, project, params }) {
       const request = await findRequest(db, project.id, params.build_request_id);
-      return explain(db, request);
+      return explain(database, caller.id, request);
     },
   }),
   ...logRoutes(logged),

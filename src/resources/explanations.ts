@@ -1,30 +1,35 @@
-import type { Queries } from '../db/open.ts';
+import { sql } from 'kysely';
+import type { Database } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
-import { inWords, leftOut, mostValues, shortened, type Reason } from '../lifecycle/left-out.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
+import { leftOut, type Reason } from '../lifecycle/left-out.ts';
+import { reasonInWords } from '../lifecycle/reasons.ts';
+import { inWords } from '../lifecycle/rules.ts';
 import { twin } from './common.ts';
 
-/** Why each suite was run for a request, or was not, in words. */
-export async function explain(db: Queries, request: BuildRequestRow): Promise<object[]> {
+/** Why each suite was run for a request, or was not, in words. The account is the one that asks. */
+export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<object[]> {
   const { id, project_id: projectId, commit_id: commitId } = request;
   if (commitId === null) return [];
-  const commit = await db.selectFrom('commits').selectAll().where('id', '=', commitId).executeTakeFirstOrThrow();
-  const builds = await db
+  const commits = db.read.selectFrom('commits').selectAll().where('id', '=', commitId);
+  const builds = await db.read
     .selectFrom('builds')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
     .select(['suites.id', 'suites.name'])
-    .distinct()
+    .select(sql<number | bigint>`min(case when builds.failure_reason = 'rule_too_slow' then 1 else 0 end)`.as('slow'))
     .where('builds.build_request_id', '=', id)
+    .groupBy(['suites.id', 'suites.name'])
     .orderBy('suites.id')
     .execute();
+  const commit = await commits.executeTakeFirstOrThrow();
   const about = { projectId, request: { ...request, named: suitesOf(request) }, commit };
-  const others = await leftOut(db, about, new Set(builds.map((suite) => suite.id)));
+  const others = await leftOut(db, account, about, new Set(builds.map((suite) => suite.id)));
   return [
-    ...builds.map(({ id: suite, name }) => ({
+    ...builds.map(({ id: suite, name, slow }) => ({
       ...twin('suite_id', suite),
       name,
-      runs: true,
-      why: 'All its rules are met.',
+      runs: Number(slow) === 0,
+      why: Number(slow) === 0 ? 'All its rules are met.' : reasonInWords('rule_too_slow'),
     })),
     ...others.map(({ suite, reason }) => ({
       ...twin('suite_id', suite.id),
@@ -36,10 +41,9 @@ export async function explain(db: Queries, request: BuildRequestRow): Promise<ob
 }
 
 function whyNot(reason: Reason): string {
-  if (typeof reason === 'string') return inWords[reason];
-  const { rule, values } = reason;
-  const more = values.length > mostValues ? ` and ${values.length - mostValues} more` : '';
-  const listed = values.slice(0, mostValues).map(shortened).join(', ');
-  const has = values.length === 0 ? 'the commit has none' : `the commit has ${listed}${more}`;
-  return `Its rule ${rule.subject} ${rule.operator.replaceAll('_', ' ')} ${shortened(rule.value)} is not met: ${has}.`;
+  if (typeof reason === 'string') return reason;
+  const { rule, values, count } = reason;
+  const more = count > values.length ? ` and ${count - values.length} more` : '';
+  const has = count === 0 ? 'the commit has none' : `the commit has ${values.join(', ')}${more}`;
+  return `Its rule ${inWords(rule)} is not met: ${has}.`;
 }

@@ -7,7 +7,7 @@ import { lineIndex } from '../streams/line-index.ts';
 import { isExpression, longestExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
 import { searchLog, type SearchResult } from '../streams/search.ts';
-import { BusySearchError } from '../lib/search-threads.ts';
+import { BusyThreadError } from '../lib/worker-thread.ts';
 
 const most = 5000;
 const megabyte = 1024 * 1024;
@@ -95,6 +95,6 @@ export async function matchesOf(
 /** A caller with too many searches under way is told to come back later. */
 export async function searchFairly(...search: Parameters<typeof searchLog>): Promise<SearchResult> {
   return searchLog(...search).catch((error: unknown) => {
-    throw error instanceof BusySearchError ? new ApiError('resource_temporary_unavailable') : error;
+    throw error instanceof BusyThreadError ? new ApiError('resource_temporary_unavailable') : error;
   });
 }

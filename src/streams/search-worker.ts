@@ -1,6 +1,6 @@
-import { parentPort } from 'node:worker_threads';
+import { answerTasks } from '../lib/worker-thread.ts';
 import { LineMatcher } from './line-matcher.ts';
-import type { SearchAnswer, SearchTask } from '../lib/search-threads.ts';
+import type { SearchAnswer, SearchTask } from './search.ts';
 
 /** Searches pieces of logs in a separate thread, so that the server answers other requests meanwhile. */
 
@@ -31,13 +31,4 @@ function answer({ expression, bytes, limit, milliseconds }: SearchTask): SearchA
   return { matches, searched };
 }
 
-const port = parentPort;
-const reply = (words: SearchAnswer | { trouble: string }): void => port?.postMessage(words, []);
-
-port?.on('message', (task: SearchTask) => {
-  try {
-    reply(answer(task));
-  } catch (error) {
-    reply({ trouble: String(error) });
-  }
-});
+answerTasks(answer);

@@ -3,7 +3,7 @@ import { countBreaks, findBreak } from '../lib/line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
 import { readLog } from './logs.ts';
 import { origin } from './marks.ts';
-import type { SearchThreads } from '../lib/search-threads.ts';
+import { createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { sourceFile } from '../lib/source-files.ts';
 
 export interface Match {
@@ -34,11 +34,31 @@ export interface SearchWanted {
 }
 
 export interface SearchParts extends LineStorage {
-  searches: SearchThreads;
+  searches: SearchThread;
 }
 
-/** The program of the search thread. */
-export const searchProgram = pathToFileURL(sourceFile('streams/search-worker.ts'));
+/** A piece of a log, made of whole lines, that is searched in one go. */
+export interface SearchTask {
+  expression: string;
+  bytes: Uint8Array<ArrayBuffer>;
+  limit: number;
+  /** After this time the search stops behind the current line. */
+  milliseconds: number;
+}
+
+export interface SearchAnswer {
+  matches: { line: number; start: number; text: string; ranges: number[] }[];
+  /** How many lines were searched; undefined for all. */
+  searched: number | undefined;
+}
+
+/** The thread that searches logs, for all accounts by turns. A piece takes a fraction of a second. */
+export type SearchThread = WorkerThread<SearchTask, SearchAnswer>;
+
+export function createSearchThread(): SearchThread {
+  const program = pathToFileURL(sourceFile('streams/search-worker.ts'));
+  return createWorkerThread(program, { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
+}
 
 /** After this time the matches found so far are returned; the client may ask for more. */
 const timeMs = 1500;
@@ -69,7 +89,7 @@ export async function searchLog(parts: SearchParts, index: LineIndex, wanted: Se
         limit: wanted.limit - result.matches.length,
         milliseconds: pieceMs,
       };
-      const { matches, searched } = await parts.searches.search(account, task);
+      const { matches, searched } = await parts.searches.ask(account, task, [task.bytes.buffer]);
       for (const { line, start, text, ranges } of matches) {
         if (piece.first + line > to) return { ...result, complete: true };
         result.matches.push({ number: piece.first + line, offset: piece.offset + start, text, ranges });

@@ -81,7 +81,7 @@ async function leftOutList(
   const named = request.suites.map(({ id }) => id);
   const asked = { ...request, from_fork: Number(request.from_fork), named };
   const about = { projectId: visit.project.id, request: asked, commit };
-  const suites = await leftOut(visit.db.read, about, built);
+  const suites = await leftOut(visit.db, visit.person.id, about, built);
   if (suites.length === 0) return false;
   return html`<section aria-labelledby="left-out">
     <h2 id="left-out">Left out</h2>

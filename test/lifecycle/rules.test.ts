@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import {
-  applies,
-  type CommitFacts,
+  isQuick,
+  judge,
   largestExpression,
   longestValue,
   type Operator,
+  type Rule,
+  type Texts,
   operators,
   type Subject,
   subjects,
@@ -14,20 +16,24 @@ import {
   wrongFields,
 } from '../../src/lifecycle/rules.ts';
 
-const facts: CommitFacts = {
+const facts: Texts = {
   message: 'Fix the pump\n\nIt leaked.\n',
-  branches: ['main', 'release/1.2'],
-  tags: [],
+  branches: JSON.stringify(['main', 'release/1.2']),
+  tags: '[]',
   authorName: 'Ada Lovelace',
   authorEmail: 'ada@example.org',
   committerEmail: 'bot@example.org',
   ref: '8f14e45fceea167a5a36dedd4bea2543c4ca4238',
-  files: ['src/pump.ts', 'docs/pump.md', 'README.md'],
+  files: JSON.stringify(['src/pump.ts', 'docs/pump.md', 'README.md']),
   event: 'push',
   targetBranch: 'main',
-  isFromFork: false,
+  fromFork: 'false',
 };
 
+const applies = (rules: Rule[], texts: Texts): boolean => {
+  const [judged] = judge({ suites: [{ id: '1', rules }], texts });
+  return judged?.unmet === undefined;
+};
 const holds = (subject: Subject, operator: Operator, value: string, of = facts): boolean =>
   applies([{ subject, operator, value }], of);
 
@@ -46,7 +52,7 @@ describe('the rules of a suite', () => {
       ['request.from_fork', 'false'],
     ];
     for (const [subject, value] of found) assert.equal(holds(subject, 'equals', value), true, subject);
-    assert.equal(holds('commit.tags', 'equals', 'v1', { ...facts, tags: ['v0', 'v1'] }), true);
+    assert.equal(holds('commit.tags', 'equals', 'v1', { ...facts, tags: JSON.stringify(['v0', 'v1']) }), true);
     assert.deepEqual(new Set([...found.map(([subject]) => subject), 'commit.tags']), new Set(subjects));
   });
 
@@ -106,7 +112,7 @@ describe('the rules of a suite', () => {
   it('say of a negative operator the opposite of its positive one, whatever the values', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ maxLength: 4 })), fc.string({ maxLength: 3 }), (branches, value) => {
-        const on = { ...facts, branches };
+        const on = { ...facts, branches: JSON.stringify(branches) };
         for (const [positive, negative] of [
           ['contains', 'does_not_contain'],
           ['equals', 'does_not_equal'],
@@ -123,7 +129,7 @@ describe('the rules of a suite', () => {
   });
 
   it('match in linear time where a backtracking engine would never end', () => {
-    const facts = { message: `${'a'.repeat(50_000)}!` } as CommitFacts;
+    const facts = { message: `${'a'.repeat(50_000)}!` } as Texts;
     for (const value of ['^(a+)+$', '^(a|a)*$', '^(a|aa)+$', '(.*)(.*)(.*)(.*)b', '^(([a-z])+.)+[A-Z]$']) {
       assert.equal(validRule('commit.message', 'matches', value), true, value);
       assert.equal(holds('commit.message', 'matches', value, facts), false, value);
@@ -187,5 +193,40 @@ describe('a rule that is offered', () => {
     ]) {
       assert.equal(validRule('commit.files', 'matches', value), false, value);
     }
+  });
+});
+
+describe('judging rules', () => {
+  const rule = (value: string, operator: Operator = 'matches'): Rule => ({
+    subject: 'commit.message',
+    operator,
+    value,
+  });
+  const long = { ...facts, message: 'ab \n'.repeat(16_000) };
+
+  it('is quick where texts and expressions are as people write them', () => {
+    const suites = Array.from({ length: 20 }, (_, at) => ({ id: `${at}`, rules: [rule(`^fix(es)? .{0,9}#${at}$`)] }));
+    assert.equal(isQuick({ suites, texts: facts }), true);
+  });
+
+  it('is not where one rule may take long, nor where there are very many', () => {
+    assert.equal(isQuick({ suites: [{ id: '1', rules: [rule('(?s)a.{250}[cd]')] }], texts: long }), false);
+    const many = Array.from({ length: 100 }, (_, at) => rule(`word ${at}`, 'contains'));
+    assert.equal(isQuick({ suites: [{ id: '1', rules: many }], texts: long }), false);
+  });
+
+  it('leaves out and runs what it can when the time is over, and names the rule for the rest', () => {
+    const slow = rule('(?s)a.{250}[cd]');
+    const suites = [
+      { id: 'slow', rules: [slow] },
+      { id: 'decided', rules: [slow, rule('nowhere', 'contains')] },
+      { id: 'quick', rules: [rule('ab', 'starts_with')] },
+    ];
+    let looks = 0;
+    const judged = judge({ suites, texts: long }, () => (looks += 1) > 2); // the two plain rules
+    assert.deepEqual(
+      judged.map(({ id, slow: named, unmet }) => [id, named ?? unmet?.rule.value]),
+      [['slow', slow], ['decided', 'nowhere'], ['quick', undefined]], // prettier-ignore
+    );
   });
 });

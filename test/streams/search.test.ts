@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { array, assert as holds, constantFrom, property } from 'fast-check';
 import { RE2JS } from 're2js';
-import { createSearchThreads } from '../../src/lib/search-threads.ts';
 import { failureExpression, failurePatterns } from '../../src/streams/failures.ts';
 import { LineMatcher } from '../../src/streams/line-matcher.ts';
 import { requiredTexts } from '../../src/streams/required-text.ts';
-import { searchProgram } from '../../src/streams/search.ts';
+import { createSearchThread } from '../../src/streams/search.ts';
 
 const expressions = [
   'abc',
@@ -108,7 +107,7 @@ describe('the search in lines', () => {
 
 describe('the threads in which logs are searched', () => {
   test('serve accounts by turns, refuse who has too much waiting, and survive what they cannot read', async () => {
-    const threads = createSearchThreads(searchProgram);
+    const threads = createSearchThread();
     const task = (expression = 'x') => ({
       expression,
       bytes: new Uint8Array(Buffer.alloc(64 * 1024, 'y\n')),
@@ -116,17 +115,17 @@ describe('the threads in which logs are searched', () => {
       milliseconds: 1000,
     });
     try {
-      await assert.rejects(threads.search(1n, task('(')), 'what cannot be read is told');
+      await assert.rejects(threads.ask(1n, task('(')), 'what cannot be read is told');
       const served: string[] = [];
       const greedily = (): Promise<unknown> =>
-        threads.search(1n, task()).then(
+        threads.ask(1n, task()).then(
           () => served.push('greedy'),
           (error: Error) => error.name,
         );
       const first = Array.from({ length: 8 }, greedily);
-      const modest = threads.search(2n, task()).then(() => served.push('modest'));
+      const modest = threads.ask(2n, task()).then(() => served.push('modest'));
       const more = await Promise.all(Array.from({ length: 8 }, greedily));
-      assert.ok(more.includes('BusySearchError'), 'one account cannot have everything');
+      assert.ok(more.includes('BusyThreadError'), 'one account cannot have everything');
       await Promise.all([...first, modest]);
       assert.ok(served.indexOf('modest') <= 2, served.join(' '));
     } finally {
@@ -136,9 +135,9 @@ describe('the threads in which logs are searched', () => {
 });
 
 test('a server that stops tells those who wait for a search, and begins no other', async () => {
-  const threads = createSearchThreads(searchProgram);
+  const threads = createSearchThread();
   const task = () => ({ expression: 'x', bytes: new Uint8Array(10), limit: 1, milliseconds: 100 });
-  const waiting = [1, 2, 3].map(() => threads.search(1n, task()));
+  const waiting = [1, 2, 3].map(() => threads.ask(1n, task()));
   const ended = Promise.allSettled(waiting);
   await threads.close();
   assert.deepEqual(

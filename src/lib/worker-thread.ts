@@ -1,0 +1,144 @@
+import { parentPort, Worker } from 'node:worker_threads';
+
+/**
+ * A thread for work that would keep the server from answering others. Accounts take turns, however much one of them asks
+ * for: each is served one task at a time. The thread starts with the first task and ends after a while without one.
+ */
+export interface WorkerThread<Task, Answer> {
+  /**
+   * Rejects with a BusyThreadError when the account, or all accounts together, have too many tasks waiting. What is in
+   * `moved` is not copied: the thread takes it over.
+   */
+  ask(account: bigint, task: Task, moved?: ArrayBuffer[]): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export interface ThreadLimits {
+  /** At most this many tasks wait, of one account and of all. */
+  mostOfOne: number;
+  mostOfAll: number;
+  /** A task that takes longer is given up, and the thread is ended: by itself a task stops much earlier. */
+  timeoutMs: number;
+}
+const idleMs = 30_000;
+
+export class BusyThreadError extends Error {
+  override name = 'BusyThreadError';
+}
+
+interface Waiting<Task, Answer> {
+  task: Task;
+  moved: ArrayBuffer[];
+  answered: PromiseWithResolvers<Answer>;
+}
+
+/** `program` runs in the thread and answers each task with one message. */
+export function createWorkerThread<Task, Answer>(
+  program: URL,
+  { mostOfOne, mostOfAll, timeoutMs }: ThreadLimits,
+): WorkerThread<Task, Answer> {
+  /** By account, in the order in which they are served. */
+  const lines = new Map<bigint, Waiting<Task, Answer>[]>();
+  let worker: Worker | undefined;
+  let isWorking = false;
+  let isClosed = false;
+  let idle: NodeJS.Timeout | undefined;
+
+  const stop = async (): Promise<void> => {
+    const ending = worker;
+    worker = undefined;
+    await ending?.terminate();
+  };
+
+  const next = (): Waiting<Task, Answer> | undefined => {
+    for (const [account, line] of lines) {
+      const [first] = line.splice(0, 1);
+      lines.delete(account);
+      if (line.length > 0) lines.set(account, line); // behind the other accounts
+      if (first) return first;
+    }
+    return undefined;
+  };
+
+  const serve = async (): Promise<void> => {
+    if (isWorking) return;
+    isWorking = true;
+    clearTimeout(idle);
+    for (let one = next(); one; one = next()) {
+      worker ??= startWorker(program);
+      const { answered } = one;
+      try {
+        answered.resolve(await answerOf(worker, one, timeoutMs));
+      } catch (error) {
+        answered.reject(isClosed ? stopped() : error);
+        await stop();
+      }
+    }
+    isWorking = false;
+    idle = setTimeout(() => void stop(), idleMs).unref();
+  };
+
+  return {
+    async ask(account, task, moved = []) {
+      const line = lines.get(account) ?? [];
+      const all = [...lines.values()].reduce((sum, { length }) => sum + length, 0);
+      if (line.length >= mostOfOne || all >= mostOfAll) throw new BusyThreadError('too many tasks at once');
+      const answered = Promise.withResolvers<Answer>();
+      line.push({ task, moved, answered });
+      lines.set(account, line);
+      void serve();
+      return answered.promise;
+    },
+    async close() {
+      isClosed = true;
+      const waiting = [...lines.values()].flat();
+      lines.clear(); // otherwise the next task would start another thread
+      for (const { answered } of waiting) answered.reject(stopped());
+      clearTimeout(idle);
+      await stop();
+    },
+  };
+}
+
+const stopped = (): Error => new BusyThreadError('the server stops');
+
+function startWorker(program: URL): Worker {
+  const worker = new Worker(program, {
+    resourceLimits: { maxOldGenerationSizeMb: 256 },
+  });
+  worker.unref();
+  return worker;
+}
+
+async function answerOf<Task, Answer>(
+  worker: Worker,
+  { task, moved }: Waiting<Task, Answer>,
+  timeoutMs: number,
+): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const timer = setTimeout(() => reject(new Error('a task took too long')), timeoutMs);
+  const onMessage = (said: { answer: Answer } | { trouble: string }): void => {
+    if ('trouble' in said) reject(new Error(said.trouble));
+    else resolve(said.answer);
+  };
+  const onExit = (): void => reject(new Error('the thread ended early'));
+  worker.once('message', onMessage).once('error', reject).once('exit', onExit);
+  try {
+    worker.postMessage(task, moved);
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    worker.off('message', onMessage).off('error', reject).off('exit', onExit);
+  }
+}
+
+/** What `program` does with each task. */
+export function answerTasks<Task, Answer>(answer: (task: Task) => Answer): void {
+  parentPort?.on('message', (task: Task) => {
+    try {
+      parentPort?.postMessage({ answer: answer(task) }, []);
+    } catch (error) {
+      parentPort?.postMessage({ trouble: String(error) }, []);
+    }
+  });
+}
