@@ -1,5 +1,4 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { exactJson, parseExactJson } from '../lib/exact-json.ts';
 import { sections, suites, variables, type DocumentField, type Entry, type Kind, type Value } from './config-kinds.ts';
 
 /** A document that was read: every entry with its fields, in the form of the API, and its parts. */
@@ -24,7 +23,7 @@ export function readDocument(text: string, projectFields: readonly DocumentField
 
 function parsed(text: string): unknown {
   try {
-    return parseExactJson(text);
+    return JSON.parse(text);
   } catch {
     throw new ApiError('invalid_format', 'document');
   }
@@ -89,7 +88,6 @@ function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boole
 
 /** Texts, numbers, flags, and lists of texts; undefined for anything else. */
 function valueOf(said: unknown): Value | undefined {
-  if (typeof said === 'bigint') return Number(said);
   if (typeof said === 'string' || typeof said === 'number' || typeof said === 'boolean') return said;
   if (!Array.isArray(said)) return undefined;
   return said.every((item) => typeof item === 'string') ? said : undefined;
@@ -100,9 +98,12 @@ function isSource(said: unknown): boolean {
   return said === undefined || (typeof said === 'string' && said.length <= 255 && !/[\0\n\r=]/.test(said));
 }
 
+/** A longer one is refused. It is not told with every mistake in its entry. */
+const longestName = 255;
+
 function nameOf(item: unknown, { key, isNameless }: Kind): string | undefined {
   const name = typeof item === 'object' && item !== null ? (item as Record<string, unknown>)[key[0] ?? ''] : undefined;
-  return !isNameless && typeof name === 'string' ? name : undefined;
+  return !isNameless && typeof name === 'string' && name.length <= longestName ? name : undefined;
 }
 
 export function keyOf({ key }: Kind, entry: Entry): string {
@@ -121,12 +122,12 @@ function refuseTwins(nodes: readonly Node[], kind: Kind, errors: FieldErrors): v
 
 /** A document that was read without mistakes, as it may be kept: without the contents of variables. */
 export function withoutContents(text: string): string {
-  const document = parseExactJson(text) as { suites?: { variables?: Record<string, unknown>[] }[] };
+  const document = JSON.parse(text) as { suites?: { variables?: Record<string, unknown>[] }[] };
   for (const suite of document.suites ?? [])
     for (const variable of suite.variables ?? []) {
       // One that came with a content and without a name to get it again is one that is kept from now on.
       if (variable.content !== undefined && (variable.from_env ?? '') === '') variable.keep = true;
       delete variable.content;
     }
-  return exactJson(document);
+  return JSON.stringify(document);
 }

@@ -2,6 +2,7 @@ import type { Call } from '../api/call.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { takingTurns } from '../lib/turns.ts';
 import { keyOf, type FieldsOf, type Node } from './config-document.ts';
 import {
   afterProject,
@@ -42,6 +43,25 @@ export interface Planning {
   within: Within;
   fieldsOf: FieldsOf;
   projectFields: readonly DocumentField[];
+  /** The software that the caller can use, by name; of several, the first. */
+  dependencies: () => Promise<ReadonlyMap<string, bigint>>;
+}
+
+export function planningWith(
+  { db, within }: Pick<Planning, 'db' | 'within'>,
+  fields: Pick<Planning, 'fieldsOf' | 'projectFields'>,
+): Planning {
+  const turn = takingTurns();
+  const inTurns: Within = async (...call) => {
+    await turn();
+    return within(...call);
+  };
+  let known: Promise<ReadonlyMap<string, bigint>> | undefined;
+  const read = async (): Promise<ReadonlyMap<string, bigint>> => {
+    const list = (await inTurns('GET /dependencies', {})) as (Record_ & { name: string })[];
+    return new Map(list.toReversed().map(({ name, id }) => [name, id]));
+  };
+  return { db, within: inTurns, ...fields, dependencies: () => (known ??= read()) };
 }
 
 /**
@@ -104,21 +124,17 @@ async function planKind(
   const { within, fieldsOf } = planning;
   const fields = fieldsOf(kind);
   const records = await recordsOf(planning, kind, params);
-  const left = new Map(records.map((record) => [record.id, record]));
-  const pairs: [Node, Record_ | undefined][] = wanted.map((node) => {
-    const key = keyOf(kind, node.entry);
-    const found = [...left.values()].find((record) => keyOf(kind, entryOf(fields, record)) === key);
-    if (found) left.delete(found.id);
-    return [node, found];
-  });
-  if (kind.isNameless)
-    for (const pair of pairs) {
-      const [next] = left.values();
-      if (pair[1] !== undefined || next === undefined) continue;
-      pair[1] = next; // it has no name, so it is the same, changed
-      left.delete(next.id);
-    }
-  const steps: Step[] = Array.from(left.values(), (record) => ({
+  const withKey = Map.groupBy(records.toReversed(), (record) => keyOf(kind, entryOf(fields, record)));
+  const pairs = wanted.map((node): [Node, Record_ | undefined] => [node, withKey.get(keyOf(kind, node.entry))?.pop()]);
+  const known = new Set(pairs.map(([, record]) => record));
+  let left = records.filter((record) => !known.has(record));
+  if (kind.isNameless) {
+    // Those without a name are the same, changed.
+    const open = pairs.filter(([, record]) => record === undefined);
+    for (const [at, pair] of open.entries()) pair[1] = left[at];
+    left = left.slice(open.length);
+  }
+  const steps: Step[] = left.map((record) => ({
     action: 'delete' as const,
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, entryOf(fields, record))}${inside}`,
@@ -195,11 +211,18 @@ async function planParts(planning: Planning, kind: Kind, own: Params, node: Node
 }
 
 /** Software is attached by its name. */
-async function planDependencies({ within }: Planning, own: Params, node: Node, inside: string): Promise<Step[]> {
+async function planDependencies(
+  { within, dependencies }: Planning,
+  own: Params,
+  node: Node,
+  inside: string,
+): Promise<Step[]> {
   const path = `${suites.path}/:suite_id/dependencies` as const;
   const attached = (await within(`GET ${path}`, own)) as (Record_ & { name: string })[];
+  const wanted = new Set(node.dependencies);
+  const present = new Set(attached.map(({ name }) => name));
   const steps: Step[] = attached
-    .filter(({ name }) => !node.dependencies.includes(name))
+    .filter(({ name }) => !wanted.has(name))
     .map(({ id, name }) => ({
       action: 'delete' as const,
       section: 'dependencies',
@@ -208,12 +231,12 @@ async function planDependencies({ within }: Planning, own: Params, node: Node, i
       run: () =>
         named(node.at, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })).then(nothing),
     }));
-  const missing = node.dependencies.filter((name) => !attached.some((one) => one.name === name));
-  const known = missing.length === 0 ? [] : ((await within('GET /dependencies', {})) as (Record_ & { name: string })[]);
+  const missing = node.dependencies.filter((name) => !present.has(name));
+  const known = missing.length === 0 ? new Map<string, bigint>() : await dependencies();
   for (const name of missing) {
-    const found = known.find((one) => one.name === name);
-    if (!found) throw new ApiError('not_found', `${node.at}[dependencies]`);
-    const body = Object.assign(emptyGroup(), { dependency_id: String(found.id) });
+    const found = known.get(name);
+    if (found === undefined) throw new ApiError('not_found', `${node.at}[dependencies]`);
+    const body = Object.assign(emptyGroup(), { dependency_id: String(found) });
     steps.push({
       action: 'create',
       section: 'dependencies',

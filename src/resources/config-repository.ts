@@ -8,7 +8,7 @@ import { ApiError } from '../errors.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { readDocument, type Node } from './config-document.ts';
 import { documentFields, isSame, suites, variables, type DocumentField } from './config-kinds.ts';
-import { entryOf, planFor, runSteps, type Step } from './config-plan.ts';
+import { entryOf, planFor, planningWith, runSteps, type Step } from './config-plan.ts';
 import { linesOf, RefusedError, tableIn, type Table } from './config-words.ts';
 
 /**
@@ -39,7 +39,7 @@ export function configuringFrom(
     try {
       const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
       const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
-      const planning = { db: trx, within: within(caller, trx), ...fields };
+      const planning = planningWith({ db: trx, within: within(caller, trx) }, fields);
       const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
       const said = await tableIn(text, path);
       const wanted = readWanted(said, record, fields);

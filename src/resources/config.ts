@@ -14,7 +14,7 @@ import {
   type Entry,
   type Kind,
 } from './config-kinds.ts';
-import { entryOf, planFor, recordsOf, runSteps, type Planning } from './config-plan.ts';
+import { entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
 
 /** The settings of a project as one document, which is read and written whole. */
 
@@ -109,7 +109,7 @@ export function configRoutes(others: readonly Route[]): Route[] {
       goesByTheClock: true,
       answer,
       async handle({ db, within, params }) {
-        const planning = { db, within, fieldsOf, projectFields };
+        const planning = planningWith({ db, within }, { fieldsOf, projectFields });
         const applied = await appliedDocument(planning, params.project_id);
         return { document: applied ?? JSON.stringify(await currentDocument(planning, params)) };
       },
@@ -136,7 +136,7 @@ export function configRoutes(others: readonly Route[]): Route[] {
       }) {
         if (document === undefined) throw new ApiError('is_blank', 'document');
         const wanted = readDocument(document, projectFields, fieldsOf);
-        const steps = await planFor({ db, within, fieldsOf, projectFields }, id, wanted);
+        const steps = await planFor(planningWith({ db, within }, { fieldsOf, projectFields }), id, wanted);
         const changes = steps.map(({ action, what, fields }) => ({ action, what, fields }));
         if (isDry) return { applied: false, changes };
         if (!prune && steps.some(({ action }) => action === 'delete')) throw new ApiError('is_blank', 'prune');

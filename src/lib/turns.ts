@@ -1,0 +1,17 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+/** For so long one piece of work may keep the server from answering others. */
+const longestMs = 10;
+
+/**
+ * Lets others have their turn now and then: what waits for SQLite alone never leaves the turn of the event loop it began
+ * in, however many queries it makes.
+ */
+export function takingTurns(): () => Promise<void> {
+  let since = performance.now();
+  return async () => {
+    if (performance.now() - since < longestMs) return;
+    await nextTurn();
+    since = performance.now();
+  };
+}
