@@ -41,13 +41,13 @@ export class TooLongError extends Error {}
 export class BrokenBodyError extends Error {}
 
 /** `sharers` names the network and the account that the body counts for. */
-export type ReadBody = (request: IncomingMessage, sharers: readonly string[]) => Promise<Buffer>;
+export type ReadBody = (request: IncomingMessage, sharers: readonly string[]) => Promise<Buffer<ArrayBuffer>>;
 
 export function boundedBodies(limits: BodyLimits = usualLimits, now = () => performance.now()): ReadBody {
   const room = sharedRoom(limits, now);
   return async (request, sharers) => {
     if (Number(request.headers['content-length'] ?? 0) > limits.longest) throw new TooLongError();
-    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer<ArrayBuffer>>();
     const pieces: Buffer[] = [];
     let size = 0;
     const place = room(sharers, (error) => fail(error));

@@ -12,9 +12,9 @@ import type { Vault } from '../lib/vault.ts';
 import { twin } from '../views/twin.ts';
 import { BrokenBodyError, TooLongError, type ReadBody } from './bodies.ts';
 import { hookById, noteUnreadable, receive, type HookOfAccount } from './deliveries.ts';
-import { PayloadError, type Facts } from './facts.ts';
-import { openBody, textIn } from './payload.ts';
-import { isSigned, judgeHead } from './proofs.ts';
+import type { Facts } from './facts.ts';
+import { readPayload, textIn, type PayloadThread } from './payload.ts';
+import { judgeHead } from './proofs.ts';
 import { providerOf } from './providers.ts';
 import type { Refusals } from './refusals.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
@@ -25,6 +25,7 @@ export interface HookServices {
   observers: Observers;
   vault: Vault;
   readBody: ReadBody;
+  payloads: PayloadThread;
   refusals: Refusals;
   isBehindProxy: boolean;
 }
@@ -83,18 +84,22 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
     refusals.note(hook.id, 'body');
     throw ApiError.ofHttp(408, 'invalid_format');
   });
-  const body = openBody(provider, head.headers, bytes);
-  if (!isProven && !isSigned(provider.proofs, secret, head.headers, body.signed)) {
+  const { provider: name } = hook;
+  const found = await readPayload(services.payloads, hook.id, {
+    provider: name,
+    secret,
+    headers: head.headers,
+    isProven,
+    bytes,
+  });
+  if ('facts' in found) return found.facts;
+  if ('isUnproven' in found) {
     refusals.note(hook.id, 'proof');
     throw new ApiError('unauthorized');
   }
-  try {
-    return body.read();
-  } catch (error) {
-    if (!(error instanceof PayloadError)) throw error;
-    await tellUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), error);
-    throw new ApiError(error.code, error.field);
-  }
+  const { refused } = found;
+  await tellUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), refused.message);
+  throw new ApiError(refused.code, refused.field);
 }
 
 /** What comes from this machine counts for no network: a proxy here serves many senders. */
@@ -104,12 +109,7 @@ function sharesOf({ isBehindProxy }: HookServices, { raw }: Head, { owner_id: ow
   return address === 'local' || isLoopback(address) ? [account] : [account, `network ${networkOf(address)}`];
 }
 
-async function tellUnreadable(
-  { db, ids }: HookServices,
-  hookId: bigint,
-  event: string,
-  { message: reason }: PayloadError,
-): Promise<void> {
+async function tellUnreadable({ db, ids }: HookServices, hookId: bigint, event: string, reason: string): Promise<void> {
   const noting = db.transaction((trx) => noteUnreadable({ trx, ids }, hookId, { event, reason }));
   await noting.catch((error: unknown) => {
     if (!isForeignKeyViolation(error)) throw error;

@@ -25,6 +25,7 @@ import { hasOwnName } from '../http/strict-transport.ts';
 import { boundedBodies, type BodyLimits } from '../hooks/bodies.ts';
 import { hookEndpoint } from '../hooks/endpoint.ts';
 import { hookPaths } from '../hooks/openapi.ts';
+import { createPayloadThread } from '../hooks/payload.ts';
 import { countRefusals } from '../hooks/refusals.ts';
 import { mostArtifacts } from '../lifecycle/artifacts.ts';
 import { watchEndings } from '../lifecycle/endings.ts';
@@ -165,10 +166,10 @@ export async function startServer({
     onTrouble: (error) => log.error({ err: error }, 'counting refused calls of hooks failed'),
   });
   opened.defer(() => refusals.close());
-  addBareRoutes(
-    server,
-    hookEndpoint({ ...store, refusals, isBehindProxy, readBody: boundedBodies(hookBodies?.limits, hookBodies?.now) }),
-  );
+  const payloads = createPayloadThread();
+  opened.defer(() => payloads.close());
+  const readBody = boundedBodies(hookBodies?.limits, hookBodies?.now);
+  addBareRoutes(server, hookEndpoint({ ...store, refusals, payloads, isBehindProxy, readBody }));
   const dispatch = await createDispatch({
     ...store,
     log,

@@ -4,6 +4,7 @@ import { createServer, request, type ClientRequest, type IncomingMessage } from 
 import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { boundedBodies, BrokenBodyError, TooLongError, usualLimits, type BodyLimits } from '../../src/hooks/bodies.ts';
+import { longestTurn } from '../support/event-loop.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 import { createHmac } from 'node:crypto';
@@ -41,6 +42,26 @@ describeService('a long payload', (service) => {
     for (let sent = 0; sent <= 25; sent += 1) streamed.write(piece);
     assertRefused(await answer, 413, { generic: ['invalid_format'] });
     streamed.destroy();
+  });
+
+  test('that takes long to read holds up nobody, proven or not [promise: hook-bounds]', async () => {
+    const hook = await makeHook();
+    const many = Buffer.from(`{"zen":[${'{},'.repeat(900_000)}0]}`);
+    const signature = `sha256=${createHmac('sha256', hook.secret).update(many).digest('hex')}`;
+    const form = Buffer.alloc(2 * megabyte, 'a&');
+    const calls = [
+      { headers: { ...headers, 'x-hub-signature-256': signature }, body: many, status: 202 },
+      {
+        headers: { ...headers, 'content-type': 'application/x-www-form-urlencoded', 'x-hub-signature-256': signature },
+        body: form,
+        status: 401,
+      },
+    ];
+    for (const { status, ...sent } of calls) {
+      const { result, longestMs } = await longestTurn(() => service.api.post(`/hooks/${hook.id}`, sent));
+      assert.equal(result.status, status, result.text);
+      assert.ok(longestMs < 400, `${longestMs}`);
+    }
   });
 
   test('costs nothing without a proof: it is answered before it is sent', async () => {
