@@ -45,7 +45,7 @@ export async function leftOut(
   const question = {
     suites: asked.map(({ id }) => ({
       id: String(id),
-      rules: (rulesOf.get(id) ?? []).map(({ suite_id: _, ...rule }) => rule as Rule),
+      rules: (rulesOf.get(id) ?? []).map(({ subject, operator, value }) => ({ subject, operator, value }) as Rule),
     })),
     texts: textsOf(commit, request),
   };

@@ -8,10 +8,10 @@ import { setTimeout as pause } from 'node:timers/promises';
  * large texts, it makes before.
  */
 export async function longestTurn<T>(work: () => Promise<T>): Promise<{ result: T; longestMs: number }> {
-  let isOver = false;
+  const over = new AbortController();
   let longest = 0;
   const watching = (async () => {
-    for (let last = processorTime(); !isOver;) {
+    for (let last = processorTime(); !over.signal.aborted;) {
       await pause(1); // due in the very next turn, or the one after it
       const now = processorTime();
       longest = Math.max(longest, now - last);
@@ -20,7 +20,7 @@ export async function longestTurn<T>(work: () => Promise<T>): Promise<{ result: 
   })();
   await pause(2); // the watching has begun
   const result = await work().finally(() => {
-    isOver = true;
+    over.abort();
     return watching; // what the last turn took counts too
   });
   return { result, longestMs: longest };
