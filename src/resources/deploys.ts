@@ -11,6 +11,7 @@ import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
 import { isForeign } from '../lifecycle/forks.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
+import { takingTurns } from '../lib/turns.ts';
 import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
@@ -76,8 +77,8 @@ async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<D
   return commits.where('id', '=', id).executeTakeFirst();
 }
 
-/** The number of commits that are read at a time. */
-const atOnce = 200;
+/** The number of commits that are read at a time; each may have half a megabyte of branches. */
+const atOnce = 20;
 
 /**
  * The newest passed commit of a branch, as known from its last fetch. The query leaves out most other commits. It is
@@ -93,9 +94,12 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
     .where(sql<boolean>`branches like ${inList} escape '!'`)
     .orderBy('id', 'desc')
     .limit(atOnce);
+  const turn = takingTurns();
   for (let rows = await passed.execute(); rows.length > 0;) {
-    const found = rows.find(({ branches }) => (JSON.parse(branches) as string[]).includes(branch));
-    if (found) return found;
+    for (const row of rows) {
+      await turn();
+      if ((JSON.parse(row.branches) as string[]).includes(branch)) return row;
+    }
     rows = await passed.where('id', '<', rows.at(-1)?.id ?? 0n).execute();
   }
   return undefined;
