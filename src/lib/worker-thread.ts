@@ -133,10 +133,10 @@ async function answerOf<Task, Answer>(
 }
 
 /** What `program` does with each task. */
-export function answerTasks<Task, Answer>(answer: (task: Task) => Answer): void {
-  parentPort?.on('message', (task: Task) => {
+export function answerTasks(answer: (task: never) => unknown): void {
+  parentPort?.on('message', (task: unknown) => {
     try {
-      parentPort?.postMessage({ answer: answer(task) }, []);
+      parentPort?.postMessage({ answer: answer(task as never) }, []);
     } catch (error) {
       parentPort?.postMessage({ trouble: String(error) }, []);
     }

@@ -19,11 +19,11 @@ export async function longestTurn<T>(work: () => Promise<T>): Promise<{ result: 
     }
   })();
   await pause(2); // the watching has begun
-  const result = await work().finally(() => {
-    over.abort();
-    return watching; // what the last turn took counts too
-  });
-  return { result, longestMs: longest };
+  const [outcome] = await Promise.allSettled([work()]);
+  over.abort();
+  await watching; // what the last turn took counts too
+  if (outcome.status === 'rejected') throw outcome.reason;
+  return { result: outcome.value, longestMs: longest };
 }
 
 /** What this thread has worked so far, in milliseconds. */
