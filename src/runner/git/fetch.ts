@@ -127,7 +127,8 @@ function finish({ narrator }: Source, request: FetchRequest, finding: Finding): 
   const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
   const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likely;
   narrator.line(`Found commit ${commit.sha}: ${commit.message.split('\n', 1)[0] ?? ''}`);
-  if (commit.filesTruncated) narrator.line(`It changes more files than are recorded for rules (${commit.files.length}).`);
+  if (commit.filesTruncated)
+    narrator.line(`It changes more files than are recorded for rules (${commit.files.length}).`);
   if (overwritten)
     narrator.line(
       `The history of ${quoted(request.fetchRef || request.commitRef)} was overwritten since it was last built.`,
