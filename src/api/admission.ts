@@ -46,7 +46,7 @@ function soughtMeanwhile(route: Route, db: Database, request: Incoming): SoughtP
 /** Checks the access of a caller that is authenticated already. */
 export async function admitCaller(
   route: Route,
-  db: Database,
+  db: Pick<Database, 'read'>,
   caller: Caller,
   rawParams: Readonly<Record<string, string>>,
   sought?: SoughtProject,

@@ -140,11 +140,12 @@ export async function perform(
   };
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
-  const made = await services.db.transaction<Answer & { status?: number }>(async (trx) => {
+  const transaction = services.db.transaction<Answer & { status?: number }>(async (trx) => {
     const work = async (): Promise<Answer> => {
       const call = callOn(trx);
       const answer = await handle(route, call, input);
       await note(trx, call, answer);
+      if (route.isTrial?.(input as never)) throw new Undone(toAnswer(route, answer));
       return toAnswer(route, answer);
     };
     if (key === undefined || !caller) return work();
@@ -152,7 +153,21 @@ export async function perform(
     const attempt = { userId: caller.id, key, status: route.status, asked };
     return onlyOnce(trx, services, attempt, work);
   });
+  const made = await transaction.catch((error: unknown) => {
+    if (error instanceof Undone) return error.answer;
+    throw error;
+  });
   return finished(made);
+}
+
+/** Ends the transaction of a trial: all is undone, and only the answer is left. */
+class Undone extends Error {
+  readonly answer: Answer;
+
+  constructor(answer: Answer) {
+    super('a trial is undone');
+    this.answer = answer;
+  }
 }
 
 interface InnerCall {
@@ -192,7 +207,8 @@ async function performWithin(
   if (!caller || route.uploads || route.paged || route.follow || route.startsWork || route.streams)
     throw new Error(`${route.path} cannot be called by another route`);
   const named = Object.fromEntries(Object.entries(params).map(([name, id]) => [name, String(id)]));
-  const admitted = await admitCaller(route, services.db, caller, named);
+  // On the same transaction: the project may have been made in it.
+  const admitted = await admitCaller(route, { read: db }, caller, named);
   const fields = route.body ?? noFields;
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
   const wrong = { ...unknownFields(fields, body), ...errors };

@@ -19,6 +19,7 @@ export interface Route extends RouteDescription {
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
   handle(call: never): Promise<unknown>;
+  isTrial?(values: never): boolean;
   follow?(call: never, made: never): Promise<unknown>;
   /** The audit entry; only GET routes may leave it out. */
   audit?: Audit<never> | 'nothing';
@@ -87,6 +88,8 @@ interface Definition<
   ): Promise<FieldErrors>;
   /** Returns the record or list; a page where the route is paged. */
   handle(call: Call<M, Path, Body, Query> & Context & Loaded): Promise<unknown>;
+  /** Whether the caller only wants to know what would be done: then it is done, answered, and undone. */
+  isTrial?(values: Partial<ValuesOf<Body>>): boolean;
   /**
    * For work that continues after the transaction: waits, once the transaction is durable, for its outcome, and returns
    * that. It gets the result of `handle`, and no transaction: waiting in a transaction would block others.

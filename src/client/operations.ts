@@ -52,14 +52,29 @@ const deploy = {
   commit_id_str: 'string',
 } as const;
 
+const configured = {
+  applied: 'boolean',
+  changes: {
+    each: {
+      action: 'string',
+      what: 'string',
+      fields: { each: { name: 'string', from: 'string', to: 'string' } },
+      secret: 'string?',
+      url: 'string?',
+    },
+  },
+} as const;
+
 const page = ['limit', 'before'];
 
 export const operations = {
   whoami: one('GET /whoami', { email: 'string' }),
   projects: list('GET /projects', project),
   project: one('GET /projects/{project_id}', project),
-  createProject: one('POST /projects', { ...project, ssh_public_key: 'string' }, ['name', 'repository_url']),
-  deleteProject: one('DELETE /projects/{project_id}', { destroyed: 'boolean' }),
+  makeProject: one('POST /projects/config', { id_str: 'string', ...configured, ssh_public_key: 'string' }, [
+    'document',
+    'dry_run',
+  ]),
   requests: list('GET /projects/{project_id}/build_requests', buildRequest, page),
   request: one('GET /projects/{project_id}/build_requests/{build_request_id}', buildRequest),
   ask: one('POST /projects/{project_id}/build_requests', changedRequest, ['commit_ref', 'suites[]']),
@@ -98,22 +113,7 @@ export const operations = {
   strategies: list('GET /projects/{project_id}/deploy_strategies', { id_str: 'string', name: 'string' }),
   deploy: one('POST /projects/{project_id}/deploys', deploy, ['deploy_strategy_id', 'commit_id']),
   config: one('GET /projects/{project_id}/config', { document: 'string' }),
-  configure: one(
-    'PUT /projects/{project_id}/config',
-    {
-      applied: 'boolean',
-      changes: {
-        each: {
-          action: 'string',
-          what: 'string',
-          fields: { each: { name: 'string', from: 'string', to: 'string' } },
-          secret: 'string?',
-          url: 'string?',
-        },
-      },
-    },
-    ['document', 'prune', 'dry_run'],
-  ),
+  configure: one('PUT /projects/{project_id}/config', configured, ['document', 'prune', 'dry_run']),
   openShell: one('POST /projects/{project_id}/builds/{build_id}/shell', { id_str: 'string', expires_at: 'string' }),
   type: one('POST /projects/{project_id}/builds/{build_id}/shell/{shell_id}/input', { taken: 'number' }, [
     'offset',

@@ -2,72 +2,71 @@ import { readFile } from 'node:fs/promises';
 import { text as textOf } from 'node:stream/consumers';
 import type { Answered, Project } from '../client/operations.ts';
 import type { Call } from './command.ts';
-import { readDocument, withValues } from './documents.ts';
+import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
+import { lineDiff } from './line-diff.ts';
 import type { Colour, Screen } from './screen.ts';
-import { clean, fit, words } from './text.ts';
+import { allowSources, newSources, sourcesIn, withValues, type Source } from './sources.ts';
+import { clean, width, words } from './text.ts';
 
 type Change = Answered<'configure'>['changes'][number];
 
-export async function run(call: Call): Promise<number | void> {
+export async function run(call: Call): Promise<number> {
   const { client, screen, env } = call;
   const file = call.value('file');
   if (file === undefined) throw new WrongUse('Say which file: headrace apply -f FILE');
   const said = await readDocument(await contentOf(file), file);
-  const document = JSON.stringify(withValues(said, env));
-  const isOnlyShown = call.has('dry-run') || call.has('check');
-  if (!call.has('create')) return apply(call, await call.project(), { document, file, isOnlyShown });
-  const { name, repository_url: repository } = said;
-  if (typeof name !== 'string' || typeof repository !== 'string')
-    throw new WrongUse(words`${file} needs a name and a repository_url to make a project of.`);
-  const known = (await client.call('projects')).find((one) => one.owned && one.name === name);
-  if (known) return apply(call, known, { document, file, isOnlyShown });
-  screen.say(screen.paint(fit(words`+ project ${name}`, screen.columns), 'green'));
-  if (isOnlyShown) {
-    const what = words`project ${name}`;
-    if (screen.isJson) screen.json({ applied: false, changes: [{ action: 'create', what, fields: [] }] });
-    screen.say('    with everything in the file');
-    return call.has('check') ? 1 : 0;
-  }
-  const made = await client.call('createProject', {}, { name, repository_url: repository });
-  try {
-    await apply(call, made, { document, file, isOnlyShown });
-  } catch (error) {
-    await client.call('deleteProject', { project_id: made.id_str });
-    throw error;
-  }
-  screen.say('Install its public key in the repository, so that it can be fetched:');
-  screen.say(clean(made.ssh_public_key));
-}
-
-interface Applied {
-  document: string;
-  file: string;
-  isOnlyShown: boolean;
-}
-
-async function apply(call: Call, project: Project, { document, file, isOnlyShown }: Applied): Promise<number> {
-  const { client, screen } = call;
-  const place = { project_id: project.id_str };
-  const { changes } = await client.call('configure', place, { document, dry_run: true });
-  if (!screen.isJson) show(screen, changes, project.name);
+  const sources = sourcesIn(said, env);
+  const project = await projectOf(call, said, file);
+  const place = { project_id: project?.id_str ?? '' };
+  // The values go along only when all is shown and allowed.
+  const asked = { document: JSON.stringify(said), dry_run: true };
+  const { changes } = await (project ? client.call('configure', place, asked) : client.call('makeProject', {}, asked));
+  const current = project ? (JSON.parse((await client.call('config', place)).document) as Document) : {};
+  const unknown = newSources(sources, current);
+  const told = sources.map((source) => ({ ...source, new: unknown.includes(source) }));
+  if (!screen.isJson) show(screen, changes, told);
   const deletions = changes.filter(({ action }) => action === 'delete').length;
-  if (!isOnlyShown && deletions > 0 && !call.has('prune'))
+  const name = project?.name ?? String(said.name);
+  if (call.has('dry-run') || call.has('check')) {
+    if (screen.isJson) screen.json({ applied: false, changes, sources: told });
+    else if (changes.length === 0) screen.say(words`Nothing to change in ${name}.`);
+    if (deletions > 0 && !call.has('prune')) screen.hint('To delete this, apply needs --prune.');
+    return call.has('check') && changes.length > 0 ? 1 : 0;
+  }
+  if (deletions > 0 && !call.has('prune'))
     throw new WrongUse(
       `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. If that is meant, add --prune. Nothing was changed.`,
     );
-  if (isOnlyShown) {
-    if (screen.isJson) screen.json({ applied: false, changes });
-    return call.has('check') && changes.length > 0 ? 1 : 0;
-  }
+  await allowSources(call, unknown);
   // Also where nothing changes: the server remembers the file, with its order, for export.
-  const made = await client.call('configure', place, { document, prune: call.has('prune') });
-  if (screen.isJson) screen.json(made);
-  else if (made.changes.length > 0) {
+  const document = JSON.stringify(withValues(said, env));
+  const made: Answered<'configure'> & Partial<Answered<'makeProject'>> = project
+    ? await client.call('configure', place, { document, prune: call.has('prune') })
+    : await client.call('makeProject', {}, { document });
+  if (screen.isJson) screen.json({ ...made, sources: told });
+  else if (made.changes.length === 0) screen.say(words`Nothing to change in ${name}.`);
+  else {
+    // Whether a value is another one is known only now.
+    const late = made.changes.filter((one) => !changes.some(({ what }) => what === one.what));
+    show(screen, late, changes.length === 0 ? told : []);
     showSecrets(screen, made.changes);
-    screen.say(words`${project.name} is as ${file} says.`);
+    screen.say(words`${name} is as ${file} says.`);
+    if (made.ssh_public_key !== undefined) {
+      screen.say('Install its public key in the repository, so that it can be fetched:');
+      screen.say(clean(made.ssh_public_key));
+    }
   }
   return 0;
+}
+
+/** The project that is meant; undefined where it is to be made. */
+async function projectOf(call: Call, { name, repository_url: repository }: Document, file: string) {
+  if (!call.has('create')) return call.project(typeof name === 'string' ? { name, file } : undefined);
+  if (typeof name !== 'string' || typeof repository !== 'string')
+    throw new WrongUse(words`${file} needs a name and a repository_url to make a project of.`);
+  const projects: Project[] = await call.client.call('projects');
+  return projects.find((one) => one.owned && one.name === name);
 }
 
 /** Of what was made: a server shows them this once. */
@@ -94,16 +93,26 @@ const signs: Record<string, { sign: string; colour: Colour }> = {
   delete: { sign: '-', colour: 'red' },
 };
 
-function show(screen: Screen, changes: readonly Change[], project: string): void {
-  if (changes.length === 0) return screen.say(words`Nothing to change in ${project}.`);
-  const room = screen.columns;
+/** Nothing of it is cut off: what a person agrees to, they must have seen. */
+function show(screen: Screen, changes: readonly Change[], sources: readonly (Source & { new: boolean })[]): void {
+  if (changes.length === 0) return;
   for (const { action, what, fields } of changes) {
     const { sign, colour } = signs[action] ?? { sign: '?', colour: 'dim' };
-    screen.say(screen.paint(fit(`${sign} ${clean(what)}`, room), colour));
-    for (const { name, from, to } of fields) {
-      const text =
-        name === 'content' ? 'content: another value' : words`${name}: ${JSON.stringify(from)} → ${JSON.stringify(to)}`;
-      screen.say(fit(`    ${text}`, room));
-    }
+    screen.say(screen.paint(`${sign} ${clean(what)}`, colour));
+    for (const field of fields) showField(screen, field);
   }
+  for (const { suite, variable, from_env: name, new: isNew } of sources) {
+    const line = words`variable ${variable} of suite ${suite} ← environment variable ${name}${isNew ? ' (new)' : ''}`;
+    screen.say(screen.paint(line, isNew ? 'yellow' : 'dim'));
+  }
+}
+
+const diffColours: Record<string, Colour> = { '-': 'red', '+': 'green', '@': 'dim' };
+
+function showField(screen: Screen, { name, from, to }: Change['fields'][number]): void {
+  if (name === 'content' && from === '' && to === '') return screen.say('    content: another value');
+  const line = words`    ${name}: ${JSON.stringify(from)} → ${JSON.stringify(to)}`;
+  if (!/\n/.test(from + to) && width(line) <= screen.columns) return screen.say(line);
+  screen.say(words`    ${name}:`);
+  for (const text of lineDiff(from, to)) screen.say(`    ${screen.paint(clean(text), diffColours[text[0] ?? ''])}`);
 }

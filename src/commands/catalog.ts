@@ -158,11 +158,21 @@ export const catalog: readonly Command[] = [
       { name: 'check', about: 'only show the difference, and exit 1 if there is one' },
       { name: 'prune', about: 'delete what the file does not have' },
       { name: 'create', about: 'make the project that the file names, if you have none of that name' },
+      {
+        name: 'from-env',
+        value: 'NAME',
+        isRepeatable: true,
+        about: 'take NAME of the environment where the file says so; can be repeated',
+      },
     ],
     examples: [
       ['headrace apply -f headrace.toml --dry-run', 'see what would change'],
       ['headrace apply -f headrace.toml', 'change it, all or nothing'],
     ],
+    details:
+      'The project is the one that the folder or --project says; in a folder that is no git repository, the one that the ' +
+      'file names. Every variable of your environment that the file takes is shown. One that the project did not have ' +
+      'from there before is sent only if you agree, or say so with --from-env.',
     load: () => import('./apply.ts'),
   },
   {

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { Client } from '../client/client.ts';
 import type { Project } from '../client/operations.ts';
 import { WrongUse } from './errors.ts';
-import { findProject } from './project.ts';
+import { findProject, type NamedIn } from './project.ts';
 import { Screen } from './screen.ts';
 import { openClient, type Choice } from './session.ts';
 
@@ -81,10 +81,11 @@ export class Call {
     return this.#client;
   }
 
-  project(): Promise<Project> {
+  /** The project that is meant, also by a file that names one. */
+  project(named?: NamedIn): Promise<Project> {
     const { HEADRACE_PROJECT: wanted = '' } = this.env;
     const project = this.value('project') ?? (wanted === '' ? undefined : wanted);
-    return findProject(this.client, { project, cwd: this.cwd });
+    return findProject(this.client, { project, cwd: this.cwd, named });
   }
 
   close(): void {

@@ -47,37 +47,3 @@ export async function writeDocument(document: Document, format: Format): Promise
   if (format === 'yaml') return (await loadYaml()).stringify(document);
   return `${(await import('smol-toml')).stringify(document).trimEnd()}\n`;
 }
-
-/** Puts the values of who applies it where the document refers to their environment. */
-export function withValues(document: Document, env: NodeJS.ProcessEnv): Document {
-  return {
-    ...document,
-    ...mapped(document, 'suites', (suite) =>
-      mapped(suite, 'variables', (variable) => {
-        const { from_env: source } = variable;
-        if (source === undefined) {
-          if (variable.content !== undefined)
-            throw new WrongUse(
-              words`The file holds the value of ${String(variable.name)}. Refer to it with from_env = "NAME", or keep = true.`,
-            );
-          return variable;
-        }
-        const content = typeof source === 'string' ? env[source] : undefined;
-        if (content === undefined)
-          throw new WrongUse(
-            words`${String(variable.name)} is to be ${JSON.stringify(source)} of the environment, which is not set.`,
-          );
-        return { ...variable, content };
-      }),
-    ),
-  };
-}
-
-const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);
-
-/** A document with one of its lists changed; what is no list of tables is left for the server to refuse. */
-function mapped(document: Document, section: string, change: (entry: Document) => Document): Document {
-  const list = document[section];
-  if (!Array.isArray(list)) return document;
-  return { ...document, [section]: list.map((item: unknown) => (isTable(item) ? change(item) : item)) };
-}

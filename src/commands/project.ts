@@ -11,9 +11,16 @@ export interface Named {
   /** From `--project` or the environment: an identifier or a name. */
   project: string | undefined;
   cwd: string;
+  named?: NamedIn | undefined;
 }
 
-export async function findProject(client: Client, { project: named, cwd }: Named): Promise<Project> {
+/** The name of a project in a file that is to be applied. */
+export interface NamedIn {
+  name: string;
+  file: string;
+}
+
+export async function findProject(client: Client, { project: named, cwd, named: said }: Named): Promise<Project> {
   if (named !== undefined && /^\d+$/.test(named)) {
     return client.call('project', { project_id: named }).catch((error: unknown) => {
       if (!(error instanceof Failure) || error.kind !== 'not_found') throw error;
@@ -26,13 +33,31 @@ export async function findProject(client: Client, { project: named, cwd }: Named
       projects.filter(({ name }) => name === named),
       words`named ${named}`,
     );
-  if (addresses.length === 0)
-    throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
+  if (addresses.length === 0) {
+    if (!said)
+      throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
+    return only(
+      projects.filter(({ name }) => name === said.name),
+      words`named ${said.name}`,
+    );
+  }
   for (const address of addresses) {
     const found = projects.filter(({ repository_url: repository }) => isSamePlace(address, repository));
-    if (found.length > 0) return only(found, words`of ${address}`);
+    const both = said ? found.filter(({ name }) => name === said.name) : found;
+    if (both.length > 0) return only(both, words`of ${address}`);
+    if (said && found.length > 0)
+      throw conflict(said, words`this folder is of ${found.map(({ name }) => name).join(', ')}`);
   }
-  throw new WrongUse(words`No project of yours builds ${addresses[0] ?? ''}. Say which with --project NAME.`);
+  const none = words`no project of yours builds ${addresses[0] ?? ''}`;
+  if (said) throw conflict(said, `of this folder, ${none}`);
+  throw new WrongUse(`${none.replace('no', 'No')}. Say which with --project NAME.`);
+}
+
+/** A file may be somebody else's: it does not say which project is meant where the folder says another. */
+function conflict({ name, file }: NamedIn, folder: string): WrongUse {
+  return new WrongUse(
+    `${words`${file} is of ${name}, and `}${folder}. Say which project is meant with --project NAME.`,
+  );
 }
 
 function only(found: readonly Project[], what: string): Project {

@@ -54,6 +54,7 @@ function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind
   for (const { name, isRequired, fallback } of fields) {
     const isContent = isVariable && name === 'content';
     if (isContent && said.content === undefined && isKept(said)) continue;
+    if (isContent && said.content !== undefined && !mayHold(said)) errors[place(name)] = ['invalid_format'];
     const isNeeded = isRequired || isContent;
     const read = said[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(said[name]);
     if (read === undefined) errors[place(name)] = [said[name] === undefined ? 'is_blank' : 'invalid_format'];
@@ -84,6 +85,11 @@ function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind
 /** Whether the content of a variable stays what it is: a reference to an environment says only where it came from. */
 function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boolean {
   return (keep === true) !== (source !== '');
+}
+
+/** Whether a document may hold the content: the value of who applies it, or one that is no secret. */
+function mayHold({ content, keep, secret, from_env: source = '' }: Record<string, unknown>): boolean {
+  return typeof content === 'string' && keep !== true && (secret === false || source !== '');
 }
 
 /** Texts, numbers, flags, and lists of texts; undefined for anything else. */
@@ -120,14 +126,10 @@ function refuseTwins(nodes: readonly Node[], kind: Kind, errors: FieldErrors): v
   }
 }
 
-/** A document that was read without mistakes, as it may be kept: without the contents of variables. */
-export function withoutContents(text: string): string {
+/** A document that was read without mistakes, as it may be kept: without what came from somebody's environment. */
+export function withoutValues(text: string): string {
   const document = JSON.parse(text) as { suites?: { variables?: Record<string, unknown>[] }[] };
   for (const suite of document.suites ?? [])
-    for (const variable of suite.variables ?? []) {
-      // One that came with a content and without a name to get it again is one that is kept from now on.
-      if (variable.content !== undefined && (variable.from_env ?? '') === '') variable.keep = true;
-      delete variable.content;
-    }
+    for (const variable of suite.variables ?? []) if ((variable.from_env ?? '') !== '') delete variable.content;
   return JSON.stringify(document);
 }

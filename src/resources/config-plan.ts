@@ -45,11 +45,13 @@ export interface Planning {
   projectFields: readonly DocumentField[];
   /** The software that the caller can use, by name; of several, the first. */
   dependencies: () => Promise<ReadonlyMap<string, bigint>>;
+  /** Whether values that are taken from an environment were not sent, because nothing of this stays. */
+  isTrial?: boolean;
 }
 
 export function planningWith(
   { db, within }: Pick<Planning, 'db' | 'within'>,
-  fields: Pick<Planning, 'fieldsOf' | 'projectFields'>,
+  fields: Pick<Planning, 'fieldsOf' | 'projectFields' | 'isTrial'>,
 ): Planning {
   const turn = takingTurns();
   const inTurns: Within = async (...call) => {
@@ -179,10 +181,12 @@ async function planChange(
 }
 
 async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {
-  const { within, fieldsOf } = planning;
+  const { within, fieldsOf, isTrial = false } = planning;
   const fields = fieldsOf(kind);
+  const isAway = isTrial && kind === variables && node.entry.from_env !== '';
+  const entry = isAway ? { content: '', ...node.entry } : node.entry;
   // A variable whose value is to stay has to have one.
-  const missing = fields.find(({ name }) => node.entry[name] === undefined);
+  const missing = fields.find(({ name }) => entry[name] === undefined);
   if (missing) throw new ApiError('is_blank', `${node.at}[${missing.name}]`);
   const step: Step = {
     action: 'create',
@@ -190,7 +194,7 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: [],
     async run() {
-      const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, node.entry)));
+      const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, entry)));
       const { id, secret, url } = made as Record_ & Once;
       if (kind === variables) await noteSource(planning.db, id, String(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
@@ -277,7 +281,7 @@ function differing(fields: readonly DocumentField[], record: object, entry: Entr
   );
 }
 
-function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
+export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
   const body = emptyGroup();
   for (const { name, sent, isOurs } of fields) {
     const value = entry[name];
@@ -294,9 +298,10 @@ function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
   return body;
 }
 
-/** The value of a variable is never shown. */
+/** The value of a variable is shown only where it was no secret before, and is none. */
 function shownChange(field: DocumentField, record: object, entry: Entry): { name: string; from: string; to: string } {
-  if (field.name === 'content') return { name: 'content', from: '', to: '' };
+  const isOpen = 'secret' in record && record.secret === false && entry.secret === false;
+  if (field.name === 'content' && !isOpen) return { name: 'content', from: '', to: '' };
   return { name: field.name, from: shown(valueIn(record, field)), to: shown(entry[field.name]) };
 }
 

@@ -85,9 +85,10 @@ function readWanted(said: Table, record: object, { fieldsOf, projectFields }: Re
   const wanted = readDocument(JSON.stringify({ ...said, ...now }), projectFields, fieldsOf);
   for (const suite of wanted.children[suites.section] ?? []) {
     for (const { entry, at } of suite.children[variables.section] ?? []) {
-      if (entry.content !== undefined || entry.from_env !== '')
-        throw new RefusedError([`${at}: a file in a repository has no values, and no from_env. Write keep = true.`]);
-      delete (entry as Record<string, unknown>).from_env;
+      if (entry.from_env !== '')
+        throw new RefusedError([`${at}: a file in a repository has no from_env. Write keep = true.`]);
+      // A value that is kept stays what it is, wherever the owner has it from.
+      if (entry.content === undefined) delete (entry as Record<string, unknown>).from_env;
     }
   }
   return wanted;
@@ -105,9 +106,14 @@ const removable = new Set(['rules', 'dependencies']);
 /** What is told to be there without being in the file. */
 const toldOf = new Set(['suites', 'deploy_strategies', 'schedules']);
 
+/** The value of a variable that is no secret, and was none: what a command in the file could say as well. */
+function isOpenValue({ section, fields }: Step): boolean {
+  return section === 'variables' && fields.every(({ name }) => name === 'content');
+}
+
 function chosen(steps: readonly Step[], said: Table): { run: Step[]; kept: string[] } {
   if (steps.length > mostChanges) throw new RefusedError([`These are more than ${mostChanges} changes at once.`]);
-  const refused = steps.filter(({ action, section }) => owners.has(section) && action !== 'delete');
+  const refused = steps.filter((step) => owners.has(step.section) && step.action !== 'delete' && !isOpenValue(step));
   if (refused.length > 0)
     throw new RefusedError(
       refused.map(

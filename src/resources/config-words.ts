@@ -58,8 +58,11 @@ const wordsFor: Readonly<Record<string, string>> = {
 export function linesOf(error: ApiError, path: string): string[] {
   return Object.entries(error.fields).flatMap(([name, codes]) =>
     codes.map((code) => {
-      if (/\[variables\]\[[^\]]+\]\[content\]$/.test(name) && code === 'is_blank')
-        return `${path}: ${name.replace(/\[content\]$/, '')} has no value on the server yet. Set it in the settings first.`;
+      const [, variable] = /^(.*\[variables\]\[[^\]]+\])\[content\]$/.exec(name) ?? [];
+      if (variable !== undefined && code === 'is_blank')
+        return `${path}: ${variable} has no value on the server yet. Set it in the settings first.`;
+      if (variable !== undefined && code === 'invalid_format')
+        return `${path}: ${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`;
       return `${path}: ${name === 'generic' ? '' : `${name} `}${wordsFor[code] ?? code}.`;
     }),
   );

@@ -1,9 +1,9 @@
-import { projectRoute, type Route } from '../api/route.ts';
+import { accountRoute, projectRoute, type Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { flag, required, text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { readDocument, withoutContents } from './config-document.ts';
+import { readDocument, withoutValues } from './config-document.ts';
 import {
   documentFields,
   isSame,
@@ -14,7 +14,18 @@ import {
   type Entry,
   type Kind,
 } from './config-kinds.ts';
-import { entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
+import { idTwin, twin } from './common.ts';
+import {
+  bodyFrom,
+  entryOf,
+  planFor,
+  planningWith,
+  recordsOf,
+  runSteps,
+  type Once,
+  type Planning,
+  type Step,
+} from './config-plan.ts';
 
 /** The settings of a project as one document, which is read and written whole. */
 
@@ -26,12 +37,27 @@ const change = schema.record({
   fields: schema.listOf(schema.record({ name: schema.string, from: schema.string, to: schema.string })),
 });
 const madeChange = schema.withOptional(change, { secret: schema.string, url: schema.string });
-const changedAnswer = schema.record({ applied: schema.boolean, changes: schema.listOf(madeChange) });
+const changed = { applied: schema.boolean, changes: schema.listOf(madeChange) };
+const changedAnswer = schema.record(changed);
+const madeAnswer = schema.record({ ...idTwin, ...changed, ssh_public_key: schema.string });
+
+const documentText = () => required(text({ max: 4 * 1024 * 1024, lines: 'many' }));
+
+const ofBoth =
+  'With dry_run it only tells what would change, and refuses what it would refuse; variables with from_env are then ' +
+  'judged without their contents, which need not be sent. A variable has a content in the document only together with ' +
+  'from_env, or where secret is false. Only this answer has the secrets of hooks and notifications that were made';
 
 /** What is as it would be without being said is left out. */
 function saidOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
   const said = fields.filter(({ name, isRequired, fallback }) => isRequired || !isSame(entry[name], fallback));
   return Object.fromEntries(said.map(({ name }) => [name, entry[name]]));
+}
+
+/** Where the value of a variable comes from when the document is applied. One that is no secret stands in it. */
+function sourceOf(environment: unknown, { secret, content }: Readonly<Record<string, unknown>>): object {
+  if (environment !== undefined) return { content: undefined };
+  return secret === false ? { content } : { content: undefined, keep: true };
 }
 
 type Params = Readonly<Record<string, bigint>>;
@@ -43,8 +69,7 @@ async function currentDocument(planning: Planning, params: Params): Promise<obje
     const entries: object[] = [];
     for (const record of await recordsOf(planning, kind, place)) {
       const entry = { ...saidOf(fieldsOf(kind), entryOf(fieldsOf(kind), record)) };
-      if (kind === variables)
-        Object.assign(entry, { content: undefined }, entry.from_env === undefined && { keep: true });
+      if (kind === variables) Object.assign(entry, sourceOf(entry.from_env, record));
       const own = { ...place, [kind.param]: record.id };
       if (kind === suites) {
         const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];
@@ -120,30 +145,65 @@ export function configRoutes(others: readonly Route[]): Route[] {
       access: 'users',
       scope: 'projects',
       summary:
-        'Make a project what a document says, all of it or nothing; with dry_run only tell what would change. What the ' +
-        'document does not have is deleted, and that is refused without prune. Only this answer has the secrets of hooks ' +
-        'and notifications that it made',
-      body: { document: required(text({ max: 4 * 1024 * 1024, lines: 'many' })), prune: flag(), dry_run: flag() },
+        'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
+        `is refused without prune. ${ofBoth}`,
+      body: { document: documentText(), prune: flag(), dry_run: flag() },
       answer: changedAnswer,
       showsSecrets: true,
       audit: 'nothing', // each change has its own entry
-      async handle({
-        db,
-        database,
-        within,
-        project: { id },
-        input: { document, prune = false, dry_run: isDry = false },
-      }) {
+      isTrial: ({ dry_run: isTrial = false }) => isTrial,
+      async handle({ db, database, within, project: { id }, input }) {
+        const { document, prune = false, dry_run: isTrial = false } = input;
         if (document === undefined) throw new ApiError('is_blank', 'document');
         const wanted = readDocument(document, projectFields, fieldsOf);
-        const steps = await planFor(planningWith({ db, within }, { fieldsOf, projectFields }), id, wanted);
-        const changes = steps.map(({ action, what, fields }) => ({ action, what, fields }));
-        if (isDry) return { applied: false, changes };
-        if (!prune && steps.some(({ action }) => action === 'delete')) throw new ApiError('is_blank', 'prune');
+        const steps = await planFor(planningWith({ db, within }, { fieldsOf, projectFields, isTrial }), id, wanted);
+        if (!prune && !isTrial && steps.some(({ action }) => action === 'delete'))
+          throw new ApiError('is_blank', 'prune');
         const answers = await runSteps(db, database, id, steps);
-        await storeDocument(db, id, withoutContents(document));
-        return { applied: true, changes: changes.map((one, at) => ({ ...one, ...answers[at] })) };
+        await storeDocument(db, id, withoutValues(document));
+        return { applied: !isTrial, changes: changesOf(steps, isTrial ? [] : answers) };
+      },
+    }),
+    accountRoute({
+      method: 'POST',
+      path: '/projects/config',
+      access: 'users',
+      scope: 'projects',
+      summary: `Create the project that a document tells of, all of it or nothing. ${ofBoth}`,
+      body: { document: documentText(), dry_run: flag() },
+      creates: true,
+      answer: madeAnswer,
+      showsSecrets: true,
+      audit: 'nothing', // each change has its own entry
+      isTrial: ({ dry_run: isTrial = false }) => isTrial,
+      async handle({ db, database, within, input: { document, dry_run: isTrial } }) {
+        const wanted = readDocument(document, projectFields, fieldsOf);
+        const project = (await within('POST /projects', {}, bodyFrom(projectFields, wanted.entry))) as MadeProject;
+        const steps = await planFor(
+          planningWith({ db, within }, { fieldsOf, projectFields, isTrial }),
+          project.id,
+          wanted,
+        );
+        const answers = await runSteps(db, database, project.id, steps);
+        await storeDocument(db, project.id, withoutValues(document));
+        const made = { action: 'create', what: `project ${project.name}`, fields: [] };
+        return {
+          ...twin('id', project.id),
+          applied: !isTrial,
+          changes: [made, ...changesOf(steps, isTrial ? [] : answers)],
+          ssh_public_key: project.ssh_public_key,
+        };
       },
     }),
   ];
+}
+
+interface MadeProject {
+  id: bigint;
+  name: string;
+  ssh_public_key: string;
+}
+
+function changesOf(steps: readonly Step[], answers: readonly Once[]): object[] {
+  return steps.map(({ action, what, fields }, at) => ({ action, what, fields, ...answers[at] }));
 }

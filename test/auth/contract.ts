@@ -29,6 +29,7 @@ export const contract = entries(`
   GET    /projects/ID                                              both          projects              See, projects
   PUT    /projects/ID                                              users         projects              change, projects, repository, decides what runs with their variables
   DELETE /projects/ID                                              users         projects              delete, projects
+  POST   /projects/config                                          users         projects              create, projects, all settings as one document, repository, decides what runs with their variables
   GET    /projects/ID/config                                       users         projects              See, all settings as one document
   PUT    /projects/ID/config                                       users         projects              change, all settings as one document
   GET    /projects/ID/badge.svg                                    none          none

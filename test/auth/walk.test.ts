@@ -15,8 +15,8 @@ import { buildWorld, type World } from '../support/world.ts';
 type Route = (typeof routes)[number];
 
 const guarded = routes.filter(({ access }) => access !== 'none');
-const ofProject = guarded.filter(({ path }) => path.startsWith('/projects/'));
-const ofAccount = guarded.filter(({ path }) => !path.startsWith('/projects/'));
+const ofProject = guarded.filter(({ path }) => path.startsWith('/projects/:'));
+const ofAccount = guarded.filter(({ path }) => !path.startsWith('/projects/:'));
 const usersOnly = ({ access }: Route): boolean => access === 'users';
 const forOperators = ({ access }: Route): boolean => access === 'operators';
 

@@ -185,6 +185,10 @@ describeWithRunner('a project that is configured by a file in its repository', (
         /variable TOKEN of suite unit/,
       ],
       [
+        { suites: [{ ...unit, variables: [{ name: 'TOKEN', content: 'mine', secret: false }] }] },
+        /variable TOKEN of suite unit: a file in a repository does not change this/,
+      ],
+      [
         { suites: [{ ...unit, variables: [{ name: 'NEW', keep: true }] }] },
         /suites\[unit\]\[variables\]\[NEW\] has no value on the server yet\. Set it in the settings first/,
       ],
@@ -203,6 +207,23 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.match((await build(exported)).log, /nothing to change/);
     await endBuilds(1);
     assert.equal((await alice.get(variables)).list[0]?.content, 'the-secret');
+    // What is no secret may stand in it.
+    const mode = (content: string) => [
+      { name: 'TOKEN', keep: true },
+      { name: 'MODE', content, secret: false },
+    ];
+    for (const content of ['fast', 'slow']) {
+      assert.match((await build({ suites: [{ ...unit, variables: mode(content) }] })).log, /: [12] changes?\./);
+      await endBuilds(1);
+      const values = (await alice.get(variables)).list.map((one) => [one.name, one.content, one.secret]);
+      assert.deepEqual(values, [
+        ['TOKEN', 'the-secret', true],
+        ['MODE', content, false],
+      ]);
+    }
+    const again = JSON.parse(String((await alice.get(`${path}/config`)).record.document)) as object;
+    assert.match((await build(again)).log, /nothing to change/);
+    await endBuilds(1);
   });
 
   test('is not applied from a fork, a pull request, another branch or an older commit [promise: config-file]', async () => {

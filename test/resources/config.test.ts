@@ -89,7 +89,9 @@ describeService('a project as a document', (service) => {
     writeFileSync(path, file);
   });
 
-  const apply = (...args: string[]) => developer.run(['apply', '-f', path, ...args], '', env);
+  const applyFile = (place: string, ...args: string[]) =>
+    developer.run(['apply', '-f', place, ...Object.keys(env).map((name) => `--from-env=${name}`), ...args], '', env);
+  const apply = (...args: string[]) => applyFile(path, ...args);
   const config = async (): Promise<string> =>
     String((await alice.get(`/projects/${project.id}/config`)).record.document);
   const configure = (document: object, fields: Record<string, string> = {}): Promise<Answer> =>
@@ -115,6 +117,8 @@ describeService('a project as a document', (service) => {
         '    public_badge: "false" → "true"',
         '+ notification build https://receiver.example.org/secret-path',
         '+ schedule 0 3 * * * UTC',
+        'variable TOKEN of suite unit ← environment variable SLUICE_TOKEN (new)',
+        'variable MODE of suite unit ← environment variable SLUICE_MODE (new)',
         '',
       ].join('\n'),
     );
@@ -152,7 +156,7 @@ describeService('a project as a document', (service) => {
       assert.ok(!exported.out.includes(env.SLUICE_TOKEN) && !exported.out.includes('whsec'));
       const place = join(developer.folder, `again.${form}`);
       writeFileSync(place, exported.out);
-      const again = await developer.run(['apply', '-f', place], '', env);
+      const again = await applyFile(place);
       assert.deepEqual([again.status, again.out], [0, 'Nothing to change in Sluice.\n'], exported.out);
       assert.equal((await developer.run(['export', '--format', form])).out, exported.out);
     }
@@ -165,7 +169,7 @@ describeService('a project as a document', (service) => {
     const turned = `${head}${parts.toReversed().join('\n').replace('cron =', 'time_zone = "UTC"\ncron =')}`;
     const place = join(developer.folder, 'turned.toml');
     writeFileSync(place, `# a comment\n${turned}`);
-    const again = await developer.run(['apply', '-f', place], '', env);
+    const again = await applyFile(place);
     assert.deepEqual([again.status, again.out, again.err], [0, 'Nothing to change in Sluice.\n', '']);
     const exported = await developer.run(['export']);
     assert.deepEqual(parseToml(exported.out), parseToml(turned));
@@ -185,17 +189,21 @@ describeService('a project as a document', (service) => {
     assert.match(await config(), /"name":"TOKEN","keep":true/);
     const place = join(developer.folder, 'kept.toml');
     writeFileSync(place, (await developer.run(['export'])).out);
-    const kept = await developer.run(['apply', '-f', place], '', env);
+    const kept = await applyFile(place);
     assert.deepEqual([kept.status, kept.out], [0, 'Nothing to change in Sluice.\n']);
     const back = await apply();
     const [first, ...fields] = back.out.split('\n');
     assert.deepEqual(
       [first, ...fields.slice(0, 2)],
-      ['~ variable TOKEN of suite unit', '    content: another value', '    from_env: "" → "SLUICE_TOKEN"'],
+      [
+        '~ variable TOKEN of suite unit',
+        '    from_env: "" → "SLUICE_TOKEN"',
+        'variable TOKEN of suite unit ← environment variable SLUICE_TOKEN (new)',
+      ],
     );
     assert.equal((await developer.run(['export'])).out, file);
     writeFileSync(place, file.replace('from_env = "SLUICE_TOKEN"', 'keep = true'));
-    assert.equal((await developer.run(['apply', '-f', place], '', env)).status, 0);
+    assert.equal((await applyFile(place)).status, 0);
     assert.match((await developer.run(['export'])).out, /name = "TOKEN"\nkeep = true/);
     assert.equal((await alice.get(variables)).list[0]?.content, env.SLUICE_TOKEN, 'kept');
     assert.equal((await apply()).status, 0);
@@ -205,10 +213,11 @@ describeService('a project as a document', (service) => {
     const place = join(developer.folder, 'other.toml');
     const other = file.replace('name = "Sluice"', 'name = "Weir"');
     writeFileSync(place, other);
-    const create = (...args: string[]) => developer.run(['apply', '-f', place, '--create', ...args], '', env);
+    const create = (...args: string[]) => applyFile(place, '--create', ...args);
     const names = async () => (await alice.get('/projects')).list.map(({ name }) => name);
     const shown = await create('--dry-run');
-    assert.deepEqual([shown.status, shown.out], [0, '+ project Weir\n    with everything in the file\n']);
+    assert.deepEqual([shown.status, shown.err], [0, '']);
+    assert.match(shown.out, /^\+ project Weir\n\+ suite unit\n\+ suite lint\n/);
     assert.equal((await create('--check')).status, 1);
     writeFileSync(place, other.replace('cron = "0 3 * * *"', 'cron = "never"'));
     const refused = await create();
@@ -251,6 +260,8 @@ describeService('a project as a document', (service) => {
         '~ rule commit.branches equals next of suite unit',
         '    value: "main" → "next"',
         '- hook github',
+        'variable TOKEN of suite unit ← environment variable SLUICE_TOKEN',
+        'variable MODE of suite unit ← environment variable SLUICE_MODE',
         '',
       ].join('\n'),
     );

@@ -1,0 +1,83 @@
+import type { Call } from './command.ts';
+import type { Document } from './documents.ts';
+import { WrongUse } from './errors.ts';
+import { ask } from './question.ts';
+import { words } from './text.ts';
+
+/**
+ * Values that a document takes from the environment of who applies it. The document may be somebody else's, and it could
+ * name any variable: so each is shown, and one that the project did not have from there before goes nowhere unless the
+ * person says so.
+ */
+export interface Source {
+  suite: string;
+  variable: string;
+  from_env: string;
+}
+
+/** The sources in a document. What could not be taken, or stands in the document and is secret, is refused. */
+export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] {
+  const sources: Source[] = [];
+  withVariables(document, (variable, suite) => {
+    const [name, source] = [String(variable.name), variable.from_env];
+    if (variable.content !== undefined && (source !== undefined || variable.secret !== false))
+      throw new WrongUse(
+        words`The file holds the value of ${name}. Refer to it with from_env = "NAME", or keep = true; only what has secret = false may stand in a file.`,
+      );
+    if (source !== undefined && valueOf(source, env) === undefined)
+      throw new WrongUse(words`${name} is to be ${JSON.stringify(source)} of the environment, which is not set.`);
+    if (source !== undefined) sources.push({ suite: String(suite.name), variable: name, from_env: String(source) });
+    return variable;
+  });
+  return sources;
+}
+
+/** The document with the values in it. */
+export function withValues(document: Document, env: NodeJS.ProcessEnv): Document {
+  return withVariables(document, (variable) =>
+    variable.from_env === undefined ? variable : { ...variable, content: valueOf(variable.from_env, env) },
+  );
+}
+
+function valueOf(source: unknown, env: NodeJS.ProcessEnv): string | undefined {
+  return typeof source === 'string' && Object.hasOwn(env, source) ? env[source] : undefined;
+}
+
+/** Those that the document of a project as it is does not have. */
+export function newSources(sources: readonly Source[], current: Document): Source[] {
+  const known = new Set<string>();
+  withVariables(current, (variable, suite) => {
+    known.add(JSON.stringify([suite.name, variable.name, variable.from_env]));
+    return variable;
+  });
+  return sources.filter((one) => !known.has(JSON.stringify([one.suite, one.variable, one.from_env])));
+}
+
+/** Goes on only where the person has said that the values of these may be sent. */
+export async function allowSources(call: Call, sources: readonly Source[]): Promise<void> {
+  const { client, screen } = call;
+  const allowed = call.values('from-env');
+  const asked = [...new Set(sources.map(({ from_env: name }) => name))].filter((name) => !allowed.includes(name));
+  if (asked.length === 0) return;
+  if (!process.stdin.isTTY || !screen.err.isTTY) {
+    const flags = asked.map((name) => `--from-env ${name}`).join(' ');
+    throw new WrongUse(
+      words`The file takes variables of your environment that the project did not have before: ${asked.join(', ')}. If that is meant, add ${flags}. No value was sent, and nothing was changed.`,
+    );
+  }
+  const answer = await ask(screen, words`Send ${asked.join(', ')} of your environment to ${client.url}? [y/N] `);
+  if (!/^y(es)?$/i.test(answer)) throw new WrongUse('No value was sent, and nothing was changed.');
+}
+
+function withVariables(document: Document, change: (variable: Document, suite: Document) => Document): Document {
+  return mapped(document, 'suites', (suite) => mapped(suite, 'variables', (variable) => change(variable, suite)));
+}
+
+const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);
+
+/** A document with one of its lists changed; what is no list of tables is left for the server to refuse. */
+function mapped(document: Document, section: string, change: (entry: Document) => Document): Document {
+  const list = document[section];
+  if (!Array.isArray(list)) return document;
+  return { ...document, [section]: list.map((item: unknown) => (isTable(item) ? change(item) : item)) };
+}
