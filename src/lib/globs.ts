@@ -132,3 +132,21 @@ const literal = (character: string): string =>
   /^[A-Za-z0-9_]$|^\P{ASCII}/u.test(character)
     ? character
     : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`;
+
+/** Says of the path of a file whether a glob stands for it; undefined if it is no glob. */
+export function globMatcher(glob: string): ((path: string) => boolean) | undefined {
+  const patterns = compileGlob(glob)?.map((parts) =>
+    parts.map((part) => (part === '**' ? part : new RegExp(`^(?:${bytesOf(part)})$`, 's'))),
+  );
+  return patterns && ((path) => patterns.some((parts) => leadsTo(parts, path.split('/').map(bytesOf))));
+}
+
+const bytesOf = (text: string): string => Buffer.from(text).toString('latin1');
+
+function leadsTo([part, ...parts]: readonly (RegExp | '**')[], names: readonly string[]): boolean {
+  const [name, ...below] = names;
+  if (part === undefined) return names.every((one) => !one.startsWith('.'));
+  if (name === undefined) return false;
+  if (part !== '**') return part.test(name) && leadsTo(parts, below);
+  return leadsTo(parts, names) || (!name.startsWith('.') && leadsTo([part, ...parts], below));
+}

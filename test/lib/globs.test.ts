@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compileGlob } from '../../src/lib/globs.ts';
+import { compileGlob, globMatcher } from '../../src/lib/globs.ts';
 
 /** As bytes, which is how expressions and names meet. */
 const bytes = (text: string): string => Buffer.from(text).toString('latin1');
@@ -45,6 +45,18 @@ describe('a glob', () => {
   test('has any number of directories for **', () => {
     assert.deepEqual(compileGlob('a/**'), [['a', '**', '(?!\\.).*']]);
     assert.deepEqual(compileGlob('**/**/x'), [['**', 'x']]);
+  });
+
+  test('stands for files below what it matches', () => {
+    const paths = ['a.log', 'dist/a.js', 'dist/b/c.js', 'dist/.x/y.js', '.hidden', 'x/dist/a.js', 'ü/€.log'];
+    const chosen = (glob: string): string[] => paths.filter((path) => globMatcher(glob)?.(path));
+    assert.deepEqual(chosen('dist'), ['dist/a.js', 'dist/b/c.js']);
+    assert.deepEqual(chosen('**/*.js'), ['dist/a.js', 'dist/b/c.js', 'x/dist/a.js']);
+    assert.deepEqual(chosen('dist/**/c.js'), ['dist/b/c.js']);
+    assert.deepEqual(chosen('{.hidden,?/€.*}'), ['.hidden', 'ü/€.log']);
+    assert.deepEqual(chosen('dist/.x'), ['dist/.x/y.js']);
+    assert.deepEqual(chosen('dist/a.js/x'), []);
+    assert.equal(globMatcher('../x'), undefined);
   });
 
   test('is refused where it leads out, or means nothing', () => {
