@@ -1,10 +1,9 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { mkdir, readdir, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import type { Client } from '../client/client.ts';
 import { Failure } from '../client/failure.ts';
+import { download } from './download.ts';
 import { words } from './text.ts';
 
 /**
@@ -47,18 +46,11 @@ async function fetchTo(
   file: string,
   { suite, layer, digest }: { suite: string; layer: Kept['layers'][number]; digest: string },
 ): Promise<void> {
-  const part = `${file}.${randomUUID()}`;
   try {
     const query = { suite_id: suite, digest };
     const bytes = await client.bytes('result', { dependency_id: layer.dependency_id_str }, { query });
-    const hash = createHash('sha256');
-    bytes.on('data', (piece: Buffer) => hash.update(piece));
-    await pipeline(bytes, createWriteStream(part, { mode: 0o600 }));
-    if (hash.digest('hex') !== digest)
-      throw new Failure('unreachable', words`The software of ${layer.name} did not arrive whole. Try again.`);
-    await rename(part, file);
+    await download(bytes, file, { what: `The software of ${layer.name}`, sha256: digest, mode: 0o600 });
   } catch (error) {
-    await rm(part, { force: true });
     if (error instanceof Failure && (error.kind === 'not_found' || error.kind === 'refused'))
       throw new Failure('refused', words`You may not have the compiled software of ${layer.name}. Ask its owner.`);
     throw error;
