@@ -34,6 +34,11 @@ export function serverAt(text: string, { env, caFile }: Choice): ServerAddress {
 export function signedIn(choice: Choice): SignedIn {
   const { env } = choice;
   const { HEADRACE_URL: address = '', HEADRACE_TOKEN: token = '' } = env;
+  if (token !== '' && !token.startsWith('hrt_'))
+    throw new Failure(
+      'refused',
+      'HEADRACE_TOKEN has to be a token (hrt_…), such as headrace login gets. An API key (hrk_…) counts only together with an e-mail address.',
+    );
   if (address !== '' && token !== '') return { ...serverAt(address, choice), token, email: '' };
   const { current, servers } = readStore(env);
   const url = address === '' ? current : readAddress(address);

@@ -134,6 +134,11 @@ describe('headrace login', () => {
       assert.deepEqual([refused.status, refused.out], [3, '']);
       assert.match(refused.err, /refuses these credentials\. Sign in with: headrace login/);
       assert.ok(!refused.err.includes('hrt_wrong'));
+      const key = { ...wrong, HEADRACE_TOKEN: alice.credentials.api_key };
+      const other = await developer.run(['projects'], '', key);
+      assert.deepEqual([other.status, other.out], [3, '']);
+      assert.match(other.err, /HEADRACE_TOKEN has to be a token \(hrt_…\).* An API key \(hrk_…\) counts only together/);
+      assert.ok(!other.err.includes(key.HEADRACE_TOKEN));
       const verbose = await developer.run(['projects', '--verbose'], '', wrong);
       assert.match(verbose.err, /401 \{"error":\{"generic":\["unauthorized"\]\}\}/);
     });
