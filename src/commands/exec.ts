@@ -102,8 +102,11 @@ async function suiteNamed(client: Client, project: Project, named: string): Prom
 
 function variantOf({ matrix, name }: Suite, wanted: string | undefined): string {
   const variants = variantsOf(matrix);
+  if (wanted !== undefined && matrix.length === 0)
+    throw new WrongUse(words`${name} has no matrix, so there is no variant ${wanted} of it. Leave out --variant.`);
   const found = wanted === undefined ? variants[0] : variants.find((one) => one === wanted);
-  if (found === undefined) throw new WrongUse(words`${name} has no variant ${wanted ?? ''}: ${variants.join('; ')}`);
+  if (found === undefined)
+    throw new WrongUse(words`${name} has no variant ${wanted ?? ''}. It has: ${variants.join('; ')}`);
   return found;
 }
 

@@ -108,7 +108,13 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     const unknown = await exec('nothing');
     assert.equal(unknown.status, 2);
     assert.match(unknown.err, /^headrace: Sluice has no suite nothing\. It has: .*passes\n$/);
-    assert.match((await exec('passes', '--variant', 'CC=tcc')).err, /no variant CC=tcc: CC=gcc; CC=clang/);
+    assert.match((await exec('passes', '--variant', 'CC=tcc')).err, /no variant CC=tcc\. It has: CC=gcc; CC=clang/);
+    const without = await exec('unit', '--variant', 'x=y');
+    assert.equal(without.status, 2);
+    assert.match(
+      without.err,
+      /^headrace: unit has no matrix, so there is no variant x=y of it\. Leave out --variant\.\n$/,
+    );
     if (isRoot) assert.match((await exec('passes', '--write')).err, /--write is not for root/);
   });
 
