@@ -3,11 +3,13 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
+import { flag } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { loadCommit } from './commits.ts';
 import { cancelBuilds } from '../lifecycle/builds.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
+import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
 import { buildView as view } from '../views/build.ts';
 import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
@@ -45,6 +47,15 @@ export async function findBuild(db: Queries, projectId: bigint, id: bigint): Pro
   return orNotFound(await builds.where('id', '=', id).executeTakeFirst());
 }
 
+async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
+  const rows = await db
+    .selectFrom('builds')
+    .select(['id', 'suite_id as suiteId', 'variant', 'attempt', 'series'])
+    .where('commit_id', '=', commitId)
+    .execute();
+  return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);
+}
+
 export const logged: Logged = {
   table: 'builds',
   path: '/projects/:project_id/builds/:build_id',
@@ -77,12 +88,17 @@ export const routes = [
     path: '/projects/:project_id/commits/:commit_id/builds',
     access: 'both',
     scope: 'commits',
-    summary: 'List the builds of a commit, every attempt of every suite and variant',
+    summary:
+      'List the builds of a commit, every attempt of every suite and variant; with counted only those that count for its ' +
+      'state: of each suite, in the variants with which it was last started, the newest attempt',
+    query: { counted: flag() },
     paged: true,
     answer: schema.listOf(shownAnswer),
     load: loadCommit,
-    async handle({ db, database, project, commit, page }) {
-      const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit.id);
+    async handle({ db, database, project, commit, page, query: { counted } }) {
+      const all = db.selectFrom('builds').selectAll().where('commit_id', '=', commit.id);
+      const ids = counted ? await countedBuilds(db, commit.id) : [];
+      const builds = ids.length === 0 ? all : all.where('id', 'in', ids); // where none counts, there is none
       const rows = await onPage(builds, 'id', page).execute();
       const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
       return pageOf(

@@ -76,6 +76,13 @@ describeSuiteRuns(
       const second = await alice().requestBuild(runs.project, aCommit.sha);
       for (const task of (await runs.take(2)).values()) await task.exit(0);
       assert.equal(await runs.rolledUp(second), 'passed passed passed', 'A=1 is not asked for any more');
+      const [commit] = (await alice().get(`${runs.path}/commits`)).list;
+      const counted = async (query = ''): Promise<unknown[]> =>
+        (await alice().get(`${runs.path}/commits/${commit?.id}/builds?counted=true${query}`)).list.map((build) =>
+          [build.variant, build.attempt].join(' '),
+        );
+      assert.deepEqual(await counted(), ['A=3 1', 'A=2 2']);
+      assert.deepEqual(await counted('&limit=1'), ['A=3 1']);
       assert.equal((await alice().get(`${runs.path}/build_requests/${first.id}`)).record.build_state, 'failed');
       // What the first request had is run again; of the commit it is what the matrix had last that counts.
       await rerun(runs, first);
@@ -88,6 +95,11 @@ describeSuiteRuns(
       const third = await alice().requestBuild(runs.project, aCommit.sha);
       await (await runs.take(1)).get('')?.exit(1);
       assert.equal(await runs.rolledUp(third), 'failed failed failed');
+      assert.deepEqual(await counted(), [' 1']);
+      const empty = await begin();
+      await empty.fetched();
+      const [other] = (await alice().get(`${empty.path}/commits`)).list;
+      assert.deepEqual((await alice().get(`${empty.path}/commits/${other?.id}/builds?counted=true`)).list, []);
     });
 
     test('is built from a fork with its values, and without the suite’s variables', async () => {
