@@ -64,13 +64,23 @@ export class Client {
     yield* this.#transport.pieces(await this.#open(path, { signal }));
   }
 
-  /** What happens, from the beginning to the end; a connection that breaks is opened again where it broke. */
-  follow(name: StreamName, params: Params, signal?: AbortSignal): AsyncGenerator<StreamedEvent> {
+  /**
+   * What happens, from the beginning to the end; a connection that breaks is opened again where it broke. With the
+   * address of the log, what is no UTF-8 in it comes as it is.
+   */
+  follow(name: StreamName, params: Params, log?: StreamName): AsyncGenerator<StreamedEvent> {
     const path = fill(streams[name], params);
-    return readEvents(async (last) => {
+    const open = async (last: string | undefined): Promise<AsyncIterable<Buffer>> => {
       const accept = { accept: 'application/x-ndjson' };
       const headers = last === undefined ? accept : { ...accept, 'last-event-id': last };
-      return this.#transport.pieces(await this.#open(path, { headers, signal }));
+      return this.#transport.pieces(await this.#open(path, { headers }));
+    };
+    return readEvents(open, async (event) => {
+      const { text = '', offset, id } = event;
+      if (log === undefined || offset === undefined || id === undefined || !text.includes('\ufffd')) return event;
+      const range = `bytes=${offset}-${Number(id) - 1}`;
+      const pieces = this.#transport.pieces(await this.bytes(log, params, { headers: { range } }));
+      return { ...event, bytes: Buffer.concat(await Array.fromAsync(pieces)) };
     });
   }
 

@@ -6,9 +6,18 @@ import { Failure } from './failure.ts';
 export interface StreamedEvent {
   event: 'state' | 'log' | 'end';
   state?: string;
+  /** Where the text begins in the log, in bytes, and how far the stream was told; in that of a request also in which. */
+  offset?: number;
+  id?: string;
+  /** Bytes that are no UTF-8 are U+FFFD in it. */
   text?: string;
+  /** The same as it is in the log, where that was asked for and the text is something else. */
+  bytes?: Buffer;
   build_id_str?: string;
 }
+
+/** Adds to an event, before it counts as told. */
+export type Complete = (event: StreamedEvent) => Promise<StreamedEvent>;
 
 type Opened = (last: string | undefined) => Promise<AsyncIterable<Buffer>>;
 
@@ -21,7 +30,10 @@ const mostFailures = 8;
  * Reads a stream of JSON lines to its end. A server that restarts, or a network that went away, is waited for, and the
  * stream goes on where it was: no event is lost, and none is told twice.
  */
-export async function* readEvents(open: Opened): AsyncGenerator<StreamedEvent> {
+export async function* readEvents(
+  open: Opened,
+  complete: Complete = async (event) => event,
+): AsyncGenerator<StreamedEvent> {
   let last: string | undefined;
   let isOpen = false;
   for (let failures = 0; ;) {
@@ -30,7 +42,7 @@ export async function* readEvents(open: Opened): AsyncGenerator<StreamedEvent> {
       isOpen = true;
       for await (const line of linesOf(pieces)) {
         if (line === '') continue; // keeps proxies from closing a quiet stream
-        const event = JSON.parse(line) as StreamedEvent & { id?: string };
+        const event = await complete(JSON.parse(line) as StreamedEvent);
         failures = 0;
         last = event.id ?? last;
         yield event;

@@ -2,7 +2,15 @@ import type { Command, Flag } from './command.ts';
 
 /** Every command for developers, in the order of the help. What they do is loaded when they are called. */
 
-const follow: Flag = { name: 'follow', short: 'f', about: 'show what happens until it is over' };
+/** Of every command that begins something or looks at something that ends. */
+const follow: Flag = {
+  name: 'follow',
+  short: 'f',
+  also: 'wait',
+  about: 'show what happens until it is over, and exit with its result',
+};
+/** Of those that do so anyway. */
+const always: Flag = { ...follow, about: 'this is done anyway' };
 
 export const catalog: readonly Command[] = [
   {
@@ -78,8 +86,11 @@ export const catalog: readonly Command[] = [
     words: 'watch',
     args: ['REQUEST?'],
     about: 'Follow a build request until it is over',
-    flags: [{ name: 'exit-status', about: 'exit with its result' }],
-    examples: [['headrace watch --exit-status', 'wait for the newest of the branch that is checked out']],
+    flags: [{ ...follow, about: 'exit with its result' }],
+    examples: [
+      ['headrace watch', 'the newest of the branch that is checked out'],
+      ['headrace watch --wait', 'wait for it in a script'],
+    ],
     load: () => import('./watch.ts'),
   },
   {
@@ -92,6 +103,20 @@ export const catalog: readonly Command[] = [
       ['headrace logs unit -f', 'of a suite, in the newest build of the branch'],
     ],
     load: () => import('./logs.ts'),
+  },
+  {
+    words: 'artifacts',
+    args: ['BUILD', 'PATTERN?'],
+    about: 'List or fetch the files kept of a build',
+    flags: [{ name: 'output', short: 'o', value: 'DIR', about: 'fetch them, to their paths below DIR' }],
+    examples: [
+      ['headrace artifacts unit', 'of a suite, in the newest build of the branch'],
+      ['headrace artifacts unit dist -o out', 'everything in dist, to out/dist'],
+    ],
+    details:
+      'A pattern is written as in a suite: dist for all files in it, *.log, **/*.xml. Each file is compared with its ' +
+      'digest. No link that is below DIR already is followed.',
+    load: () => import('./artifacts.ts'),
   },
   {
     words: 'shell',
@@ -144,7 +169,7 @@ export const catalog: readonly Command[] = [
     words: 'dependency upload',
     args: ['NAME', 'FILE'],
     about: 'Upload source, and follow its compile',
-    flags: [],
+    flags: [always],
     examples: [['headrace dependency upload lua lua-5.4.7.tar.gz', '']],
     load: () => import('./dependency-upload.ts'),
   },

@@ -25,6 +25,8 @@ export interface Command {
 export interface Flag {
   name: string;
   short?: string;
+  /** Another name of it. */
+  also?: string;
   /** The name of its value; without one it is on or off. */
   value?: string;
   isRepeatable?: boolean;
@@ -99,15 +101,12 @@ export interface Parsed {
 }
 
 export function parse(command: Command, argv: readonly string[]): Parsed {
+  const known = [...command.flags, ...common];
   const options = Object.fromEntries(
-    [...command.flags, ...common].map(({ name, short, value, isRepeatable = false }) => [
-      name,
-      {
-        type: value === undefined ? 'boolean' : 'string',
-        multiple: isRepeatable,
-        ...(short ? { short } : {}),
-      } as const,
-    ]),
+    known.flatMap(({ name, short, also, value, isRepeatable = false }) => {
+      const form = { type: value === undefined ? 'boolean' : 'string', multiple: isRepeatable } as const;
+      return [[name, short ? { ...form, short } : form] as const, ...(also ? [[also, form] as const] : [])];
+    }),
   );
   let parsed;
   try {
@@ -117,7 +116,9 @@ export function parse(command: Command, argv: readonly string[]): Parsed {
     const [said = ''] = (error instanceof Error ? error.message : String(error)).split(/\. |\n/);
     throw new WrongUse(`${said}. ${usageHint(command)}`);
   }
-  const { positionals: args, values: flags } = parsed;
+  const { positionals: args, values } = parsed;
+  const flags: Record<string, unknown> = { ...values };
+  for (const { name, also } of known) if (also) flags[name] ??= flags[also];
   const least = command.args.filter((name) => !name.endsWith('?')).length;
   if (flags.help !== true && (args.length < least || args.length > command.args.length)) {
     const missing = command.args[args.length] ?? '';
@@ -130,10 +131,16 @@ export function parse(command: Command, argv: readonly string[]): Parsed {
   return { args, flags };
 }
 
+/** All that can be typed for a flag. */
+export function spellings({ name, short, also }: Flag): string[] {
+  return [...(short === undefined ? [] : [`-${short}`]), `--${name}`, ...(also === undefined ? [] : [`--${also}`])];
+}
+
 export function usageOf({ words, args, flags }: Command): string {
   const places = args.map((name) => (name.endsWith('?') ? `[${name.slice(0, -1)}]` : name));
-  const switches = flags.map(({ name, short, value }) => {
-    const long = `${short === undefined ? '' : `-${short}|`}--${name}`;
+  const switches = flags.map((flag) => {
+    const { value } = flag;
+    const long = spellings(flag).join('|');
     return `[${value === undefined ? long : `${long} ${value}`}]`;
   });
   return ['headrace', words, ...places, ...switches].join(' ');

@@ -1,5 +1,5 @@
 import { catalog } from './catalog.ts';
-import { common, type Call, type Command } from './command.ts';
+import { common, spellings, type Call, type Command, type Flag } from './command.ts';
 import { WrongUse } from './errors.ts';
 
 /** Completions for shells, made of the same list as the help. */
@@ -11,18 +11,14 @@ export async function run({ args, screen }: Call): Promise<void> {
   screen.out.write(made());
 }
 
-const flagsOf = (command: Command): string[] =>
-  [...command.flags, ...common].flatMap(({ name, short }) => [
-    `--${name}`,
-    ...(short === undefined ? [] : [`-${short}`]),
-  ]);
+const flagsOf = (command: Command): string[] => [...command.flags, ...common].flatMap(spellings);
 
 /** Flags after which a file is meant. */
-const takesFile = new Set(['ca-file', 'file']);
+const takesFile = new Set(['ca-file', 'file', 'output']);
 
 function fileFlags(): string[] {
   const all = [...catalog.flatMap(({ flags }) => flags), ...common].filter(({ name }) => takesFile.has(name));
-  return [...new Set(all.flatMap(({ name, short }) => [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]))];
+  return [...new Set(all.flatMap(spellings))];
 }
 
 function bash(): string {
@@ -70,10 +66,13 @@ function zsh(): string {
   );
   const cases = catalog.map((command) => {
     const [first = '', second] = command.words.split(' ');
-    const flags = [...command.flags, ...common].map(({ name, value, about }) => {
+    const flags = [...command.flags, ...common].flatMap((flag) => {
+      const { name, value, about } = flag;
       const what = about.replaceAll(/[[\]:]/g, ' ');
       const taken = value === undefined ? '' : `:${value}:${takesFile.has(name) ? '_files' : ''}`;
-      return quoted(`--${name}[${what}]${taken}`);
+      return spellings(flag)
+        .filter((one) => one.startsWith('--'))
+        .map((one) => quoted(`${one}[${what}]${taken}`));
     });
     const words = second ?? secondsOf(first);
     const place = words === '' ? quoted('*:argument:_files') : quoted(`1:word:(${words})`);
@@ -107,15 +106,14 @@ function fish(): string {
     return [
       `complete -c headrace -n __fish_use_subcommand -f -a ${first} -d ${quoted(about)}`,
       ...(seconds === '' ? [] : [`complete -c headrace -n ${quoted(within)} -a ${quoted(seconds)}`]),
-      ...flags.map(({ name, short, value, about: means }) => {
-        const short_ = short === undefined ? '' : ` -s ${short}`;
-        return `complete -c headrace -n ${quoted(within)} -l ${name}${short_}${value === undefined ? '' : ' -r'} -d ${quoted(means)}`;
-      }),
+      ...flags.map((flag) => `complete -c headrace -n ${quoted(within)}${fishFlag(flag)}`),
     ];
   });
-  const everywhere = common.map(
-    ({ name, short, value, about }) =>
-      `complete -c headrace -l ${name}${short === undefined ? '' : ` -s ${short}`}${value === undefined ? '' : ' -r'} -d ${quoted(about)}`,
-  );
+  const everywhere = common.map((flag) => `complete -c headrace${fishFlag(flag)}`);
   return `# headrace: completion for fish. Use it with: headrace completion fish | source\n${[...lines, ...everywhere].join('\n')}\n`;
+}
+
+function fishFlag({ name, short, also, value, about }: Flag): string {
+  const names = ` -l ${name}${also === undefined ? '' : ` -l ${also}`}${short === undefined ? '' : ` -s ${short}`}`;
+  return `${names}${value === undefined ? '' : ' -r'} -d ${quoted(about)}`;
 }

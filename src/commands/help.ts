@@ -1,4 +1,4 @@
-import { common, usageOf, type Command, type Flag } from './command.ts';
+import { common, spellings, usageOf, type Command, type Flag } from './command.ts';
 
 /** Help on one screen: every command on a line. */
 export function overview(commands: readonly Command[]): string {
@@ -32,8 +32,8 @@ export function commandHelp(command: Command): string {
   ].join('\n');
 }
 
-export function flagText({ name, short, value }: Flag): string {
-  return `${short === undefined ? '' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`;
+export function flagText(flag: Flag): string {
+  return `${spellings(flag).join(', ')}${flag.value === undefined ? '' : ` ${flag.value}`}`;
 }
 
 function aligned(rows: readonly (readonly [string, string])[]): string[] {

@@ -43,7 +43,7 @@ export class ProgressBar {
   }
 }
 
-function size(bytes: number): string {
+export function size(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
   const value = bytes / 1000 ** power;

@@ -4,7 +4,7 @@ import type { Build } from '../client/operations.ts';
 import { shellFrame, windowFrame, type Hello } from '../lib/shell-frames.ts';
 import type { Call } from './command.ts';
 import { WrongUse } from './errors.ts';
-import { findBuild } from './logs.ts';
+import { findBuild } from './named-build.ts';
 import { ShellConnection } from './shell-connection.ts';
 import { exitStatus } from './states.ts';
 import { clean } from './text.ts';

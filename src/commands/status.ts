@@ -1,4 +1,4 @@
-import type { Build, BuildRequest, Commit } from '../client/operations.ts';
+import type { BuildRequest, Commit } from '../client/operations.ts';
 import type { Call } from './command.ts';
 import { findRequest } from './project.ts';
 import { namer } from './suite-names.ts';
@@ -15,9 +15,9 @@ export async function run(call: Call): Promise<void> {
   const inCommit = { ...inProject, commit_id: request.commit_id_str };
   const isKnown = request.commit_id_str !== '';
   const commit = isKnown ? await client.call('commit', inCommit) : undefined;
-  const builds = isKnown ? await client.call('buildsOfCommit', inCommit, { limit: '1000' }) : [];
+  const builds = isKnown ? await client.call('buildsOfCommit', inCommit, { limit: '1000', counted: true }) : [];
   const nameOf = namer(suites);
-  const newest = newestAttempts(builds).map((build) => ({ ...build, suite: nameOf(build) }));
+  const newest = builds.toReversed().map((build) => ({ ...build, suite: nameOf(build) }));
   if (screen.isJson) return screen.json({ project, request, commit: commit ?? null, builds: newest });
   head(screen, project.name, request, commit);
   if (newest.length === 0) return;
@@ -48,14 +48,4 @@ function head(screen: Screen, project: string, request: BuildRequest, commit: Co
     ['state', painted(request.build_state)],
     ...(request.waiting_reason === undefined ? [] : [['waits', request.waiting_reason] as const]),
   ]);
-}
-
-/** Of each suite the newest attempt; lists have the newest first. */
-function newestAttempts(builds: readonly Build[]): Build[] {
-  const newest = new Map<string, Build>();
-  for (const build of builds) {
-    const key = `${build.suite_id_str} ${build.variant}`;
-    if (!newest.has(key)) newest.set(key, build);
-  }
-  return [...newest.values()].toReversed();
 }

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import type { ChildProcess } from 'node:child_process';
+import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { describeCommands } from '../support/commands.ts';
 import type { Record_ } from '../support/client.ts';
 import { Developer } from '../support/developer.ts';
+
+const bytesOf = ({ stdout }: ChildProcess): Promise<Buffer> => buffer(stdout ?? assert.fail());
 
 const sha = 'c0ffee'.padEnd(40, '0');
 
@@ -56,7 +61,8 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
       [0, true],
       watched.out,
     );
-    assert.equal((await at.developer.run(['watch', id, '--exit-status'])).status, 4);
+    for (const flag of ['-f', '--follow', '--wait'])
+      assert.equal((await at.developer.run(['watch', id, flag])).status, 4, flag);
 
     const rerun = at.developer.run(['rerun', id, '--failed', '-f']);
     await suitesEnd({ unit: 0, lint: 0 });
@@ -94,17 +100,68 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
     const id = first.order.work.environment.HEADRACE_BUILD_ID ?? '';
     await first.say(Buffer.from([0x61, 0xff, 0x1b, 0x5b, 0x32, 0x4a, 0x0a]));
     const following = at.developer.start(['logs', id, '-f']);
+    const bytes = bytesOf(following.child);
     await first.say('and more\n');
+    const noise = randomBytes(19_000);
+    await first.say(noise);
+    await first.say(Buffer.from('€').subarray(0, 2));
     await first.exit(0);
     await second.exit(0);
-    const followed = await following.ended;
-    assert.deepEqual([followed.status, followed.out], [0, 'a\ufffd\u001b[2J\nand more\n']);
+    const whole = Buffer.concat([
+      Buffer.from([0x61, 0xff, 0x1b, 0x5b, 0x32, 0x4a, 0x0a]),
+      Buffer.from('and more\n'),
+      noise,
+      Buffer.from('€').subarray(0, 2),
+    ]);
+    assert.equal((await following.ended).status, 0);
+    assert.ok(whole.equals(await bytes), 'followed into a pipe');
+    const copying = at.developer.start(['logs', id]);
+    assert.ok(whole.equals(await bytesOf(copying.child)), 'copied into a pipe');
+    const over = at.developer.start(['logs', id, '-f']);
+    assert.ok(whole.equals(await bytesOf(over.child)), 'followed when it was over');
     const copied = await at.developer.run(['logs', id]);
-    assert.equal(copied.out, 'a\ufffd\u001b[2J\nand more\n');
     const bySuite = await at.developer.run(['logs', 'nonsense']);
     assert.deepEqual([bySuite.status, /has no build and no suite nonsense/.test(bySuite.err)], [2, true]);
     const name = first.order.work.environment.HEADRACE_SUITE ?? '';
     assert.equal((await at.developer.run(['logs', name])).out, copied.out);
+  });
+
+  test('a build is called what status calls it', async () => {
+    const suite = await at.alice.createSuite(at.project, { name: 'test', 'matrix[]': 'NODE=22,24' });
+    const ask = async (count: number): Promise<void> => {
+      await at.developer.run(['run', '--suite', 'test']);
+      await (await runner.take('fetch_commit')).fetched();
+      for (let left = count; left > 0; left -= 1) {
+        const task = await runner.take('run_suite');
+        await task.say(`this is ${task.order.work.environment.HEADRACE_VARIANT}\n`);
+        await task.exit(0);
+      }
+    };
+    await ask(2);
+    for (const variant of ['NODE=22', 'NODE=24']) {
+      const shown = (await at.developer.run(['status'])).out;
+      const name = `test (${variant})`;
+      assert.ok(shown.includes(`\n${name}  passed`), shown);
+      const log = await at.developer.run(['logs', name]);
+      assert.deepEqual([log.status, log.out, log.err], [0, `this is ${variant}\n`, '']);
+      assert.match((await at.developer.run(['shell', name], 'true')).err, /Build \d+ did not fail: it is passed/);
+    }
+    assert.match((await at.developer.run(['logs', 'test'])).out, /^this is NODE=/);
+    for (const [named, message] of [
+      ['test (NODE=23)', /test \(NODE=23\) was not built on main\. See: headrace status/],
+      ['other (NODE=22)', /has no build and no suite other \(NODE=22\)/],
+    ] as const) {
+      const refused = await at.developer.run(['logs', named]);
+      assert.equal(refused.status, 2);
+      assert.match(refused.err, message);
+    }
+    // What the matrix has no more is not shown any more.
+    await at.alice.put(`/projects/${at.project.id}/suites/${suite.id}`, { 'matrix[]': 'NODE=24,26' });
+    await ask(2);
+    const { builds } = await json('status');
+    const names = (builds as { suite: string }[]).map((one) => one.suite).filter((name) => name.startsWith('test'));
+    assert.deepEqual(names.toSorted(), ['test (NODE=24)', 'test (NODE=26)']);
+    await at.alice.delete(`/projects/${at.project.id}/suites/${suite.id}`);
   });
 
   test('names its mistakes, and which project it means', async () => {

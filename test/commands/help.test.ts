@@ -45,6 +45,8 @@ describe('completion', () => {
     assert.deepEqual(await complete('lo'), ['login', 'logout', 'logs']);
     assert.deepEqual(await complete('run', '--s'), ['--suite']);
     assert.deepEqual(await complete('rerun', 'x', '--f'), ['--failed', '--follow']);
+    for (const waiting of ['run', 'rerun', 'deploy', 'watch', 'logs', 'dependency'])
+      assert.deepEqual(await complete(waiting, 'x', '--w'), ['--wait'], waiting);
     assert.deepEqual(await complete('dependency', 'u'), ['upload']);
     assert.deepEqual(await complete('completion', 'f'), ['fish']);
   });

@@ -11,7 +11,7 @@ describeCommands('deploys, dependencies and chosen suites', ['unit', 'lint'], ({
     const suites = (await at.alice.get(`/projects/${at.project.id}/suites`)).list;
     const rule = { subject: 'commit.branches', operator: 'equals', value: 'next' };
     await at.alice.post(`/projects/${at.project.id}/suites/${suites[1]?.id}/rules`, rule);
-    const running = at.developer.run(['run', '-f', '--suite', 'unit', '--json']);
+    const running = at.developer.run(['run', '--wait', '--suite', 'unit', '--json']);
     await (await runner.take('fetch_commit')).fetched();
     const task = await runner.take('run_suite');
     assert.equal(task.order.work.environment.HEADRACE_SUITE, 'unit');
@@ -44,6 +44,12 @@ describeCommands('deploys, dependencies and chosen suites', ['unit', 'lint'], ({
     assert.equal(deploy.deploy_strategy_id_str, String(strategy.id));
     const first = await runner.take('push_deploy');
     await first.finish({ kind: 'pushed' });
+    for (const flag of ['--follow', '--wait']) {
+      const waiting = at.developer.run(['deploy', 'live', flag]);
+      await (await runner.take('push_deploy')).finish({ kind: 'pushed' });
+      const { status, out } = await waiting;
+      assert.deepEqual([status, out.replace(/\d+/, 'ID')], [0, 'deploy ID to live: deployed\n'], flag);
+    }
     const following = at.developer.run(['deploy', 'live', 'c0ffee0', '-f']);
     const second = await runner.take('push_deploy');
     await second.say('! [rejected] main -> production \u001b]0;x\u0007(fetch first)\n');
@@ -68,7 +74,7 @@ describeCommands('deploys, dependencies and chosen suites', ['unit', 'lint'], ({
     assert.match(lines[0] ?? '', /^uploading lua █+ 100% [\d.]+ k?B/);
     assert.deepEqual(lines.slice(1), ['compiling lua', 'dependency lua: compiled']);
 
-    const again = at.developer.run(['dependency', 'upload', 'lua', file]);
+    const again = at.developer.run(['dependency', 'upload', 'lua', file, '--wait']);
     const failing = await runner.take('compile_dependency');
     await failing.finish({ kind: 'uncompilable' });
     const failed = await again;
