@@ -24,9 +24,10 @@ export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] 
       throw new WrongUse(
         words`The file holds the value of ${name}. Refer to it with from_env = "NAME", or keep = true; only what has secret = false may stand in a file.`,
       );
-    if (source !== undefined && valueOf(source, env) === undefined)
+    if (source === undefined) return variable;
+    if (typeof source !== 'string' || valueOf(source, env) === undefined)
       throw new WrongUse(words`${name} is to be ${JSON.stringify(source)} of the environment, which is not set.`);
-    if (source !== undefined) sources.push({ suite: String(suite.name), variable: name, from_env: String(source) });
+    sources.push({ suite: String(suite.name), variable: name, from_env: source });
     return variable;
   });
   return sources;

@@ -175,7 +175,7 @@ describeService('headrace apply', (service) => {
 
   test('a long text is shown line by line, as diff -u does', async () => {
     const lines = Array.from({ length: 12 }, (_, at) => `step ${at + 1}`);
-    const document = (texts: string[]): string => `${hostile.replace('"make"', `'''\n${texts.join('\n')}'''`)}`;
+    const document = (texts: string[]): string => hostile.replace('"make"', `'''\n${texts.join('\n')}'''`);
     assert.equal((await apply(document(lines))).status, 0);
     const changed = [...lines.slice(0, 4), 'step five', ...lines.slice(5), 'step 13'];
     const shown = await apply(document(changed), '--dry-run');
