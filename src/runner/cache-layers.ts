@@ -9,8 +9,9 @@ import { TooLargeError } from './transfers.ts';
 
 /**
  * A layer of a cache as one packed file: a list of what it removes from the layers below, and the files that it adds. It
- * is packed and unpacked inside a sandbox, because builds made all of it. Unpacked over the layers below, through an
- * overlay, it becomes the same layer again: the kernel makes the marks that hide things, which only root could copy.
+ * is packed and unpacked inside a sandbox, because builds made all of it, or whoever else runs a runner. Unpacked over the
+ * layers below, through an overlay, it becomes the same layer again: the kernel makes the marks that hide things, which only
+ * root could copy.
  */
 export interface Packing {
   id: string;
@@ -22,6 +23,8 @@ const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 3
 const [oldPlace, newPlace] = ['/run/headrace/old', '/run/headrace/new'];
 /** Inside the workspace, so that the packed file has it beside the list. */
 const treePlace = '/build/tree';
+/** The directories of a layer. Each is a mount of its own, so that nothing in a sandbox can put something else in its place. */
+export const parts = ['workspace', 'home'] as const;
 const tooLarge = 3;
 export const packedFile = 'layer.tar.zst';
 
@@ -33,9 +36,9 @@ export async function packLayer(
   packing: Packing,
   { tree, below, into, most }: { tree: string; below: readonly string[]; into: string; most: number },
 ): Promise<number> {
-  const mounts: Mount[] = [{ at: treePlace, writable: tree }];
+  const mounts = mountsOf(treePlace, [], tree);
   if (below.length === 0) return pack(packing, into, mounts, [most]);
-  mounts.push({ at: oldPlace, layers: [...below] }, { at: newPlace, layers: [...below, tree] });
+  mounts.push(...mountsOf(oldPlace, below), ...mountsOf(newPlace, [...below, tree]));
   return pack(packing, into, mounts, [most, oldPlace, newPlace]);
 }
 
@@ -44,7 +47,15 @@ export async function packWhole(
   packing: Packing,
   { layers, into, scratch, most }: { layers: readonly string[]; into: string; scratch: string; most: number },
 ): Promise<number> {
-  return pack(packing, into, [{ at: treePlace, layers: [...layers], writable: scratch }], [most]);
+  return pack(packing, into, mountsOf(treePlace, layers, scratch), [most]);
+}
+
+function mountsOf(at: string, layers: readonly string[], writable?: string): Mount[] {
+  return parts.map((part) => ({
+    at: join(at, part),
+    layers: layers.map((layer) => join(layer, part)),
+    ...(writable !== undefined && { writable: join(writable, part) }),
+  }));
 }
 
 async function pack(packing: Packing, into: string, mounts: Mount[], words: (string | number)[]): Promise<number> {
@@ -68,8 +79,7 @@ export async function unpackLayer(
     '(cd tree && xargs -0 -r rm -rf -- <../removed)',
     `bsdtar -xpf ${packedFile} --no-same-owner ${plainly} tree`,
   ].join(' && ');
-  const mounts: Mount[] = [{ at: treePlace, layers: [...below], writable: tree }];
-  const { ended, said } = await run(packing, folder, mounts, command);
+  const { ended, said } = await run(packing, folder, mountsOf(treePlace, below, tree), command);
   if (ended.exitStatus !== 0) throw new Error(`a cache was not unpacked: ${ended.reason ?? said.trim()}`);
 }
 

@@ -2,12 +2,13 @@ import { chownSync, mkdirSync, rmdirSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
+import { isThere } from '../lib/is-there.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { run } from '../lib/processes.ts';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CacheLayer, KeptLayer, Link } from '../protocol/index.ts';
-import { packedIn, unpackLayer } from './cache-layers.ts';
+import { packedIn, parts, unpackLayer } from './cache-layers.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import { fetchBlob } from './transfers.ts';
 
@@ -46,7 +47,7 @@ export interface TakenLayers extends Disposable {
 /** A layer in the making, with its folder for other files. */
 export interface Making extends AsyncDisposable {
   folder: string;
-  /** Has a directory for the workspace and one for the home. */
+  /** Has a directory for each part of a layer. */
   tree: string;
 }
 
@@ -84,21 +85,21 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   const entries = new Map<string, Entry>();
   for (const entry of await presentIn(folder, log)) entries.set(keyOf(entry), entry);
   const placeOf = (entry: KeptLayer): string => join(folder, entry.project, entry.name);
-  const treeOf = (entry: KeptLayer): string => join(placeOf(entry), 'tree');
 
   const begin = async (): Promise<Making> => {
     const making = join(folder, `making-${randomName()}`);
     const tree = join(making, 'tree');
-    mkdirSync(making, { mode: 0o711 });
+    for (const path of [making, tree]) mkdirSync(path, { mode: 0o711 });
     const { uid, gid } = sandboxes.owner;
-    for (const path of [tree, join(tree, 'workspace'), join(tree, 'home')]) {
+    const own = parts.map((part) => join(tree, part));
+    for (const path of own) {
       mkdirSync(path, { mode: 0o755 });
       if (process.getuid?.() === 0) chownSync(path, uid, gid);
     }
     const remove = async (): Promise<void> => {
       try {
         // Mostly nothing was put there, and this costs no process.
-        for (const path of [join(tree, 'workspace'), join(tree, 'home'), tree, making]) rmdirSync(path);
+        for (const path of [...own, tree, making]) rmdirSync(path);
       } catch {
         await sweepTree(making, log);
       }
@@ -110,7 +111,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   const finish = async (entry: Entry, { folder: making, tree }: Making): Promise<void> => {
     const whole = join(making, 'layer');
     await mkdir(whole, { mode: 0o711 });
-    await rename(tree, join(whole, 'tree'));
+    for (const part of parts) await rename(join(tree, part), join(whole, part));
     await writeFile(join(whole, 'about'), JSON.stringify({ digest: entry.digest, bytes: entry.bytes }));
     await writeFile(join(whole, 'boot'), await bootOf());
     await mkdir(join(folder, entry.project), { recursive: true, mode: 0o711 });
@@ -193,7 +194,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
           held.push(
             await hold(
               { ...layer, project },
-              held.map((one) => treeOf(one)),
+              held.map((one) => placeOf(one)),
               signal,
             ),
           );
@@ -201,7 +202,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
         letGo();
         throw error;
       }
-      return { trees: held.map((one) => treeOf(one)), [Symbol.dispose]: letGo };
+      return { trees: held.map((one) => placeOf(one)), [Symbol.dispose]: letGo };
     },
     has: (project, layers) =>
       layers.every(({ name, digest }) => {
@@ -269,6 +270,7 @@ async function presentOne(folder: string, layer: KeptLayer, boot: string): Promi
   const place = join(folder, layer.project, layer.name);
   const made = await readFile(join(place, 'boot'), 'utf8').catch(() => undefined);
   if (made !== undefined && made !== boot) return undefined;
+  for (const part of parts) if (!(await isThere(join(place, part), 'directory'))) return undefined;
   const { digest, bytes } = JSON.parse(await readFile(join(place, 'about'), 'utf8')) as CacheLayer;
   const { mtimeMs: usedAt } = await stat(place);
   return { ...entryOf({ ...layer, digest, bytes }, true), usedAt, isOnDisk: made === undefined };

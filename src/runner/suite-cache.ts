@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { placeOf } from '../lib/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { mostLayers, type CacheLayer, type CacheOrder } from '../protocol/index.ts';
-import { packedIn, packLayer, packWhole, unpackLayer } from './cache-layers.ts';
+import { packedIn, packLayer, packWhole, parts, unpackLayer } from './cache-layers.ts';
 import type { Making, TakenLayers } from './cache-store.ts';
 import type { RunnerServices } from './job-runner.ts';
 import type { Ended, Left } from './sandbox/types.ts';
@@ -174,7 +174,7 @@ export async function packAsOne(
   const { sandboxes, link, caches } = services;
   const packing = { id: `${id}-cache`, sandboxes, signal };
   const [into, scratch] = [join(folder, 'whole'), join(folder, 'scratch')];
-  for (const path of [into, scratch]) await mkdir(path, { mode: 0o755 });
+  for (const path of [into, scratch, ...parts.map((part) => join(scratch, part))]) await mkdir(path, { mode: 0o755 });
   const bytes = await packWhole(packing, { layers, into, scratch, most });
   const digest = await storeBlob(link, id, packedIn(into), signal);
   if (digest === undefined) return undefined; // the claim is lost, and the work with it

@@ -1,12 +1,13 @@
 import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { isThere } from '../../lib/is-there.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from './checkout-size.ts';
 import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
 import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree } from './large-files.ts';
-import { isThere, packsOf, whileSharing, type Mirror } from './mirror.ts';
+import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { inTime, mirrorOf, obtain, reason, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import { parseCommitRef } from './refs.ts';

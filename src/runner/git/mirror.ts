@@ -1,6 +1,7 @@
-import { lchown, lstat, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
+import { lchown, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
+import { isThere } from '../../lib/is-there.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, recognize, type RemoteFailure } from './failures.ts';
@@ -289,11 +290,4 @@ export async function packsOf(mirror: Mirror): Promise<string[]> {
     if (/^pack-[0-9a-f]{40,64}\.(pack|idx|rev)$/.test(name) && (await isThere(path, 'file'))) packs.push(path);
   }
   return packs;
-}
-
-/** Links are not followed. */
-export async function isThere(path: string, kind?: 'file' | 'directory'): Promise<boolean> {
-  const found = await lstat(path).catch(() => undefined);
-  if (found === undefined || kind === undefined) return found !== undefined;
-  return kind === 'file' ? found.isFile() : found.isDirectory();
 }

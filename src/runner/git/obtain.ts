@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { isThere } from '../../lib/is-there.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { explain, FetchError, tooSlow, wherePortsGo, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
-import { fetchSpecial, isThere, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
+import { fetchSpecial, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { presentBranches } from './present-branches.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';

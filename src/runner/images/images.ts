@@ -102,8 +102,8 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     if (!(await hasRoom())) throw diskFull();
     const layout = join(making, 'layout');
     const blobs = join(making, 'blobs');
-    const unpacked = join(making, 'unpacked');
-    for (const path of [layout, join(layout, 'blobs'), blobs, unpacked]) await mkdir(path, { mode: 0o755 });
+    const tree = treeOf(making);
+    for (const path of [layout, join(layout, 'blobs'), blobs, tree]) await mkdir(path, { mode: 0o755 });
     return withinBytes(making, imageBytes, signal, async (bounds) => {
       const decompress = hasZstd(manifest);
       const configuration = await tools.copy(
@@ -116,9 +116,9 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const environment = readConfiguration(configuration);
       const layers = decompress ? await decompressedIn(blobs, plainDigests(configuration, manifest)) : manifest.layers;
       await compose(layout, blobs, { ...manifest, layers });
-      await tools.unpack(layout, unpacked, bounds);
+      await tools.unpack(layout, tree, bounds);
       await removeTree(layout);
-      if (!(await tools.hasShell(treeOf(making), bounds.signal)))
+      if (!(await tools.hasShell(tree, bounds.signal)))
         throw new ImageError('image_without_shell', 'The image has no /bin/sh that runs here, and builds need one.');
       return { environment, bytes: await sizeOf(making) };
     });

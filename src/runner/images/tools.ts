@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError } from '../../lib/disk-reserve.ts';
@@ -28,7 +28,7 @@ export interface ImageTools {
    * that are decompressed have the digest that they have then.
    */
   copy(source: RegistrySource, into: string, what: Copied, bounds: Bounds): Promise<Buffer>;
-  /** Unpacks a layout to `tree` in an empty directory. */
+  /** Unpacks a layout into an empty directory. It is the mount itself: the unpacker cannot put something else in its place. */
   unpack(layout: string, into: string, bounds: Bounds): Promise<void>;
   /** Whether a shell starts in an image's files. */
   hasShell(tree: string, signal: AbortSignal): Promise<boolean>;
@@ -143,7 +143,7 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
         signal,
       }),
     async unpack(layout, into, { mostBytes, signal }) {
-      const command = `${fileLimit(mostBytes)}exec umoci raw unpack --rootless --image ${layoutPlace}:${layoutName} /build/tree`;
+      const command = `${fileLimit(mostBytes)}exec umoci raw unpack --rootless --image ${layoutPlace}:${layoutName} /build`;
       const { ended, bytes } = await run({
         steps: [{ name: 'unpack', command }],
         workspace: { directory: into },
@@ -214,5 +214,5 @@ function trust(): Mount[] {
   return trustPlaces
     .map((place) => join('/etc', place))
     .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    .map((path) => ({ at: path, layers: [path], isOfTheMachine: true }));
+    .map((path) => ({ at: path, layers: [realpathSync(path)], isOfTheMachine: true }));
 }

@@ -1,4 +1,4 @@
-import { chownSync, existsSync, mkdirSync, statSync } from 'node:fs';
+import { chownSync, existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { topsOverImages } from './etc.ts';
 import { helperDirectory, type RunNamespaces } from './mount-helper.ts';
@@ -86,7 +86,7 @@ export function openImageOverlay({ namespaces, directories, overImages, owner }:
     },
     show: async (image) => {
       const tops = [...topsOverImages, ...image.directories.map((path) => path.split('/')[1] ?? '')];
-      const shown = (): Promise<void> => namespaces.image(place, image.tree, tops);
+      const shown = (): Promise<void> => namespaces.image(place, boundTree, image.tree, tops);
       if (await isPrepared(image)) return [shown()];
       makeParts();
       const unmounted = prepared ? [place, boundTree].map((path) => namespaces.unmount(path)) : [];
@@ -101,6 +101,6 @@ export function openImageOverlay({ namespaces, directories, overImages, owner }:
 
 /** The files of an image that was removed and unpacked again stand at the same path, and are others. */
 function identityOf(tree: string): string | undefined {
-  const found = statSync(tree, { bigint: true, throwIfNoEntry: false });
+  const found = lstatSync(tree, { bigint: true, throwIfNoEntry: false });
   return found && `${tree} ${found.ino} ${found.ctimeNs}`;
 }

@@ -1,3 +1,4 @@
+import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { commonArguments } from './arguments.ts';
@@ -56,7 +57,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
     overImages: join(state.folder, 'over-images'),
-    paths: options.paths ?? [],
+    paths: (options.paths ?? []).map((path) => ({ at: path, source: realpathSync(path) })),
     arguments: commonArguments(network),
     overlay: true,
     makeCgroup: await cgroupMaker(state, log),

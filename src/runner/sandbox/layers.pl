@@ -49,7 +49,7 @@ sub way_to {
     my $to    = $layer;
     for my $part (@parts) {
         $to .= "/$part";
-        next if -d $to;
+        next if lstat $to and -d _;
         mkdir($to) && chown( $uid, $gid, $to ) or return;
     }
     return "$to/$last";

@@ -18,8 +18,8 @@ export interface Machine {
   etc: string;
   /** The folder that lies over the files of every image. */
   overImages: string;
-  /** Directories of the machine that runs see besides its programs. */
-  paths: readonly string[];
+  /** Directories of the machine that runs see besides its programs, and what their paths stood for at the start. */
+  paths: readonly { at: string; source: string }[];
   /** bubblewrap's arguments for every run. */
   arguments: string[];
   /** Whether workspaces can be overlays on a checkout; otherwise they are copies. */

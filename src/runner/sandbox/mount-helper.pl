@@ -32,11 +32,13 @@
 #                                  sandbox will bind, under the run's directory as "own" and "root". Later mounts in the
 #                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
-#   overlay TARGET OPTIONS         bind SOURCE TARGET ro|rw [mapped]
+#   overlay TARGET OPTIONS         its layers are places that were bound before, or directories that only the runner fills
+#   bind SOURCE TARGET ro|rw [mapped]      SOURCE is a directory, without a link anywhere in its path
 #   unmount TARGET                 if something is mounted there
-#   image DIRECTORY TREE OVER      the entries of this directory replace all of the root but the sandbox's own places. It is
-#                                  an overlay of TREE, the unpacked files of an image, and OVER, a list of further
-#                                  directories at its top, with \x01 as separator. The sandbox must be open and wait.
+#   image DIRECTORY TREE PATH OVER
+#       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
+#       the unpacked files of an image are bound, whose path is PATH, and of OVER, a list of further directories at its top,
+#       with \x01 as separator. The sandbox must be open and wait.
 #   keep UPPER PATH LAYER UID GID ATTRIBUTE
 #       moves what the run has made at PATH of its upper directory to the same path of LAYER; directories on the way are made
 #       for that user. ATTRIBUTE is the one by which overlays mark directories that hide those below. The answer is "ok"
@@ -50,7 +52,7 @@ use warnings;
 
 require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner layers);
 our ( $machine, $call, $run_directory, $root, $nook, $id_map );
-our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH );
+our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH, $ELOOP );
 
 my ( $EPERM, $ENOENT, $ESRCH, $EINVAL, $EPIPE, $ECONNRESET ) = ( 1, 2, 3, 22, 32, 104 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
@@ -210,9 +212,9 @@ my %for_run = (
     unmount   => sub { my ($target) = @_; syscall( $call->{umount2}, $target, $MNT_DETACH ) == 0 || $! == $ENOENT || $! == $EINVAL },
     bind      => \&bind_at,
     image     => sub {
-        my ( $image, $tree, $over ) = @_;
+        my ( $image, @files ) = @_;
         my $run     = $inside;
-        my $entries = look_through( $tree, $over ) or return 0;
+        my $entries = look_through(@files) or return 0;
         opendir( my $place, $root ) && enter('-') or return 0;
         my $stays = clear_root( $place, $entries ) or return 0;
         return enter($run) && show_image( $image, $entries, $stays );
@@ -251,7 +253,7 @@ sub serve {
       : $what eq 'open' ? open_run( $name, @fields )
       : !is_open($name) ? do { $! = $ESRCH; 0 }
       :                   enter($name) && $for_run{$what}->(@fields);
-    answer( $name, $done ? "ok $done" : "no: $!" );
+    answer( $name, $done ? "ok $done" : 'no: ' . ( $! == $ELOOP ? 'a link stands in its way' : "$!" ) );
 }
 
 my $problem = prepare();

@@ -52,10 +52,13 @@ export interface RunNamespaces {
   unmount(target: string): Promise<void>;
   /**
    * Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. It is an overlay of the
-   * unpacked files of an image, `tree`, and of further directories at its top.
+   * unpacked files of an image, which are bound at `tree` and known by their path, and of further directories at its top.
    */
-  image(directory: string, tree: string, over: readonly string[]): Promise<void>;
-  /** `mapped`: files of the build user on disk belong to the user of this run. */
+  image(directory: string, tree: string, path: string, over: readonly string[]): Promise<void>;
+  /**
+   * `source` is a directory, and no part of its path may be a link: strangers fill such directories. `mapped`: files of the
+   * build user on disk belong to the user of this run.
+   */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
   /**
    * Moves what the run has made at a path of its upper directory into a layer, once no process of the run lives any more;
@@ -183,7 +186,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
       unmount: (target) => tell('unmount', target),
       furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
-      image: (directory, tree, over) => tell('image', directory, tree, over.join('\x01')),
+      image: (directory, tree, path, over) => tell('image', directory, tree, path, over.join('\x01')),
       bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
       keep: async (upper, path, layer, { uid, gid }) => {
         const attribute = `${root ? 'trusted' : 'user'}.overlay.opaque`;

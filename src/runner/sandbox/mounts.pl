@@ -6,24 +6,25 @@ use warnings;
 # above 400 are the same on every architecture.
 my %numbers = (
     arm64 => {
-        mount => 40, umount2 => 39, statfs => 43, prctl => 167, unshare => 97, keyctl => 219, setns => 268, ppoll => 73,
-        close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
+        mount => 40, umount2 => 39, statfs => 43, fstatfs => 44, prctl => 167, unshare => 97, keyctl => 219, setns => 268,
+        ppoll => 73, close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
         clone => 220, execve => 221, sendmsg => 211, recvmsg => 212, read => 63, write => 64, getppid => 173, geteuid => 175,
         getegid => 177, mknodat => 33, unlinkat => 35, lsetxattr => 6, lgetxattr => 9,
     },
     x64 => {
-        mount => 165, umount2 => 166, statfs => 137, prctl => 157, unshare => 272, keyctl => 250, setns => 308, ppoll => 271,
-        close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
+        mount => 165, umount2 => 166, statfs => 137, fstatfs => 138, prctl => 157, unshare => 272, keyctl => 250, setns => 308,
+        ppoll => 271, close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
         clone => 56, execve => 59, sendmsg => 46, recvmsg => 47, read => 0, write => 1, getppid => 110, geteuid => 107,
         getegid => 108, mknodat => 259, unlinkat => 263, lsetxattr => 189, lgetxattr => 192,
     },
 );
 our ($machine) = @ARGV;
 our $call = $numbers{$machine};
-our ( $OPEN_TREE, $MOVE_MOUNT, $MOUNT_SETATTR ) = ( 428, 429, 442 );
+our ( $OPEN_TREE, $MOVE_MOUNT, $OPENAT2, $MOUNT_SETATTR ) = ( 428, 429, 437, 442 );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_NOEXEC, $MS_REMOUNT ) = ( 1, 2, 4, 8, 32 );
 our ( $MS_BIND, $MS_MOVE, $MS_REC, $MS_SHARED, $MNT_DETACH ) = ( 4096, 8192, 1 << 14, 1 << 20, 2 );
-my ( $ENOTDIR, $ENOTEMPTY, $ELOOP ) = ( 20, 39, 40 );
+my ( $ENOTDIR, $ENOTEMPTY ) = ( 20, 39 );
+our $ELOOP = 40;
 our $CLOSE_ON_EXEC = 0x80000;
 our ( $base, $run_directory ) = ( '/sys/base', '/sys/run' );
 our ( $root, $belongings, $nook ) = map { "$run_directory/$_" } qw(root own nook);
@@ -54,16 +55,43 @@ sub make_way {
     return 1;
 }
 
+# Everything that a run is shown is opened here, and mounted by its descriptor. Strangers have filled most of it, and a link
+# that they left could lead anywhere on this machine. So no part of the path may be a link; those that are the operator's
+# were resolved by the runner. It must be a directory, unless anything is taken. Returns the descriptor, or -1.
+sub open_source {
+    my ( $path, $is_any ) = @_;
+    my ( $HERE, $WITHOUT_READING, $NO_LINKS ) = ( -100, oct '10000000', 4 );
+    my $name = $is_any ? $path : "$path/.";    # only a directory has this entry
+    my $how = pack 'Q3', $WITHOUT_READING | $CLOSE_ON_EXEC, 0, $NO_LINKS;
+    return syscall( $OPENAT2, $HERE, $name, $how, length $how );
+}
+
+# Closes a descriptor, and returns what came of it; the reason of a failure stays.
+sub closing {
+    my ( $descriptor, $done ) = @_;
+    my $why = $! + 0;
+    syscall( $call->{close}, $descriptor );
+    $! = $why;
+    return $done;
+}
+
+sub bind_at {
+    my ( $source, $target, @how ) = @_;
+    my $opened = open_source($source);
+    return 0 if $opened < 0;
+    return closing( $opened, make_way($target) && bind_opened( $opened, $target, @how ) );
+}
+
 # A mount is visible in the sandbox at once. So it gets its flags in a separate place first, and is moved afterwards.
 # Restrictions of the source's own mount stay: in a user's own namespace they could not be lifted anyway.
-sub bind_at {
+sub bind_opened {
     my ( $source, $target, $mode, $mapped ) = @_;
     my $facts = "\0" x 256;
-    make_way($target) && syscall( $call->{statfs}, $source, $facts ) == 0 or return 0;
+    syscall( $call->{fstatfs}, $source, $facts ) == 0 or return 0;
     my $forbidden = unpack( 'x80 Q', $facts ) & 15;
     my $flags     = $forbidden | $MS_NOSUID | $MS_NODEV | ( $mode eq 'ro' ? $MS_RDONLY : 0 );
     return bind_mapped( $source, $target, $flags, $id_map ) if $mapped && $id_map;
-    mount_at( $source, $nook, 'none', $MS_BIND, '' ) or return 0;
+    mount_at( "/proc/self/fd/$source", $nook, 'none', $MS_BIND, '' ) or return 0;
     return 1
       if mount_at( 'none', $nook, 'none', $MS_REMOUNT | $MS_BIND | $flags, '' )
       && mount_at( $nook, $target, 'none', $MS_MOVE, '' );
@@ -79,15 +107,12 @@ sub bind_mapped {
     my ( $source, $target, $flags, $id_map ) = @_;
     my ( $HERE, $CLONE, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x1000, 0x100000 );
     my $empty = '';
-    my $tree = syscall( $OPEN_TREE, $HERE, $source, $CLONE | $CLOSE_ON_EXEC );
+    my $tree = syscall( $OPEN_TREE, $source, $empty, $CLONE | $EMPTY_PATH | $CLOSE_ON_EXEC );
     return 0 if $tree < 0;
     my $attributes = pack 'Q4', $flags | $ID_MAP, 0, 0, fileno $id_map;
     my $done = syscall( $MOUNT_SETATTR, $tree, $empty, $EMPTY_PATH, $attributes, length $attributes ) == 0
       && syscall( $MOVE_MOUNT, $tree, $empty, $HERE, $target, 4 ) == 0;
-    my $why = $! + 0;
-    syscall( $call->{close}, $tree );
-    $! = $why;
-    return $done;
+    return closing( $tree, $done );
 }
 
 sub write_file {
@@ -205,8 +230,8 @@ my $most_seen = 100;
 my %seen;
 
 sub look_through {
-    my ( $tree, $over ) = @_;
-    my $known = "$over\0$tree";
+    my ( $tree, $path, $over ) = @_;
+    my $known = "$over\0$path";
     return $seen{$known} if $seen{$known};
     opendir my $place, $tree or return;
     my @names = entries_of($place) or return;
@@ -246,12 +271,14 @@ sub show_image {
         my ( $kind, $target ) = @{ $entries->{$name} };
         my $to = "$root/$name";
         if ( $kind eq 'link' ) { symlink $target, $to or return 0; next }
-        ( $stays->{$name} || ( $kind eq 'directory' ? mkdir $to : write_file( $to, '' ) ) )
-          && mount_at( "$image/$name", $to, 'none', $MS_BIND, '' )
-          or return 0;
+        $stays->{$name} || ( $kind eq 'directory' ? mkdir $to : write_file( $to, '' ) ) or return 0;
+        my $entry = open_source( "$image/$name", $kind eq 'file' );
+        return 0 if $entry < 0;
+        closing( $entry, mount_at( "/proc/self/fd/$entry", $to, 'none', $MS_BIND, '' ) ) or return 0;
     }
     for ( grep { $_->[2] =~ m{^/([^/]+)} && !$own_place{$1} } @own ) {
-        mount_at( "$belongings/$_->[0]", "$root$_->[2]", 'none', $MS_BIND, '' ) or return 0;
+        my $to = "$root$_->[2]";
+        make_way($to) && mount_at( "$belongings/$_->[0]", $to, 'none', $MS_BIND, '' ) or return 0;
     }
     return 1;
 }

@@ -1,5 +1,6 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Machine } from './machine.ts';
 import { sandboxRoot, type Base, type RunNamespaces } from './mount-helper.ts';
 import { noWorkspace, places } from './types.ts';
 
@@ -40,9 +41,10 @@ export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
 const at = (place: string): string => join(sandboxRoot, place);
 
 /** `paths` appear at the same place as on the machine, read-only. */
-export function openSandboxRoot(namespaces: RunNamespaces, paths: readonly string[]): SandboxRoot {
+export function openSandboxRoot(namespaces: RunNamespaces, paths: Machine['paths']): SandboxRoot {
   // Outer ones before those inside them.
-  const shown = paths.toSorted((a, b) => a.length - b.length).map((one) => namespaces.bind(one, at(one), 'ro'));
+  const sorted = paths.toSorted((a, b) => a.at.length - b.at.length);
+  const shown = sorted.map(({ at: place, source }) => namespaces.bind(source, at(place), 'ro'));
   return { at, made: Promise.all(shown) };
 }
 

@@ -1,4 +1,4 @@
-import { chownSync, mkdirSync } from 'node:fs';
+import { lchownSync, lstatSync, mkdirSync, realpathSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
@@ -68,13 +68,20 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper, isKept: true }));
   }
 
+  /** Before it is mounted, so it is judged here in the same way: a directory, and no link in its path. */
+  function give(directory: string): void {
+    if (realpathSync.native(directory) !== directory || !lstatSync(directory).isDirectory())
+      throw new Error(`${directory} is no directory`);
+    lchownSync(directory, owner.uid, owner.gid);
+  }
+
   function writable(directory: string, target: string): void {
-    chownSync(directory, owner.uid, owner.gid);
+    give(directory);
     mounting(namespaces.bind(directory, target, 'rw', 'mapped'));
   }
 
   async function over(lower: string[], directory: string, target: string): Promise<void> {
-    chownSync(directory, owner.uid, owner.gid);
+    give(directory);
     if (machine.overlay) {
       mkdirSync(`${directory}.work`, { recursive: true }); // an overlay needs an empty directory on the same mount
       const both = join(layer(dirname(directory), 'rw'), basename(directory));
@@ -135,13 +142,13 @@ const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${
  */
 function withPaths({ mounts = [], image }: Job, { paths, overlay }: Machine): Mount[] {
   const isTouched = (path: string): boolean => mounts.some(({ at }) => isInside(at, path) || isInside(path, at));
-  const touched = paths.filter((path) => image !== undefined || isTouched(path));
+  const touched = paths.filter(({ at }) => image !== undefined || isTouched(at));
   const [inTheWay] = touched;
   if (inTheWay !== undefined && !overlay)
     throw new CannotMountError(
-      `software cannot stand inside ${inTheWay}, which builds see here (HEADRACE_BUILD_PATHS)`,
+      `software cannot stand inside ${inTheWay.at}, which builds see here (HEADRACE_BUILD_PATHS)`,
     );
-  return [...mounts, ...touched.map((path): Mount => ({ at: path, layers: [path], isOfTheMachine: true }))];
+  return [...mounts, ...touched.map(({ at, source }): Mount => ({ at, layers: [source], isOfTheMachine: true }))];
 }
 
 /**
