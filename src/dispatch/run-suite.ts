@@ -115,7 +115,7 @@ export const runSuite: JobHandler = {
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
-      ...(context.shellHours > 0 && { keepHours: context.shellHours }),
+      ...(context.shellHours > 0 && { keep: { hours: context.shellHours, accountId: String(job.account_id) } }),
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),

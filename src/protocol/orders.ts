@@ -81,8 +81,8 @@ export interface SuiteOrder {
   cache?: CacheOrder;
   /** The patterns of the files in the workspace that are reports of tests. */
   reports?: string[];
-  /** For how many hours the files are kept if it fails. */
-  keepHours?: number;
+  /** For how many hours the files are kept if it fails, and as whose. */
+  keep?: { hours: number; accountId: string };
 }
 
 export interface CacheOrder {

@@ -14,14 +14,14 @@ import type { Left } from './sandbox/types.ts';
  * variables above all) is written beside them, encrypted with a key that only the server has: when the server forgets it,
  * nobody can read it any more.
  *
- * They go when their time is over, when there are too many of them or too little room, and with their project. What a killed
- * runner was keeping or removing, and what was kept before the machine was restarted (it may not have reached the disk), goes
+ * They go when their time is over, when there are too many of them or too little room, and with their project. Room is made by
+ * the account that has the most, which gives its oldest: so no account takes it from the others. What a killed runner was keeping or removing, and what was kept before the machine was restarted (it may not have reached the disk), goes
  * when the next one starts.
  */
 export interface KeptBuilds {
   /** The name of this folder, which no other runner knows. */
   readonly keeper: string;
-  keep(left: Left, build: BuildFacts, hours: number): Promise<KeptFiles>;
+  keep(left: Left, build: BuildFacts, how: NonNullable<SuiteOrder['keep']>): Promise<KeptFiles>;
   /** Undefined when they are gone. They stay until this is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
   isEmpty(): boolean;
@@ -57,6 +57,7 @@ export interface KeptBuildsOptions {
 
 interface Entry {
   name: string;
+  account: string;
   project: string;
   keptAt: number;
   expiresAt: number;
@@ -64,9 +65,13 @@ interface Entry {
   users: number;
 }
 
-interface About extends Pick<Entry, 'project' | 'keptAt' | 'expiresAt'> {
+interface About extends Pick<Entry, 'account' | 'project' | 'keptAt' | 'expiresAt'> {
   boot: string;
 }
+
+type Measure = (entry: Entry) => number;
+const inBuilds: Measure = () => 1;
+const inBytes: Measure = ({ bytes }) => bytes;
 
 const usualMost = 24;
 /** So much of the disk stays free for builds, besides its reserve; and such a part of it at most is kept. */
@@ -112,20 +117,29 @@ export async function openKeptBuilds({
     await removeTree(leaving);
   };
   const oldest = (): Entry[] => Array.from(entries.values()).toSorted((a, b) => a.keptAt - b.keptAt);
-  const isTooMuch = async (): Promise<boolean> => {
+  const sumOf = (some: readonly Entry[], measure: Measure): number => some.reduce((sum, one) => sum + measure(one), 0);
+  /** What there is too much of. */
+  const excess = async (): Promise<Measure | undefined> => {
+    if (entries.size > mostBuilds) return inBuilds;
     const { blocks, bsize } = await statfs(folder);
-    const bytes = oldest().reduce((sum, one) => sum + one.bytes, 0);
-    return entries.size > mostBuilds || bytes > blocks * bsize * mostOfDisk || (await disk.room()) < roomBytes;
+    const isTooMuch = sumOf(oldest(), inBytes) > blocks * bsize * mostOfDisk || (await disk.room()) < roomBytes;
+    return isTooMuch ? inBytes : undefined;
+  };
+  /** The oldest of the account that has the most, which nobody uses. */
+  const firstToGo = (measure: Measure): Entry | undefined => {
+    const accounts = Array.from(Map.groupBy(oldest(), ({ account }) => account).values());
+    const unused = accounts.map((all) => ({ all, next: all.find(({ users }) => users === 0) }));
+    return unused.filter(({ next }) => next).toSorted((a, b) => sumOf(b.all, measure) - sumOf(a.all, measure))[0]?.next;
   };
 
   return {
     keeper,
 
-    async keep(left, build, hours) {
+    async keep(left, build, { hours, accountId: account }) {
       const name = randomName();
       const key = randomBytes(32);
       const now = Date.now();
-      const facts = { project: build.order.source.projectId, keptAt: now, expiresAt: now + hours * hour };
+      const facts = { account, project: build.order.source.projectId, keptAt: now, expiresAt: now + hours * hour };
       const making = join(folder, `${makingPrefix}${name}`);
       try {
         await mkdir(making, { mode: 0o711 });
@@ -168,8 +182,9 @@ export async function openKeptBuilds({
     },
     async tidy(now = Date.now()) {
       for (const entry of oldest()) if (entry.expiresAt <= now) await remove(entry);
-      for (const entry of oldest()) {
-        if (!(await isTooMuch())) return;
+      for (let measure = await excess(); measure; measure = await excess()) {
+        const entry = firstToGo(measure);
+        if (!entry) return;
         await remove(entry);
       }
     },

@@ -119,10 +119,10 @@ async function keepFiles(
   build: BuildFacts,
   onKept: Task['onKept'],
 ): Promise<void> {
-  const { keepHours = 0 } = build.order;
-  if (!kept || !sandboxes.hasLayers || keepHours === 0) return;
+  const { keep } = build.order;
+  if (!kept || !sandboxes.hasLayers || !keep) return;
   try {
-    onKept?.(await kept.keep(left, build, keepHours));
+    onKept?.(await kept.keep(left, build, keep));
   } catch (error) {
     log(`the files of a failed build are not kept: ${error instanceof Error ? error.message : String(error)}`);
   }

@@ -33,7 +33,7 @@ describeWithRunner(
     /** A build that failed, and whose files this runner keeps. */
     const failed = async (user: User, kept: Partial<typeof files> | null = {}, status = 1): Promise<RunningBuild> => {
       const running = await runningBuild(user, runner);
-      assert.equal(running.task.order.work.keepHours, 24);
+      assert.equal(running.task.order.work.keep?.hours, 24);
       await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
       const report = { claim: running.task.order.claim, outcome: { kind: 'exited', status } as const, logSize: 0 };
       await runner.dispatch.finish(runner.self, { ...report, ...(kept && { kept: { ...files, ...kept } }) });
@@ -389,7 +389,7 @@ describe('without shells', () => {
       test('has no files kept, and opens none', async () => {
         const alice = await service.user();
         const running = await runningBuild(alice, runner);
-        assert.equal(running.task.order.work.keepHours, undefined);
+        assert.equal(running.task.order.work.keep, undefined);
         const report = { claim: running.task.order.claim, outcome: { kind: 'exited', status: 1 } as const, logSize: 0 };
         await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
         await runner.dispatch.finish(runner.self, { ...report, kept: files });

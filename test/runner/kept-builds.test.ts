@@ -16,6 +16,7 @@ const order = {
   source: { projectId: '7', repositoryUrl: 'git@example.org:a/b.git' },
   environment: { TOKEN: secret },
 } as unknown as SuiteOrder;
+const keepFor = (hours: number, accountId = '1') => ({ hours, accountId });
 const roomy = { room: async () => 10 * 1024 ** 3 };
 const log = (message: string): void => assert.fail(message);
 
@@ -41,7 +42,7 @@ const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) =
 
 test('what is known of a build is readable with the server’s key alone [promise: shell-secrets]', async (t) => {
   const { folder, kept } = await opened(t);
-  const { name, key, keeper } = await kept.keep(leaving(), { order }, 24);
+  const { name, key, keeper } = await kept.keep(leaving(), { order }, keepFor(24));
   assert.equal(keeper, kept.keeper);
   const place = join(folder, name);
   for (const file of readdirSync(place, { recursive: true, withFileTypes: true }))
@@ -56,8 +57,11 @@ test('what is known of a build is readable with the server’s key alone [promis
 test('they go when their time is over, with their project, and when there are too many or no room', async (t) => {
   let room = 10 * 1024 ** 3;
   const { folder, kept } = await opened(t, { mostBuilds: 2, disk: { room: async () => room } });
-  const [first, second] = [await kept.keep(leaving(), { order }, 1), await kept.keep(leaving(), { order }, 2)];
-  const third = await kept.keep(leaving(), { order }, 3);
+  const [first, second] = [
+    await kept.keep(leaving(), { order }, keepFor(1)),
+    await kept.keep(leaving(), { order }, keepFor(2)),
+  ];
+  const third = await kept.keep(leaving(), { order }, keepFor(3));
   await kept.tidy();
   assert.deepEqual(new Set(keptIn(folder)), new Set([second.name, third.name]));
   assert.equal(await kept.open(first.name, first.key), undefined);
@@ -74,7 +78,7 @@ test('they go when their time is over, with their project, and when there are to
   assert.ok(kept.isEmpty());
   assert.deepEqual(keptIn(folder), []);
   room = 10 * 1024 ** 3;
-  await kept.keep(leaving(), { order }, 1);
+  await kept.keep(leaving(), { order }, keepFor(1));
   assert.deepEqual(kept.projects(), ['7']);
   await kept.forget('8');
   await kept.forget('7');
@@ -83,8 +87,8 @@ test('they go when their time is over, with their project, and when there are to
 
 test('the next runner has them, and removes what a killed one was keeping or removing', async (t) => {
   const { folder, kept } = await opened(t);
-  const { name, key } = await kept.keep(leaving(), { order }, 24);
-  const other = await kept.keep(leaving(), { order }, 24);
+  const { name, key } = await kept.keep(leaving(), { order }, keepFor(24));
+  const other = await kept.keep(leaving(), { order }, keepFor(24));
   for (const half of ['making.half-of-a-name-here', 'leaving.half-of-a-name-here', 'without-any-about-here'])
     await mkdir(join(folder, half, 'files'), { recursive: true });
   // As it is after the machine was restarted: nobody knows what reached the disk.
@@ -103,7 +107,7 @@ test('the next runner has them, and removes what a killed one was keeping or rem
 test('a failure to keep leaves nothing', async (t) => {
   const { folder, kept } = await opened(t, { log: () => {} });
   const broken = { keepWhole: async () => assert.fail('the disk is full') } as unknown as Left;
-  await assert.rejects(kept.keep(broken, { order }, 24), /the disk is full/);
+  await assert.rejects(kept.keep(broken, { order }, keepFor(24)), /the disk is full/);
   assert.deepEqual(keptIn(folder), []);
 });
 
@@ -121,7 +125,7 @@ test('nothing that a build leaves stops a shell or the removal [promise: shell-f
   const ran = await sh(nasty, {
     workspace: { checkout: await emptyTree(folder) },
     onLeft: async (left) => {
-      files = await kept.keep(left, { order }, 24);
+      files = await kept.keep(left, { order }, keepFor(24));
     },
   });
   assert.equal(ran.exitStatus, 1, ran.text);
@@ -148,3 +152,23 @@ async function emptyTree(folder: string): Promise<string> {
   await mkdir(path, { recursive: true });
   return path;
 }
+
+test('one account’s failed builds do not push out those of others [promise: shell-share]', async (t) => {
+  const { folder, kept } = await opened(t, { mostBuilds: 4 });
+  const keep = (accountId: string) => kept.keep(leaving(), { order }, keepFor(24, accountId));
+  const others = [await keep('1'), await keep('2')];
+  const flood = [];
+  for (let count = 0; count < 10; count += 1) {
+    flood.push(await keep('3'));
+    await kept.tidy();
+  }
+  const there = (): Set<string> => new Set(keptIn(folder));
+  const namesOf = (some: { name: string }[]): Set<string> => new Set(some.map(({ name }) => name));
+  assert.deepEqual(there(), namesOf([...others, ...flood.slice(-2)]));
+  // What somebody sits in stays: then the account gives another one.
+  const [, , ...last] = [...flood.slice(-2), await keep('3')];
+  const [held] = flood.slice(-2);
+  using _ = await kept.open(held?.name ?? '', held?.key ?? '');
+  await kept.tidy();
+  assert.deepEqual(there(), namesOf([...others, ...flood.slice(-2, -1), ...last]));
+});

@@ -38,7 +38,7 @@ async function stage(t: TestContext, isFork = false) {
   let files = { name: '', key: '' };
   await sh('echo made > made.txt; exit 1', {
     workspace: { checkout },
-    onLeft: async (left) => void (files = await kept.keep(left, { order: suite }, 24)),
+    onLeft: async (left) => void (files = await kept.keep(left, { order: suite }, { hours: 24, accountId: '1' })),
   });
   const services = {
     kept,
