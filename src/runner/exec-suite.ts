@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, realpath } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { keepReserve } from '../lib/disk-reserve.ts';
@@ -8,9 +8,10 @@ import { createMask } from '../lib/masking.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link, Software } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
+import { guardGit } from './guarded-git.ts';
 import { openImages } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
-import type { Ended, Network, Sandboxes } from './sandbox/types.ts';
+import { places, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
 import { findable } from './search-paths.ts';
 
@@ -42,8 +43,10 @@ const mostImageBytes = 20 * 1024 ** 3;
 const day = 24 * 60 * 60;
 
 export async function execSuite(options: ExecOptions): Promise<Ended> {
-  const { folder, log } = options;
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const { log } = options;
+  await mkdir(options.folder, { recursive: true, mode: 0o700 });
+  // Links in these paths are the developer's own; from here on none is followed.
+  const [folder, tree] = [await realpath(options.folder), await realpath(options.tree)];
   await sweepRuns(folder, log);
   const run = await mkdtemp(join(folder, 'exec-'));
   const lock = await tryLockFile(join(run, 'lock'), 'exclusive');
@@ -51,7 +54,7 @@ export async function execSuite(options: ExecOptions): Promise<Ended> {
     const own = { isolation: 'required', log } as const;
     const sandboxes = await openSandboxes({ ...own, stateDir: join(run, 'sandboxes'), network: options.network });
     try {
-      return await runIn(sandboxes, run, options);
+      return await runIn(sandboxes, run, { ...options, folder, tree });
     } finally {
       await sandboxes.close();
     }
@@ -83,6 +86,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   });
   using taken = await cache.take(software, signal);
   await using image = await imageOf(sandboxes, run, options);
+  using git = options.isWritten ? await guardGit(options.tree, places.workspace) : undefined;
   const mask = createMask(options.secrets);
   try {
     return await sandboxes.run({
@@ -95,7 +99,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
-      mounts: taken.mounts,
+      mounts: [...taken.mounts, ...(git?.mounts ?? [])],
       image: image?.tree,
       limits: {
         memoryBytes: totalmem(),

@@ -166,28 +166,30 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     assert.equal(stdout.toString(), '');
   });
 
-  test('is for ordinary users too, who can let it write', { skip: !isRoot && 'the others show it' }, async (t) => {
-    await suite('writes', 'id -u; cat source; echo written > source; echo new > made');
+  const program = join(import.meta.dirname, '../../bin/headrace');
+  /** Somebody on this machine who is not root, with a folder to work in. */
+  const ordinaryUser = () => {
     const home = temporaryFolder();
     const work = join(home, 'work');
     mkdirSync(work);
-    writeFileSync(join(work, 'source'), 'mine\n');
     const ca = join(home, 'ca.pem');
     copyFileSync(developer.env.HEADRACE_CA_FILE ?? '', ca);
-    for (const path of [home, work, ca, join(work, 'source')]) chownSync(path, user, user);
+    for (const path of [home, work, ca]) chownSync(path, user, user);
     chmodSync(home, 0o755);
-    const env = {
-      PATH: process.env.PATH ?? '',
-      ...developer.env,
-      HOME: home,
-      XDG_CONFIG_HOME: home,
-      HEADRACE_CA_FILE: ca,
-    };
-    const as = ['--reuid', String(user), '--regid', String(user), '--clear-groups', '--'];
-    const program = join(import.meta.dirname, '../../bin/headrace');
+    const env = { PATH: process.env.PATH ?? '', ...developer.env, HOME: home, XDG_CONFIG_HOME: home };
+    const who = ['--reuid', String(user), '--regid', String(user), '--clear-groups', '--'];
+    const as = (...command: string[]) =>
+      run('setpriv', [...who, ...command], { env: { ...env, HEADRACE_CA_FILE: ca }, cwd: work });
+    return { home, work, as };
+  };
+
+  test('is for ordinary users too, who can let it write', { skip: !isRoot && 'the others show it' }, async (t) => {
+    await suite('writes', 'id -u; cat source; echo written > source; echo new > made');
+    const { home, work, as } = ordinaryUser();
+    writeFileSync(join(work, 'source'), 'mine\n');
+    chownSync(join(work, 'source'), user, user);
     const asUser = async (...args: string[]) => {
-      const all = [...as, program, 'exec', 'writes', '--project', 'Sluice', '--offline', ...args];
-      const ran = await run('setpriv', all, { env, cwd: work });
+      const ran = await as(program, 'exec', 'writes', '--project', 'Sluice', '--offline', ...args);
       const said = ran.stdout.toString().replace(/^Image .*\n/, '');
       assert.deepEqual([ran.status, said], [0, '1000\nmine\n'], ran.stderr.toString());
     };
@@ -199,4 +201,61 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     assert.deepEqual(readdirSync(work).toSorted(), ['made', 'source']);
     assert.deepEqual(readdirSync(join(home, '.cache/headrace')).toSorted(), ['images', 'images.lock']);
   });
+
+  /** A repository with a submodule, one that is not there, and another repository that is none of its. */
+  const repository = [
+    'git init -q . && mkdir -p inner/lib inner/empty vendor/tool .git/modules',
+    'git init -q --separate-git-dir=.git/modules/lib inner/lib',
+    'git init -q vendor/tool',
+    'commit="git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m one"',
+    '(cd inner/lib && $commit)',
+    'for d in lib empty gone; do git update-index --add --cacheinfo 160000,$(git -C inner/lib rev-parse HEAD),inner/$d; done',
+    '$commit',
+  ].join(' && ');
+  const places = '. inner/lib inner/empty inner/gone vendor/tool';
+  /** Everything that a suite can do to have git run something outside: change, replace, rename on the way, make anew. */
+  const attack = [
+    'mkdir -p evil/hooks evil/objects evil/refs; echo ref: refs/heads/x >evil/HEAD',
+    String.raw`printf '[core]\n\tfsmonitor = touch ../pwned; touch ../../pwned; touch ../../../pwned\n' >evil/config`,
+    `for d in ${places}; do`,
+    '  cp evil/config $d/.git/config; cp evil/config $d/.git; mv $d/.git $d/.was; rm -rf $d/.git',
+    '  mkdir -p $d/.git; cp -r evil/. $d/.git/; echo "gitdir: /build/evil" >$d/.git',
+    'done',
+    'for d in inner/lib inner/empty inner/gone inner vendor/tool vendor; do mv $d $d.was && mkdir -p $d && cp -r evil $d/.git; done',
+    'cp -r evil evil/.git; echo written >made',
+  ].join('\n');
+
+  test(
+    'with --write, what git reads stays as it is [promise: exec-git]',
+    { skip: !isRoot && 'root shows it as an ordinary user' },
+    async () => {
+      await suite('attacks git', `exec 2>/dev/null\n${attack}\nexit 0`);
+      const exec = [program, 'exec', 'attacks git', '--project', 'Sluice', '--offline', '--write'];
+      const facts =
+        'find . -path "*/.git*" -printf "%p %y %m %s %l\n" | sort; find . -path "*/.git*" -type f -exec md5sum {} + | sort';
+      for (const [what, prepare] of Object.entries({
+        'a repository': repository,
+        'a work tree beside one': `git init -q ../one && (cd ../one && ${repository}) && rmdir ../work && git -C ../one worktree add -q ../work && cd ../work && git init -q vendor/tool`,
+        'no repository': 'true',
+      })) {
+        const { home, work, as } = ordinaryUser();
+        const made = await as('sh', '-c', prepare);
+        assert.equal(made.status, 0, made.stderr.toString());
+        const before = (await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString();
+        const ran = await as(...exec);
+        assert.equal(ran.status, 0, ran.stderr.toString());
+        assert.equal(readFileSync(join(work, 'made'), 'utf8'), 'written\n', what);
+        // In a directory that the suite itself has made, it may make a repository: that is no place of the developer's.
+        const isNew = what === 'no repository' ? /(evil|\.cache|inner|vendor)/ : /(evil|\.cache)\//;
+        const paths = (text: string): string[] => text.split('\n').filter((line) => !isNew.test(line));
+        assert.deepEqual(paths((await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString()), paths(before), what);
+        await as('sh', '-c', `for d in ${what === 'no repository' ? '.' : places}; do (cd $d && git status); done`);
+        assert.deepEqual(
+          readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('pwned')),
+          [],
+          what,
+        );
+      }
+    },
+  );
 });

@@ -33,7 +33,8 @@
 #                                  root also appear in the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         its layers are places that were bound before, or directories that only the runner fills
-#   bind SOURCE TARGET ro|rw [mapped]      SOURCE is a directory, without a link anywhere in its path
+#   bind SOURCE TARGET ro|rw mapped| file|
+#       SOURCE is a directory, or a file to cover one that is there, without a link anywhere in its path
 #   unmount TARGET                 if something is mounted there
 #   image DIRECTORY TREE PATH OVER
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where

@@ -56,10 +56,10 @@ export interface RunNamespaces {
    */
   image(directory: string, tree: string, path: string, over: readonly string[]): Promise<void>;
   /**
-   * `source` is a directory, and no part of its path may be a link: strangers fill such directories. `mapped`: files of the
-   * build user on disk belong to the user of this run.
+   * `source` is a directory, or a file that covers another one, and no part of its path may be a link: strangers fill such
+   * directories. `mapped`: files of the build user on disk belong to the user of this run.
    */
-  bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped'): Promise<void>;
+  bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped', kind?: 'file'): Promise<void>;
   /**
    * Moves what the run has made at a path of its upper directory into a layer, once no process of the run lives any more;
    * with an empty name for the layer it only looks.
@@ -187,7 +187,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       unmount: (target) => tell('unmount', target),
       furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
       image: (directory, tree, path, over) => tell('image', directory, tree, path, over.join('\x01')),
-      bind: (source, target, mode, mapped) => tell('bind', source, target, mode, mapped ?? ''),
+      bind: (source, target, mode, mapped, kind) => tell('bind', source, target, mode, mapped ?? '', kind ?? ''),
       keep: async (upper, path, layer, { uid, gid }) => {
         const attribute = `${root ? 'trusted' : 'user'}.overlay.opaque`;
         return (await ask(conversation, 'keep', upper, path, layer, `${uid}`, `${gid}`, attribute)) as Kept;

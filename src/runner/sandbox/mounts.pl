@@ -75,22 +75,24 @@ sub closing {
     return $done;
 }
 
+# A file is bound over one that is there already.
 sub bind_at {
-    my ( $source, $target, @how ) = @_;
-    my $opened = open_source($source);
+    my ( $source, $target, $mode, $mapped, $is_file ) = @_;
+    my $opened = open_source( $source, $is_file );
     return 0 if $opened < 0;
-    return closing( $opened, make_way($target) && bind_opened( $opened, $target, @how ) );
+    my $has_way = make_way( $is_file ? $target =~ s{/[^/]*$}{}r : $target );
+    return closing( $opened, $has_way && bind_opened( $opened, $target, $mode, $mapped ? $id_map : undef, $is_file ) );
 }
 
 # A mount is visible in the sandbox at once. So it gets its flags in a separate place first, and is moved afterwards.
 # Restrictions of the source's own mount stay: in a user's own namespace they could not be lifted anyway.
 sub bind_opened {
-    my ( $source, $target, $mode, $mapped ) = @_;
+    my ( $source, $target, $mode, $id_map, $is_file ) = @_;
     my $facts = "\0" x 256;
     syscall( $call->{fstatfs}, $source, $facts ) == 0 or return 0;
     my $forbidden = unpack( 'x80 Q', $facts ) & 15;
     my $flags     = $forbidden | $MS_NOSUID | $MS_NODEV | ( $mode eq 'ro' ? $MS_RDONLY : 0 );
-    return bind_mapped( $source, $target, $flags, $id_map ) if $mapped && $id_map;
+    return bind_cloned( $source, $target, $flags, $id_map ) if $id_map || $is_file;
     mount_at( "/proc/self/fd/$source", $nook, 'none', $MS_BIND, '' ) or return 0;
     return 1
       if mount_at( 'none', $nook, 'none', $MS_REMOUNT | $MS_BIND | $flags, '' )
@@ -101,15 +103,15 @@ sub bind_opened {
     return 0;
 }
 
-# The same, with translated owners of files. The flags of mount_setattr(2) for read-only, nosuid, nodev and noexec have
-# the values of the older ones.
-sub bind_mapped {
+# The same by newer calls, which older kernels lack: with translated owners of files, or for a file, which would not fit on
+# the separate place. The flags of mount_setattr(2) for read-only, nosuid, nodev and noexec have the values of the older ones.
+sub bind_cloned {
     my ( $source, $target, $flags, $id_map ) = @_;
     my ( $HERE, $CLONE, $EMPTY_PATH, $ID_MAP ) = ( -100, 1, 0x1000, 0x100000 );
     my $empty = '';
     my $tree = syscall( $OPEN_TREE, $source, $empty, $CLONE | $EMPTY_PATH | $CLOSE_ON_EXEC );
     return 0 if $tree < 0;
-    my $attributes = pack 'Q4', $flags | $ID_MAP, 0, 0, fileno $id_map;
+    my $attributes = pack 'Q4', $flags | ( $id_map ? $ID_MAP : 0 ), 0, 0, $id_map ? fileno $id_map : 0;
     my $done = syscall( $MOUNT_SETATTR, $tree, $empty, $EMPTY_PATH, $attributes, length $attributes ) == 0
       && syscall( $MOVE_MOUNT, $tree, $empty, $HERE, $target, 4 ) == 0;
     return closing( $tree, $done );

@@ -54,6 +54,8 @@ export interface Mount {
   isOfTheMachine?: true;
   /** One directory that the run writes to. With layers, it lies on top and takes all writes. */
   writable?: string;
+  /** One file, read-only, that covers one which is there. */
+  file?: string;
 }
 
 export interface Limits {

@@ -32,7 +32,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
     const target = root.at(mount.at);
-    if (mount.writable === undefined) await layers(mount, target, index, skeleton(mount, mounts, `below-${index}`));
+    if (mount.file !== undefined) mounting(namespaces.bind(mount.file, target, 'ro', 'mapped', 'file'));
+    else if (mount.writable === undefined)
+      await layers(mount, target, index, skeleton(mount, mounts, `below-${index}`));
     else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, target);
     else writable(mount.writable, target);
   }
