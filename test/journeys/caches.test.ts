@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { zstdCompressSync } from 'node:zlib';
+import { randomName } from '../../src/lib/random-name.ts';
+import { openLink } from '../../src/runner/link.ts';
 import { command } from '../support/command.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 import { growingPauses } from '../support/looks.ts';
@@ -15,6 +18,7 @@ import {
   type Project,
 } from '../support/installation.ts';
 import { startProgram } from '../support/program.ts';
+import { tarOf } from '../support/tar.ts';
 
 /** What passed builds leave for the next one, with the real server, runner and sandbox. */
 onEveryDatabase((database) => {
@@ -33,7 +37,7 @@ onEveryDatabase((database) => {
   };
   const newest = async (suite: string, sha: string): Promise<Build | undefined> => {
     const commit = (await project.commits()).find(({ ref }) => ref === sha);
-    return (await project.builds(commit)).find(({ suite_id_str }) => suite_id_str === suite);
+    return commit && (await project.builds(commit)).find(({ suite_id_str }) => suite_id_str === suite);
   };
   /** Builds a new commit of a branch, and answers the suite's build and what it said. */
   const built = async (suite: string, branch = 'main'): Promise<{ build: Build | undefined; log: string }> => {
@@ -206,6 +210,53 @@ onEveryDatabase((database) => {
     assert.equal(await other.exited, 0, other.said());
     await project.api().put(`${project.path}/suites/${suite}`, { 'tags[]': '' });
     assert.match((await built(suite)).log, /^Fetching the cache of main .*\nRestored the cache of main .*\n4\nSaved/);
+  });
+
+  test('a layer that a runner of the account made by hand reaches nothing on the one that uses it [promise: cache-confinement]', async (t) => {
+    const target = join(installation.folder, 'runner'); // with what every account has on that machine
+    const made = await command(
+      ['admin', 'runner', 'create', 'bound', '--account', installation.admin.email, '--data-dir', installation.folder],
+      installation.env,
+    );
+    const { token } = JSON.parse(made.stdout.toString()) as { token: string };
+    const ca = readFileSync(join(installation.folder, 'tls', 'cert.pem'), 'utf8');
+    const bound = openLink({ url: installation.address(), token, ca, tags: 'bound' });
+    t.after(() => bound.close());
+    const { signal } = new AbortController();
+    const suite = await cached(t, 'true', 'deps', '~/.tool');
+    for (const root of ['home', 'workspace']) {
+      await project.api().put(`${project.path}/suites/${suite}`, { 'tags[]': 'bound' });
+      const sha = await project.repository.commit();
+      const request = await project.ask('main');
+      // The other runner fetches the commit; only this one has the tag that the build wants.
+      for (const wait = growingPauses(); !(await newest(suite, sha)); await wait());
+      const { claim, work } = (await bound.next(randomName(), signal)) ?? assert.fail();
+      assert.ok(work.kind === 'run_suite');
+      const layer = zstdCompressSync(
+        tarOf([{ name: 'removed' }, { name: `tree/${root}`, type: 'symbolic link', target }]),
+      );
+      const stored = await bound.store(
+        claim,
+        (async function* pieces() {
+          yield layer;
+        })(),
+        signal,
+      );
+      assert.ok('digest' in stored);
+      const cache = [{ name: work.cache?.savesAs ?? '', digest: stored.digest, bytes: 1 }];
+      await bound.finish({ claim, outcome: { kind: 'exited', status: 0, cache }, logSize: 0 }, signal);
+      assert.equal((await project.end(request)).build_state, 'passed');
+      await project.api().put(`${project.path}/suites/${suite}`, { 'tags[]': '' });
+      await project.command(suite, 'ls -A . ~; ls ./git ~/git; touch ./bad ~/bad');
+      const { log } = await built(suite);
+      assert.match(
+        log,
+        /^Fetching the cache of main .*\nThe build begins without the cache of main .*: it could not be fetched\.\n/,
+      );
+      assert.doesNotMatch(log, /mirrors|sandboxes|caches/);
+      assert.ok(!readdirSync(target).includes('bad'));
+      await project.api().delete(`${project.path}/caches`);
+    }
   });
 
   test('a runner that is killed while it saves leaves nothing half, and the cache before stays', async (t) => {
