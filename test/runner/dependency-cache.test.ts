@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -124,6 +133,33 @@ describe('the dependency cache', () => {
     assert.deepEqual(await placesWith(join('..', '..', '..', 'outside')), expected);
     assert.ok(['include', 'lib', 'lib64', 'lib/pkgconfig'].every((name) => expected.includes(name)));
     assert.ok(!expected.includes('share/pkgconfig'));
+  });
+
+  test('is never a link, whatever was packed and whatever stood there before [promise: dependency-links]', async () => {
+    const store = new Store();
+    const at = place();
+    const cache = await open(store, at);
+    const elsewhere = join(at, '..', 'elsewhere');
+    mkdirSync(join(elsewhere, 'lib'), { recursive: true });
+    writeFileSync(join(elsewhere, 'lib/content'), 'of the machine');
+    const link = { type: 'symbolic link', target: elsewhere } as const;
+    for (const name of ['.', './', '/build', '../build', '../tree']) {
+      const digest = store.keep(zstdCompressSync(tarOf([{ name, ...link }])));
+      const taken = await take(cache, digest).catch((error: Error) => error);
+      if (taken instanceof Error) assert.match(taken.message, /^software was not packed or unpacked/, name);
+      else assert.ok(lstatSync(taken.mounts[0]?.layers?.[0] ?? '').isDirectory(), name);
+    }
+    // What an earlier runner left is fetched again.
+    const digest = await store.add('good');
+    using before = await take(cache, digest);
+    const [tree = ''] = before.mounts[0]?.layers ?? [];
+    renameSync(tree, `${tree}.away`);
+    symlinkSync(elsewhere, tree);
+    store.asked.length = 0;
+    using after = await take(await open(store, at), digest);
+    assert.equal(contentOf(after), 'good');
+    assert.deepEqual(store.asked, [[digest, 0]]);
+    assert.equal(readFileSync(join(elsewhere, 'lib/content'), 'utf8'), 'of the machine');
   });
 
   test('gives up what nobody waits for any more, and nothing else', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -291,6 +291,61 @@ describe('images', () => {
     const { text } = await run(image.tree, 'ls /kept /hidden; ls /gone');
     assert.equal(text, '/hidden:\nd\n\n/kept:\na\nls: /gone: No such file or directory\n');
     assert.ok(existsSync(join(image.tree, '..', 'accounts')));
+  });
+
+  test('an unpacker that was taken over gains nothing [promise: image-unpacking]', async () => {
+    // What it would like to have instead of the image: files of the machine that would do for one.
+    const target = join(folder, 'machine');
+    mkdirSync(join(target, 'bin'), { recursive: true });
+    writeFileSync(join(target, 'secret'), 'of the machine');
+    cpSync('/bin/busybox', join(target, 'bin/sh'));
+    cpSync('/bin/busybox', join(target, 'bin/cat'));
+    const reference = `${registry.host}/team/taken-over:1`;
+    await registry.push('team/taken-over', '1', imageOf([shellLayer()]));
+    const place = join(folder, 'taken-over');
+    for (const deed of [
+      `ln -s ${target} /build/tree`,
+      `rm -rf /build/* /build; mv /build /gone; rmdir /build; ln -s ${target} /build`,
+      `rm -rf /build/*; for name in bin secret opt; do ln -s ${target}/$name /build/$name; done`,
+      `rm -rf /build/*; chmod 0 /build`,
+    ]) {
+      const toolSandboxes: Sandboxes = {
+        ...sandboxes,
+        run: (job) =>
+          sandboxes.run({
+            ...job,
+            steps: job.steps.map((step) =>
+              step.name === 'unpack'
+                ? { ...step, command: `${deed}; ${step.command.replace('exec ', '')}; ${deed}; true` }
+                : step,
+            ),
+          }),
+      };
+      const taken = await take(reference, '1', await open({ folder: place, toolSandboxes })).catch(
+        (error: Error) => error,
+      );
+      if (taken instanceof Error)
+        assert.match(taken.message, /The image has no \/bin\/sh|a link stands in its way/, deed);
+      else {
+        const { text } = await run(taken.tree, 'cat /secret /tree/secret');
+        assert.doesNotMatch(text, /of the machine/, deed);
+        taken[Symbol.dispose]();
+      }
+      await removeTree(place);
+    }
+  });
+
+  test('an image whose files are a link is not used, and pulled again [promise: image-unpacking]', async () => {
+    const reference = `${registry.host}/team/replaced:1`;
+    await registry.push('team/replaced', '1', imageOf([shellLayer(), [{ name: 'mine', content: 'mine' }]]));
+    const place = join(folder, 'replaced');
+    using image = await take(reference, '1', await open({ folder: place }));
+    renameSync(image.tree, `${image.tree}.away`);
+    symlinkSync('/', image.tree);
+    await assert.rejects(run(image.tree, 'cat /mine'), /a link stands in its way/);
+    using again = await take(reference, '1', await open({ folder: place }));
+    assert.ok(ran.includes('unpack'));
+    assert.equal((await run(again.tree, 'cat /mine')).text, 'mine');
   });
 
   test('who the registry does not let have an image does not get it from the runner [promise: image-accounts]', async () => {
