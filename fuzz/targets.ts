@@ -4,6 +4,7 @@ import { fetches } from './fetches.ts';
 import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
 import { hookPayloads } from './hook-payloads.ts';
+import { cacheLayers, imageTrees } from './layers.ts';
 import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
 import { refListings } from './ref-listings.ts';
@@ -18,6 +19,7 @@ export const targets: readonly Target[] = [
   archiveStarts,
   backups,
   bodies,
+  cacheLayers,
   commits,
   fetches,
   firehose,
@@ -25,6 +27,7 @@ export const targets: readonly Target[] = [
   forms,
   gitObjects,
   hookPayloads,
+  imageTrees,
   keys,
   logs,
   masking,

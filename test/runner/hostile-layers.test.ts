@@ -120,6 +120,7 @@ describe('a layer that no packer would make', () => {
           [],
           `${what}: nothing half is left`,
         );
+        if (layers.length === 1) continue;
         // Folding it, or building over it again, does no better.
         await runner.fold(layers);
         isUntouched((await runner.build(look, layers, { paths: ['deps', '~/x'] })).text);
