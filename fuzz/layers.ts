@@ -168,7 +168,7 @@ export const cacheLayers: Target = {
       bench.isUntouched('');
       await removeTree(at);
     });
-    return { property: anyProperty(property), close: bench.close };
+    return { property: anyProperty(property), close: () => bench.close() };
   },
 };
 
@@ -263,6 +263,6 @@ export const imageTrees: Target = {
         await removeTree(making);
       },
     );
-    return { property: anyProperty(property), close: bench.close };
+    return { property: anyProperty(property), close: () => bench.close() };
   },
 };

@@ -8,12 +8,13 @@ import { sweepImages } from './images/image-store.ts';
 import { sweepKeptBuilds } from './kept-builds.ts';
 import { sweepDependencyCache } from './unpacked-software.ts';
 
+const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
+
 /**
  * The parts of a runner's folder. An operator may have put links to other disks there, which are resolved here: below these
  * places nothing that the runner mounts is reached through a link.
  */
 export function placesOf(folder: string) {
-  const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
   const place = (name: string): string => resolved(join(resolved(folder), name));
   return {
     git: place('git'),

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { symlinkSync } from 'node:fs';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
+import { placesOf } from '../../../src/runner/leftovers.ts';
 import { isRoot, open, tree } from './support.ts';
 
 const skip = !isRoot && 'only root can make a directory in /opt';
@@ -53,4 +55,33 @@ test('software stands inside such a directory, and around one', { skip }, async 
   const { sh: deeper } = await open(t, { paths: [`${shown}/share`] });
   const around = { mounts: [{ at: shown, layers: [software] }] };
   assert.equal((await deeper(`cat ${shown}/bin/made ${shown}/share/text`, around)).text, 'made\nshared\n');
+});
+
+test('a directory of the machine may be named by a link, which counts as it was at the start', { skip }, async (t) => {
+  const shown = await machineDirectory(t);
+  const named = `${shown}-named`;
+  symlinkSync(shown, named);
+  t.after(() => rm(named, { force: true }));
+  const { sh, folder, sandboxes } = await open(t, { paths: [`${named}/share`] });
+  const look = `cat ${named}/share/text; ls ${named}`;
+  assert.equal((await sh(look)).text, 'shared\nshare\n');
+  const software = await tree(join(folder, 'software'), { made: 'made\n' });
+  await sandboxes.adopt(software);
+  const inside = { mounts: [{ at: `${named}/share/made`, layers: [software] }] };
+  assert.equal((await sh(`cat ${named}/share/text ${named}/share/made/made`, inside)).text, 'shared\nmade\n');
+  await rm(named);
+  symlinkSync('/root', named);
+  assert.equal((await sh(look)).text, 'shared\nshare\n');
+});
+
+test('the parts of a runner’s folder are resolved where the operator has put links', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'headrace-places-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const [disk, own] = [join(folder, 'disk'), join(folder, 'own')];
+  await mkdir(join(disk, 'caches'), { recursive: true });
+  await mkdir(join(folder, 'real'));
+  symlinkSync(join(folder, 'real'), own);
+  symlinkSync(join(disk, 'caches'), join(own, 'caches'));
+  const { caches, images } = placesOf(own);
+  assert.deepEqual([caches, images], [join(disk, 'caches'), join(folder, 'real', 'images')]);
 });
