@@ -38,11 +38,10 @@ onEveryDatabase((database) => {
     assert.equal((await project.build('main')).build_state, 'failed');
     const [commit] = await project.commits();
     const builds = await project.builds(commit);
-    const ends = builds.map(async (build) => [build.build_state, build.exit_status, await project.log(build)]);
-    assert.deepEqual((await Promise.all(ends)).toSorted(), [
-      ['failed', 4, 'before\n'],
-      ['passed', 0, 'after\n'],
-    ]);
+    const ends = await Promise.all(
+      builds.map(async (build) => `${build.build_state} ${build.exit_status} ${await project.log(build)}`),
+    );
+    assert.deepEqual(ends.toSorted(), ['failed 4 before\n', 'passed 0 after\n']);
   });
 
   test('variables reach the command and are masked in its log', async (t) => {

@@ -74,8 +74,8 @@ function covers(text: string, host: string): boolean {
   const { registry = [], registries } = parse(text);
   if (registries !== undefined || !Array.isArray(registry)) return true;
   return registry.some((entry) => {
-    const { prefix, location } = entry as Record<string, unknown>;
-    const [named = ''] = String(prefix ?? location ?? '').split('/');
+    const { prefix, location = '' } = entry as { prefix?: string; location?: string };
+    const [named = ''] = `${prefix ?? location}`.split('/');
     // A name without a port also stands for the same host at any port.
     const names = [host, host.replace(/:\d+$/, '')];
     return (
